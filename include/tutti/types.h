@@ -1,0 +1,105 @@
+// The vocabulary of values: element types, reduction operators and verbs, with their names.
+//
+// Each list is one X-macro; enums, names, sizes and tests are generated from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tutti {
+
+// X(name, bytes per element)
+#define TUTTI_DTYPES(X) \
+  X(int8, 1)            \
+  X(int16, 2)           \
+  X(int32, 4)           \
+  X(int64, 8)           \
+  X(uint8, 1)           \
+  X(uint16, 2)          \
+  X(uint32, 4)          \
+  X(uint64, 8)          \
+  X(float16, 2)         \
+  X(bfloat16, 2)        \
+  X(float32, 4)         \
+  X(float64, 8)         \
+  X(complex64, 8)       \
+  X(complex128, 16)     \
+  X(boolean, 1)
+
+enum class DType : std::uint8_t {
+#define X(name, bytes) name,
+  TUTTI_DTYPES(X)
+#undef X
+};
+
+// X(name)
+// average divides the sum by the number of ranks before the last rounding (integers: towards zero).
+// premul_sum multiplies each rank's input by that rank's factor, rounds, then sums.
+// minimum and maximum propagate NaN. On booleans sum and maximum are "or", product and minimum are "and".
+#define TUTTI_REDUCE_OPS(X) \
+  X(sum)                    \
+  X(product)                \
+  X(minimum)                \
+  X(maximum)                \
+  X(average)                \
+  X(band)                   \
+  X(bor)                    \
+  X(bxor)                   \
+  X(premul_sum)
+
+enum class ReduceOp : std::uint8_t {
+#define X(name) name,
+  TUTTI_REDUCE_OPS(X)
+#undef X
+};
+
+// X(name)
+#define TUTTI_VERBS(X) \
+  X(all_reduce)        \
+  X(broadcast)         \
+  X(send_recv)
+
+enum class Verb : std::uint8_t {
+#define X(name) name,
+  TUTTI_VERBS(X)
+#undef X
+};
+
+constexpr std::size_t size_of(DType type) {
+  constexpr std::size_t kBytes[] = {
+#define X(name, bytes) bytes,
+      TUTTI_DTYPES(X)
+#undef X
+  };
+  return kBytes[static_cast<std::size_t>(type)];
+}
+
+constexpr std::string_view name_of(DType type) {
+  constexpr std::string_view kNames[] = {
+#define X(name, bytes) #name,
+      TUTTI_DTYPES(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+constexpr std::string_view name_of(ReduceOp op) {
+  constexpr std::string_view kNames[] = {
+#define X(name) #name,
+      TUTTI_REDUCE_OPS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+constexpr std::string_view name_of(Verb verb) {
+  constexpr std::string_view kNames[] = {
+#define X(name) #name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(verb)];
+}
+
+}  // namespace tutti

@@ -1,0 +1,21 @@
+// What a transport offers to programs: the facts that lowering works from.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+struct Offers {
+  bool windows_to_scratch = false;  // peers can load and store this rank's scratch
+  bool windows_to_user = false;     // ... and its input and output
+  bool operands_in_slots = false;   // a slot's memory can be read and written by a reduction
+  std::uint32_t channels = 1;       // per (source, destination) and operation
+  std::uint32_t credits = 1;        // messages per (source, destination, channel) before the sender waits
+  std::uint64_t slot_bytes = 0;     // largest message; 0 = any size
+  std::uint64_t scratch_bytes = 0;  // scratch per rank and operation; 0 = any size
+  std::uint64_t segment_bytes = 0;  // preferred segment; 0 = one segment where the bounds allow it
+
+  bool operator==(const Offers&) const = default;
+};
+
+}  // namespace tutti
