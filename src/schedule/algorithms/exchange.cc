@@ -1,0 +1,27 @@
+// Exchange all_reduce: everyone sends its whole vector to everyone, and everyone reduces all of them. For tiny vectors.
+//
+//   rank       0          1          2          3
+//   send     a -> all   b -> all   c -> all   d -> all
+//   reduce   a+b+c+d    a+b+c+d    a+b+c+d    a+b+c+d     each in canonical order
+//
+// Cost: alpha + (p-1)(n beta + n gamma): one message deep, which is what counts when the vector fits a cache line.
+#include "schedule/algorithms/build.h"
+
+namespace tutti::schedule {
+
+Program exchange_all_reduce(const Shape& shape) {
+  Program program = begin_program(Verb::all_reduce, "exchange", shape, 1);
+  if (shape.ranks == 1) return alone(std::move(program));
+
+  const Operand input = Operand::own(Buffer::input, all_blocks(1));
+  const Operand output = Operand::own(Buffer::output, all_blocks(1));
+  std::vector<Operand> everyone_else, everyone;
+  for (int distance = 1; distance < shape.ranks; ++distance) everyone_else.push_back(Operand::slot(Index::plus(distance)));
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    everyone.push_back(rank == shape.rank ? input : Operand::slot(Index::absolute(rank)));
+  }
+  program.lanes = {{"exchange", false, {copy_step(everyone_else, input), reduce_step({output}, everyone, true)}}};
+  return program;
+}
+
+}  // namespace tutti::schedule

@@ -1,0 +1,60 @@
+// Staged all_reduce: the direct algorithm for ordinary buffers, through scratch memory that peers can read.
+//
+// Three lanes interleave, segment by segment, so that copies and reductions overlap; scratch is two segments deep.
+// 4 ranks, chunks a b c d; rank 1 owns chunk b:
+//
+//   in       every rank copies the chunks it does not own from its input to its scratch
+//   reduce   rank 1 reduces b out of its own input and the other ranks' scratch, in canonical order,
+//            into its output and into its own scratch (where b was left free)
+//   out      every rank copies the other chunks from their owners' scratch to its output
+//
+//   scratch of rank 1:   [ a | b' | c | d ]     a c d: rank 1's input, read by their owners; b': result, read by all
+//
+// Moves about 5 n bytes per rank. Cost: 2 alpha + 2 f n beta (copies) + n beta + f n gamma, overlapped over segments.
+#include "schedule/algorithms/build.h"
+
+namespace tutti::schedule {
+namespace {
+
+enum LaneNumber : int { kIn, kReduce, kOut };
+
+}  // namespace
+
+Program staged_all_reduce(const Shape& shape) {
+  const int p = shape.ranks;
+  Program program = begin_program(Verb::all_reduce, "staged", shape, p);
+  if (p == 1) return alone(std::move(program));
+  program.scratch_planes = 1;
+  program.scratch_depth = 2;
+
+  const BlockSet mine{Index::plus(0), 1, 1};
+  const BlockSet others{Index::plus(1), 1, p - 1};
+  std::vector<Wait> scratch_free, peers_in;
+  std::vector<Operand> contributions;
+  for (int distance = 1; distance < p; ++distance) {
+    const Index peer = Index::plus(distance);
+    // The peer has read this copy of scratch for the last time once its reduction and its copy of our chunk are done;
+    // step d-1 of its out lane copies from the rank d to its right, which is us when d = p - distance.
+    scratch_free.push_back({peer, kReduce, 0, program.scratch_depth});
+    scratch_free.push_back({peer, kOut, p - distance - 1, program.scratch_depth});
+    peers_in.push_back({peer, kIn, 0, 0});
+  }
+  peers_in.push_back({Index::plus(0), kIn, 0, 0});  // our own scratch is free, too
+  for (int rank = 0; rank < p; ++rank) {
+    contributions.push_back(rank == shape.rank ? Operand::own(Buffer::input, mine)
+                                               : Operand::window(Index::absolute(rank), Buffer::scratch, mine));
+  }
+
+  Lane in{"in", true, {copy_step({Operand::own(Buffer::scratch, others)}, Operand::own(Buffer::input, others), scratch_free)}};
+  Lane reduce{"reduce", true, {reduce_step({Operand::own(Buffer::output, mine), Operand::own(Buffer::scratch, mine)}, contributions, true, peers_in)}};
+  Lane out{"out", true, {}};
+  for (int distance = 1; distance < p; ++distance) {
+    const BlockSet theirs{Index::plus(distance), 1, 1};
+    out.steps.push_back(copy_step({Operand::own(Buffer::output, theirs)}, Operand::window(Index::plus(distance), Buffer::scratch, theirs),
+                                  {{Index::plus(distance), kReduce, 0, 0}}));
+  }
+  program.lanes = {std::move(in), std::move(reduce), std::move(out)};
+  return program;
+}
+
+}  // namespace tutti::schedule

@@ -1,0 +1,161 @@
+#include "schedule/lower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schedule/layout.h"
+#include "tutti/error.h"
+
+namespace tutti::schedule {
+namespace {
+
+bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
+
+template <class Visit>
+void for_each_operand(const Program& program, Visit&& visit) {
+  for (const Lane& lane : program.lanes) {
+    for (const Step& step : lane.steps) {
+      for (const Operand& operand : step.destinations) visit(step, operand);
+      for (const Operand& operand : step.sources) visit(step, operand);
+    }
+  }
+}
+
+// The blocks a step moves, read off its first operand that is not a slot; nullptr where there is none.
+const BlockSet* blocks_of(const Step& step) {
+  for (const auto* operands : {&step.destinations, &step.sources}) {
+    for (const Operand& operand : *operands) {
+      if (!is_slot(operand)) return &operand.blocks;
+    }
+  }
+  return nullptr;
+}
+
+std::uint64_t largest_message_blocks(const Program& program) {
+  std::uint64_t largest = 0;
+  for_each_operand(program, [&](const Step& step, const Operand& operand) {
+    if (!is_slot(operand)) return;
+    if (const BlockSet* blocks = blocks_of(step)) largest = std::max(largest, static_cast<std::uint64_t>(blocks->count));
+  });
+  return largest;
+}
+
+// Bytes of a block such that `blocks` of them fit `bytes`, in whole lines.
+std::uint64_t lines_within(std::uint64_t bytes, std::uint64_t blocks) { return bytes / blocks / kLineBytes * kLineBytes; }
+
+// Rewrites the steps of one lane for a transport whose messages are byte streams: they land in own memory before they
+// are reduced, and leave from own memory. Own memory already among the operands is used; scratch otherwise.
+class StreamLane {
+ public:
+  StreamLane(int first_plane, int* planes) : first_plane_(first_plane), planes_(planes) {}
+
+  std::vector<Step> rewrite(const std::vector<Step>& steps) {
+    for (const Step& step : steps) rewrite_step(step);
+    return std::move(out_);
+  }
+
+ private:
+  void rewrite_step(Step step) {
+    const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
+    const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
+    const bool plain = step.op == StepOp::copy && !(receives && sends);
+    if (plain || !(receives || sends)) {
+      out_.push_back(std::move(step));
+      return;
+    }
+    const BlockSet blocks = *blocks_of(step);
+    next_plane_ = first_plane_;
+    if (step.op == StepOp::reduce) land_sources(step, blocks);
+    std::vector<Operand> sent = take_slots(step.destinations);
+    if (step.destinations.empty()) step.destinations.push_back(scratch(blocks));
+    const Operand result = step.destinations.front();
+    out_.push_back(std::move(step));
+    if (!sent.empty()) out_.push_back({StepOp::copy, false, std::move(sent), {result}, {}});
+  }
+
+  void land_sources(Step& step, const BlockSet& blocks) {
+    for (Operand& source : step.sources) {
+      if (!is_slot(source)) continue;
+      const Operand landing = scratch(blocks);
+      out_.push_back({StepOp::copy, false, {landing}, {source}, {}});
+      source = landing;
+    }
+  }
+
+  static std::vector<Operand> take_slots(std::vector<Operand>& operands) {
+    const auto slots = std::stable_partition(operands.begin(), operands.end(), [](const Operand& o) { return !is_slot(o); });
+    std::vector<Operand> taken(slots, operands.end());
+    operands.erase(slots, operands.end());
+    return taken;
+  }
+
+  Operand scratch(const BlockSet& blocks) {
+    const int plane = next_plane_++;
+    *planes_ = std::max(*planes_, next_plane_);
+    return Operand::own(Buffer::scratch, blocks, plane);
+  }
+
+  int first_plane_;
+  int next_plane_ = 0;
+  int* planes_;
+  std::vector<Step> out_;
+};
+
+void land_messages(Program& program) {
+  for (Lane& lane : program.lanes) {
+    int planes = program.scratch_planes;
+    lane.steps = StreamLane(program.scratch_planes, &planes).rewrite(lane.steps);
+    program.scratch_planes = planes;  // lanes never share a landing place
+  }
+}
+
+bool has_waits(const Program& program) {
+  return std::any_of(program.lanes.begin(), program.lanes.end(), [](const Lane& lane) {
+    return std::any_of(lane.steps.begin(), lane.steps.end(), [](const Step& step) { return !step.waits.empty(); });
+  });
+}
+
+std::uint64_t smaller_bound(std::uint64_t a, std::uint64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+}  // namespace
+
+std::string why_not(const Program& program, const Offers& offers) {
+  std::string reason;
+  for_each_operand(program, [&](const Step& step, const Operand& operand) {
+    if (operand.kind == Operand::Kind::window) {
+      const bool scratch = operand.buffer == Buffer::scratch;
+      if (scratch && !offers.windows_to_scratch) reason = "needs windows onto peers' scratch";
+      if (!scratch && !offers.windows_to_user) reason = "needs windows onto peers' buffers (symmetric memory)";
+    } else if (is_slot(operand)) {
+      if (operand.channel >= offers.channels) reason = "uses more channels than the transport has";
+      if (blocks_of(step) == nullptr) reason = "forwards a message without naming its size";
+    }
+  });
+  if (!reason.empty()) return reason;
+  if (!offers.operands_in_slots && has_waits(program)) return "needs flags in shared memory";
+  const std::uint64_t message = largest_message_blocks(program);
+  if (message != 0 && offers.slot_bytes != 0 && lines_within(offers.slot_bytes, message) == 0) {
+    return "needs messages of " + std::to_string(message) + " blocks, and a slot holds " + std::to_string(offers.slot_bytes) + " bytes";
+  }
+  return {};
+}
+
+Lowered lower(Program program, const Offers& offers) {
+  if (const std::string reason = why_not(program, offers); !reason.empty()) {
+    throw Error(ErrorCode::unsupported, std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
+  }
+  if (!offers.operands_in_slots) land_messages(program);
+
+  std::uint64_t bound = offers.segment_bytes;
+  const auto blocks = static_cast<std::uint64_t>(program.blocks);
+  if (const std::uint64_t message = largest_message_blocks(program); message != 0 && offers.slot_bytes != 0) {
+    bound = smaller_bound(bound, lines_within(offers.slot_bytes, message) * blocks);
+  }
+  if (program.scratch_planes > 0 && offers.scratch_bytes != 0) {
+    const auto copies = static_cast<std::uint64_t>(program.scratch_planes) * static_cast<std::uint64_t>(program.scratch_depth);
+    bound = smaller_bound(bound, lines_within(offers.scratch_bytes, copies * blocks) * blocks);
+  }
+  return {std::move(program), offers, bound};
+}
+
+}  // namespace tutti::schedule

@@ -1,0 +1,34 @@
+// Lowering: program x what a transport offers -> the program that runs.
+//
+// Pure. The lowered program is the one that is verified, priced, run and drawn: a transport adds no copy of its own.
+// What lowering does:
+//   - refuses windows the transport does not offer (the caller then chooses another algorithm);
+//   - where a message cannot be an operand of a reduction (a byte stream), lets it land in scratch first, and lets a
+//     reduction's result reach own memory before it is sent;
+//   - bounds the segment, so that every message fits a slot and scratch fits its arena.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/offers.h"
+#include "schedule/program.h"
+
+namespace tutti::schedule {
+
+struct Lowered {
+  Program program;
+  Offers offers;
+  // Bound on the bytes of a segment that the call's layout must respect; 0 = none.
+  std::uint64_t segment_bytes = 0;
+
+  bool operator==(const Lowered&) const = default;
+};
+
+// Why `program` cannot be lowered to `offers`, or empty.
+std::string why_not(const Program& program, const Offers& offers);
+
+// Throws Error(unsupported) with the words of why_not.
+Lowered lower(Program program, const Offers& offers);
+
+}  // namespace tutti::schedule

@@ -1,0 +1,182 @@
+// A schedule: what one rank does in a collective, as plain data.
+//
+// A Program is a value. It is generated for one rank without its peers' programs, lowered to what a transport offers
+// (lower.h), and then only read: by the executor, the verifier, describe and the JSON form.
+//
+// Words. The vector of a call is cut into *segments* (pipelined pieces), each segment into `blocks` *blocks* (usually one
+// chunk per rank); layout.h says where each lies once the count is known. A *step* is
+//
+//     destinations <- op(sources)
+//
+// over *operands*: Own memory, a Window onto a peer's memory, or a Slot, which is a message: as a destination it is sent
+// to the rank, as a source it is received from it, matched first-in-first-out per (source, destination, channel).
+// The steps of a *lane* run in order, once per segment; lanes of a rank interleave freely. A lane that is `published`
+// shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there.
+//
+// A step fires when all its waits hold, all its source slots hold a message and all its destination slots have a credit.
+// Every operand of a step covers the same number of elements; a slot takes its size from the other operands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/types.h"
+
+namespace tutti::schedule {
+
+// X(name, symbol, meaning): the operations of a step; enum, names, JSON and legends come from here.
+#define TUTTI_STEP_OPS(X)                                                                              \
+  X(copy, "<-", "every destination receives the source")                                              \
+  X(reduce, "<+", "every destination receives the sources reduced in canonical order, as listed")     \
+  X(wait, "..", "nothing moves: the lane goes on when the waits hold")
+
+enum class StepOp : std::uint8_t {
+#define X(name, symbol, meaning) name,
+  TUTTI_STEP_OPS(X)
+#undef X
+};
+
+// X(name, meaning)
+// Scratch has the shape of one segment, `scratch_planes` times, `scratch_depth` deep: segment s uses copy s mod depth.
+#define TUTTI_BUFFERS(X)                 \
+  X(input, "what the caller gives")      \
+  X(output, "what the caller receives")  \
+  X(scratch, "memory of the operation")
+
+enum class Buffer : std::uint8_t {
+#define X(name, meaning) name,
+  TUTTI_BUFFERS(X)
+#undef X
+};
+
+// A rank or block number, written relative to the program's rank where possible, so that ranks that do the same thing
+// have the same text: absolute value, (rank + value) mod n, or rank xor value.
+struct Index {
+  enum class Base : std::uint8_t { absolute, plus, exclusive_or };
+
+  Base base = Base::absolute;
+  std::int32_t value = 0;
+
+  static constexpr Index absolute(int value) { return {Base::absolute, value}; }
+  static constexpr Index plus(int value) { return {Base::plus, value}; }
+  static constexpr Index exclusive_or(int value) { return {Base::exclusive_or, value}; }
+
+  constexpr int resolve(int rank, int modulus) const {
+    switch (base) {
+      case Base::absolute: return value;
+      case Base::plus: return (((rank + value) % modulus) + modulus) % modulus;
+      case Base::exclusive_or: return rank ^ value;
+    }
+    return value;
+  }
+
+  bool operator==(const Index&) const = default;
+};
+
+// Blocks (first + i * stride) mod Program::blocks for i < count, in this order.
+struct BlockSet {
+  Index first;
+  std::int32_t stride = 1;
+  std::int32_t count = 1;
+
+  bool operator==(const BlockSet&) const = default;
+};
+
+struct Operand {
+  enum class Kind : std::uint8_t { own, window, slot };
+
+  Kind kind = Kind::own;
+  Index rank;                     // window, slot: the peer
+  std::uint8_t channel = 0;       // slot
+  Buffer buffer = Buffer::input;  // own, window
+  std::uint8_t plane = 0;         // own, window onto scratch
+  BlockSet blocks;                // own, window
+
+  static Operand own(Buffer buffer, BlockSet blocks, int plane = 0) {
+    return {Kind::own, Index::plus(0), 0, buffer, static_cast<std::uint8_t>(plane), blocks};
+  }
+  static Operand window(Index rank, Buffer buffer, BlockSet blocks, int plane = 0) {
+    return {Kind::window, rank, 0, buffer, static_cast<std::uint8_t>(plane), blocks};
+  }
+  static Operand slot(Index rank, int channel = 0) {
+    return {Kind::slot, rank, static_cast<std::uint8_t>(channel), Buffer::scratch, 0, {}};
+  }
+
+  bool operator==(const Operand&) const = default;
+};
+
+// Wait until `rank` has finished `step` of its `lane`, for the segment `segments_back` before this one (which holds
+// trivially before the first segment). kEntryLane asks only that the rank has entered the call.
+struct Wait {
+  static constexpr int kEntryLane = -1;
+
+  Index rank;
+  std::int32_t lane = 0;
+  std::int32_t step = 0;
+  std::int32_t segments_back = 0;
+
+  bool operator==(const Wait&) const = default;
+};
+
+struct Step {
+  StepOp op = StepOp::copy;
+  bool last = false;  // reduce: the results are final, so average divides here
+  std::vector<Operand> destinations;
+  std::vector<Operand> sources;
+  std::vector<Wait> waits;
+
+  bool operator==(const Step&) const = default;
+};
+
+struct Lane {
+  std::string name;
+  bool published = false;
+  std::vector<Step> steps;
+
+  bool operator==(const Lane&) const = default;
+};
+
+struct Program {
+  Verb verb = Verb::all_reduce;
+  std::string algorithm;
+  std::int32_t ranks = 1;
+  std::int32_t rank = 0;
+  std::int32_t root = 0;  // broadcast; for send_recv the sender
+  std::int32_t blocks = 1;
+  std::int32_t scratch_planes = 0;
+  std::int32_t scratch_depth = 1;
+  std::vector<Lane> lanes;
+
+  bool operator==(const Program&) const = default;
+};
+
+constexpr std::string_view name_of(StepOp op) {
+  constexpr std::string_view kNames[] = {
+#define X(name, symbol, meaning) #name,
+      TUTTI_STEP_OPS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+constexpr std::string_view symbol_of(StepOp op) {
+  constexpr std::string_view kSymbols[] = {
+#define X(name, symbol, meaning) symbol,
+      TUTTI_STEP_OPS(X)
+#undef X
+  };
+  return kSymbols[static_cast<std::size_t>(op)];
+}
+
+constexpr std::string_view name_of(Buffer buffer) {
+  constexpr std::string_view kNames[] = {
+#define X(name, meaning) #name,
+      TUTTI_BUFFERS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(buffer)];
+}
+
+}  // namespace tutti::schedule
