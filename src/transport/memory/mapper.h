@@ -1,0 +1,27 @@
+// How the ranks of a host come to see the same memory, and notice a peer's end: all that threads and shm differ in.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/deadline.h"
+
+namespace tutti::transport {
+
+struct Mapping {
+  std::shared_ptr<void> base;  // unmapped when the last copy goes
+  std::size_t bytes = 0;
+};
+
+class Mapper {
+ public:
+  virtual ~Mapper() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Collective: new zeroed memory that all ranks see. Throws Error.
+  virtual Mapping map_shared(std::size_t bytes, const Deadline& deadline) = 0;
+  // Whether the peer's process has ended. Makes system calls.
+  virtual bool ended(int peer) = 0;
+};
+
+}  // namespace tutti::transport

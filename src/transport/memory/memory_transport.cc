@@ -1,0 +1,125 @@
+#include "transport/memory/memory_transport.h"
+
+#include <sched.h>
+
+#include <bit>
+
+#include "tutti/error.h"
+
+namespace tutti::transport {
+namespace {
+
+// Sized so that a group of 8 holds about 10 MB per channel, of which only touched pages count.
+ArenaShape shape_for(int ranks, int channels) {
+  ArenaShape shape;
+  shape.ranks = ranks;
+  shape.channels = channels;
+  shape.credits = 4;
+  shape.slot_bytes = ranks <= 8 ? 32 << 10 : 8 << 10;
+  shape.scratch_bytes = 1 << 20;
+  return shape;
+}
+
+void note_cores(ArenaHeader* header) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return;
+  for (int core = 0; core < CPU_SETSIZE && core < kMaxRanks; ++core) {
+    if (CPU_ISSET(core, &set)) header->cores[core / 64].fetch_or(std::uint64_t{1} << (core % 64), std::memory_order_relaxed);
+  }
+}
+
+int noted_cores(const ArenaHeader* header) {
+  int cores = 0;
+  for (const auto& word : header->cores) cores += std::popcount(word.load(std::memory_order_relaxed));
+  return cores;
+}
+
+}  // namespace
+
+MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline)
+    : mapper_(std::move(mapper)), rank_(mapper_->rank()), size_(mapper_->size()), shape_(shape_for(size_, channels)), symmetric_(mapper_.get()) {
+  if (size_ > kMaxRanks) {
+    throw Error(ErrorCode::unsupported, "shared memory holds at most " + std::to_string(kMaxRanks) + " ranks of a host");
+  }
+  offers_.windows_to_scratch = true;
+  offers_.windows_to_user = true;
+  offers_.operands_in_slots = true;
+  offers_.channels = 1;
+  offers_.credits = shape_.credits;
+  offers_.slot_bytes = shape_.slot_bytes;
+  offers_.scratch_bytes = shape_.scratch_bytes;
+  arena_ = mapper_->map_shared(shape_.bytes(), deadline);
+  bells_ = std::make_unique<Bells>(header(), bell(0), rank_);
+  const auto edges = static_cast<std::size_t>(channels) * static_cast<std::size_t>(size_);
+  senders_.resize(edges);
+  receivers_.resize(edges);
+  meet(deadline);
+}
+
+MemoryTransport::~MemoryTransport() {
+  if (arena_.base) bell(rank_)->departed.store(1, std::memory_order_release);
+}
+
+// Every rank notes its facts, then waits until all have: what is decided from them is decided alike.
+void MemoryTransport::meet(const Deadline& deadline) {
+  note_cores(header());
+  if (!Bells::register_process()) header()->without_membarrier.fetch_add(1, std::memory_order_relaxed);
+  header()->arrived.fetch_add(1, std::memory_order_acq_rel);
+  while (header()->arrived.load(std::memory_order_acquire) < static_cast<std::uint32_t>(size_)) {
+    if (deadline.passed()) {
+      throw Error(ErrorCode::timeout, "shared memory: only " + std::to_string(header()->arrived.load()) + " of " +
+                                          std::to_string(size_) + " ranks arrived before the deadline");
+    }
+    if (const int dead = dead_peer(); dead >= 0) {
+      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(dead) + " ended before the group was made", dead);
+    }
+    ::sched_yield();
+  }
+  bells_->use_membarrier(header()->without_membarrier.load(std::memory_order_relaxed) == 0);
+  oversubscribed_ = size_ > noted_cores(header());
+}
+
+EdgeMemory MemoryTransport::edge(int channel, int from, int to) const {
+  const std::size_t offset = shape_.edge_of(channel, from, to);
+  return {at<EdgeHeader>(offset), at<std::byte>(offset + sizeof(EdgeHeader)), shape_.slot_stride(), shape_.credits};
+}
+
+Sender& MemoryTransport::sender(int channel, int peer) {
+  auto& sender = senders_[edge_index(channel, peer)];
+  if (!sender) sender = std::make_unique<MemorySender>(edge(channel, rank_, peer), bells_.get(), peer);
+  return *sender;
+}
+
+Receiver& MemoryTransport::receiver(int channel, int peer) {
+  auto& receiver = receivers_[edge_index(channel, peer)];
+  if (!receiver) receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer);
+  return *receiver;
+}
+
+std::optional<Failure> MemoryTransport::failure() {
+  if (const std::uint64_t word = header()->abort.load(std::memory_order_acquire)) {
+    const int culprit = static_cast<int>(word >> 32) - 2;
+    const int by = static_cast<int>(word & 0xffffffff) - 1;
+    return Failure{culprit >= 0 ? culprit : by, false};
+  }
+  if (const int dead = dead_peer(); dead >= 0) return Failure{dead, true};
+  return std::nullopt;
+}
+
+// A rank that left in good order has done all that was asked of it, even if its process has ended since.
+int MemoryTransport::dead_peer() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && mapper_->ended(peer) && bell(peer)->departed.load(std::memory_order_acquire) == 0) return peer;
+  }
+  return -1;
+}
+
+void MemoryTransport::abort(int culprit) {
+  std::uint64_t none = 0;
+  const std::uint64_t word = (static_cast<std::uint64_t>(culprit + 2) << 32) | static_cast<std::uint64_t>(rank_ + 1);
+  header()->abort.compare_exchange_strong(none, word, std::memory_order_acq_rel);  // the first to fail is the one named
+  bells_->ring_all(size_);
+}
+
+}  // namespace tutti::transport
