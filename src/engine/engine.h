@@ -1,0 +1,89 @@
+// The engine of one communicator: gives each call a track, runs blocking calls on the caller's thread and async calls
+// on a progress thread, and turns what goes wrong into errors that name the culprit.
+//
+// Collective calls take the tracks in turn, so that kTracks of them are in flight at once; each direction between two
+// ranks has a track of its own. Calls that find their track busy wait in its queue, in order.
+//
+// Threads: one caller thread at a time. An async call is progressed by whoever holds progress_: a caller that waits for
+// it, else the progress thread. A track is driven by its blocking caller only while its queue is empty.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/call.h"
+#include "engine/plans.h"
+#include "engine/track.h"
+#include "engine/waiter.h"
+#include "tutti/communicator.h"
+
+namespace tutti::engine {
+
+// An async call, from submission to its end.
+struct Pending {
+  enum class State : std::uint8_t { queued, running, finished, failed };
+
+  Engine* engine = nullptr;
+  Track* track = nullptr;
+  Call call;
+  std::atomic<State> state{State::queued};
+  std::exception_ptr error;  // written before state becomes failed
+
+  bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
+};
+
+class Engine {
+ public:
+  // Collective tracks; the transport must have one channel more, for messages between two ranks.
+  static constexpr int kTracks = 4;
+
+  Engine(std::unique_ptr<transport::Transport> transport, Options options);
+  ~Engine();
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  std::string_view last_algorithm() const { return last_algorithm_; }
+
+  void run(const Call& call);
+  std::shared_ptr<Pending> submit(const Call& call);
+  bool test(Pending& pending);
+  void wait(Pending& pending, std::chrono::nanoseconds timeout);
+  std::chrono::nanoseconds timeout() const { return options_.timeout; }
+  std::shared_ptr<void> allocate(std::size_t bytes);
+
+ private:
+  Track& track_for(const Call& call);
+  void require_alive();
+  void drain(Track& track);
+  Advance progress_queues();
+  Advance progress_queue(Track& track);
+  void progress_loop();
+  // Records why the communicator is lost, tells the peers, and returns the error for the caller.
+  Error fail(const Call& call, Track& track, Waiter::Outcome outcome);
+  void fail_queues(const Error& error);
+
+  std::unique_ptr<transport::Transport> transport_;
+  Options options_;
+  Plans plans_;
+  std::vector<std::unique_ptr<Track>> tracks_;
+  std::uint64_t next_collective_ = 0;
+  std::string_view last_algorithm_;
+
+  std::atomic<bool> aborted_{false};
+  std::mutex error_mutex_;
+  std::string error_;  // the first cause
+
+  std::mutex progress_;         // whoever holds it drives the queues
+  std::mutex queue_mutex_;      // guards the tracks' queues
+  std::condition_variable work_;  // for the progress thread: something was queued, or callers stopped waiting
+  int waiting_callers_ = 0;     // guarded by queue_mutex_
+  int queued_ = 0;              // guarded by queue_mutex_
+  bool stop_ = false;           // guarded by queue_mutex_
+  std::thread thread_;
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,20 @@
+// Where engines are made from transports: the one place that names them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "transport/memory/mapper.h"
+#include "transport/shm/shm_mapper.h"
+
+namespace tutti::engine {
+
+// One mapper per rank; each is to be given to make_engine on its own thread.
+std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
+std::unique_ptr<transport::Mapper> make_shm_member(transport::ShmLinks links);
+
+// Collective over the ranks of the group.
+std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options);
+
+}  // namespace tutti::engine

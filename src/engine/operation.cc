@@ -1,0 +1,190 @@
+#include "engine/operation.h"
+
+namespace tutti::engine {
+
+using schedule::Buffer;
+using schedule::Operand;
+using schedule::Range;
+using schedule::StepOp;
+
+void Operation::start(const Plan& plan, const Binding& binding) {
+  plan_ = &plan;
+  binding_ = binding;
+  const schedule::Program& program = plan.lowered.program;
+  layout_ = schedule::Layout::make(binding.count, binding.element_bytes, static_cast<std::uint32_t>(program.blocks), plan.lowered.segment_bytes);
+  scratch_copy_bytes_ = layout_.segment_count * binding.element_bytes;
+  heads_.resize(plan.lanes.size());
+  slots_.resize(plan.most_operands);
+  pieces_.resize(plan.most_operands);
+  lanes_left_ = 0;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    heads_[i] = {0, plan.lanes[i].steps_begin};
+    if (plan.lanes[i].steps_begin != plan.lanes[i].steps_end) ++lanes_left_;
+  }
+}
+
+Advance Operation::advance() {
+  bool moved = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < heads_.size(); ++i) {
+      LaneHead& head = heads_[i];
+      const PlanLane& lane = plan_->lanes[i];
+      if (head.segment == layout_.segments || lane.steps_begin == lane.steps_end) continue;
+      if (!try_step(plan_->steps[head.step], head.segment)) continue;
+      again = moved = true;
+      ++head.step;
+      if (lane.published != nullptr) {
+        lane.published->store(progress_word(binding_.epoch, head.segment, head.step - lane.steps_begin), std::memory_order_release);
+        transport_->notify_all();
+      }
+      if (head.step == lane.steps_end) {
+        head = {head.segment + 1, lane.steps_begin};
+        if (head.segment == layout_.segments && --lanes_left_ == 0) return Advance::finished;
+      }
+    }
+  }
+  return lanes_left_ == 0 ? Advance::finished : moved ? Advance::moved : Advance::stuck;
+}
+
+bool Operation::try_step(const PlanStep& step, std::uint64_t segment) {
+  if (step.waits_begin != step.waits_end && !waits_hold(step, segment)) return false;
+  if (step.op == StepOp::wait) return true;
+  if (step.has_slots && !open_slots(step, segment)) return false;
+  run_step(step, segment);
+  if (step.has_slots) close_slots(step);
+  return true;
+}
+
+bool Operation::waits_hold(const PlanStep& step, std::uint64_t segment) const {
+  for (std::uint32_t i = step.waits_begin; i < step.waits_end; ++i) {
+    if (!wait_holds(plan_->waits[i], segment)) return false;
+  }
+  return true;
+}
+
+// Entry needs no look: windows onto peers' buffers are bound only after all ranks have entered.
+bool Operation::wait_holds(const PlanWait& wait, std::uint64_t segment) const {
+  if (wait.word == nullptr || segment < wait.segments_back) return true;
+  const std::uint64_t needed = progress_word(binding_.epoch, segment - wait.segments_back, wait.step + 1);
+  return static_cast<std::int64_t>(wait.word->load(std::memory_order_acquire) - needed) >= 0;
+}
+
+std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment) const {
+  std::uint64_t elements = 0;
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    elements += layout_.blocks_from(segment, plan_->run_firsts[run.first_index], run.blocks).count;
+  }
+  return elements * binding_.element_bytes;
+}
+
+bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
+  const std::uint64_t bytes = step_bytes(step, segment);
+  for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
+    const PlanOperand& operand = plan_->operands[i];
+    std::byte*& slot = slots_[i - step.operands_begin];
+    if (operand.sender != nullptr) {
+      slot = operand.sender->try_begin(bytes);
+      if (slot == nullptr) return false;
+    } else if (operand.receiver != nullptr) {
+      std::uint64_t fingerprint = 0;
+      slot = const_cast<std::byte*>(operand.receiver->try_begin(bytes, &fingerprint));  // only ever read
+      if (slot == nullptr) return false;
+      if (fingerprint != binding_.fingerprint) {
+        mismatched_peer_ = operand.rank;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Operation::close_slots(const PlanStep& step) {
+  for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
+    const PlanOperand& operand = plan_->operands[i];
+    if (operand.sender != nullptr) operand.sender->end(binding_.fingerprint);
+    if (operand.receiver != nullptr) operand.receiver->end();
+  }
+}
+
+std::byte* Operation::address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const {
+  const std::uint64_t bytes = binding_.element_bytes;
+  if (operand.buffer == Buffer::scratch) {
+    const auto depth = static_cast<std::uint64_t>(plan_->lowered.program.scratch_depth);
+    return operand.scratch + (operand.plane * depth + segment % depth) * scratch_copy_bytes_ + begin * bytes;
+  }
+  const std::uint64_t offset = (layout_.begin_of_segment(segment) + begin) * bytes;
+  const bool input = operand.buffer == Buffer::input;
+  if (operand.kind == Operand::Kind::own) {
+    return input ? const_cast<std::byte*>(binding_.input) + offset : binding_.output + offset;  // input is only ever read
+  }
+  return (input ? binding_.input_windows : binding_.output_windows)[operand.rank] + offset;
+}
+
+void Operation::run_step(const PlanStep& step, std::uint64_t segment) {
+  std::uint64_t slot_offset = 0;
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    const std::uint32_t* firsts = &plan_->run_firsts[run.first_index];
+    const Range range = layout_.blocks_from(segment, firsts[0], run.blocks);
+    if (range.count == 0) continue;
+    for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
+      const std::uint32_t k = i - step.operands_begin;
+      const PlanOperand& operand = plan_->operands[i];
+      if (operand.kind == Operand::Kind::slot) {
+        pieces_[k] = slots_[k] + slot_offset;
+      } else {
+        const std::uint64_t begin = step.uniform ? range.begin : layout_.blocks_from(segment, firsts[k], run.blocks).begin;
+        pieces_[k] = address(operand, segment, begin);
+      }
+    }
+    run_pieces(step, range.count);
+    slot_offset += range.count * binding_.element_bytes;
+  }
+}
+
+void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
+  void* const* destinations = pieces_.data();
+  const std::size_t destination_count = step.sources_begin - step.operands_begin;
+  void* const* sources = destinations + destination_count;
+  if (step.op == StepOp::reduce) {
+    binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources), step.operands_end - step.sources_begin, count,
+                    step.last ? binding_.divisor : 1);
+    return;
+  }
+  kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
+}
+
+std::string Operation::stuck_at(int* peer) const {
+  const schedule::Program& program = plan_->lowered.program;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    const LaneHead& head = heads_[i];
+    const PlanLane& lane = plan_->lanes[i];
+    if (head.segment == layout_.segments || lane.steps_begin == lane.steps_end) continue;
+    const PlanStep& step = plan_->steps[head.step];
+    const std::string where = "lane '" + program.lanes[i].name + "' step " + std::to_string(head.step - lane.steps_begin) + " segment " +
+                              std::to_string(head.segment) + " of '" + program.algorithm + "'";
+    for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
+      if (wait_holds(plan_->waits[w], head.segment)) continue;
+      *peer = plan_->waits[w].rank;
+      return where + " waits for progress of rank " + std::to_string(*peer);
+    }
+    const std::uint64_t bytes = step_bytes(step, head.segment);
+    for (std::uint32_t o = step.operands_begin; o < step.operands_end; ++o) {
+      const PlanOperand& operand = plan_->operands[o];
+      std::uint64_t fingerprint = 0;
+      if (operand.receiver != nullptr && operand.receiver->try_begin(bytes, &fingerprint) == nullptr) {
+        *peer = operand.rank;
+        return where + " waits for a message from rank " + std::to_string(*peer);
+      }
+      if (operand.sender != nullptr && operand.sender->try_begin(bytes) == nullptr) {
+        *peer = operand.rank;
+        return where + " waits for rank " + std::to_string(*peer) + " to take a message";
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tutti::engine

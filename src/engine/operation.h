@@ -1,0 +1,79 @@
+// One run of a plan: the executor. Resumable, and free of allocation once it has run a plan of that size.
+//
+// start() binds a call; advance() runs every step that can fire and says whether the operation has finished, moved or
+// is stuck until a peer does something. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/plan.h"
+#include "kernels/kernels.h"
+#include "schedule/layout.h"
+
+namespace tutti::engine {
+
+struct Binding {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t count = 0;
+  std::uint32_t element_bytes = 1;
+  kernels::ReduceFunction reduce = nullptr;
+  std::uint32_t divisor = 1;
+  std::uint64_t fingerprint = 0;
+  std::uint64_t epoch = 0;  // of this channel's flags; unused by plans without flags
+  // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
+  std::byte* const* input_windows = nullptr;
+  std::byte* const* output_windows = nullptr;
+};
+
+enum class Advance : std::uint8_t { stuck, moved, finished };
+
+class Operation {
+ public:
+  explicit Operation(transport::Transport& transport) : transport_(&transport) {}
+
+  void start(const Plan& plan, const Binding& binding);
+  Advance advance();
+
+  // What the first stuck lane waits for, in words, and the rank it waits for.
+  std::string stuck_at(int* peer) const;
+  // The rank whose message did not fit this call, or -1.
+  int mismatched_peer() const { return mismatched_peer_; }
+  const Plan* plan() const { return plan_; }
+
+ private:
+  struct LaneHead {
+    std::uint64_t segment = 0;
+    std::uint32_t step = 0;  // index into the plan's steps
+  };
+
+  static constexpr int kStepBits = 12;
+  static std::uint64_t progress_word(std::uint64_t epoch, std::uint64_t segment, std::uint32_t steps_done) {
+    return (epoch << 32) | (segment << kStepBits) | steps_done;
+  }
+
+  bool try_step(const PlanStep& step, std::uint64_t segment);
+  bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
+  bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;
+  bool open_slots(const PlanStep& step, std::uint64_t segment);
+  void close_slots(const PlanStep& step);
+  void run_step(const PlanStep& step, std::uint64_t segment);
+  void run_pieces(const PlanStep& step, std::uint64_t count);
+  std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
+  std::byte* address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const;
+
+  transport::Transport* transport_;
+  const Plan* plan_ = nullptr;
+  Binding binding_;
+  schedule::Layout layout_;
+  std::uint64_t scratch_copy_bytes_ = 0;
+  std::vector<LaneHead> heads_;
+  std::vector<std::byte*> slots_;     // per operand of the step at hand, for slots
+  std::vector<void*> pieces_;         // per operand of the step at hand, the address of the piece at hand
+  std::uint32_t lanes_left_ = 0;
+  int mismatched_peer_ = -1;
+};
+
+}  // namespace tutti::engine

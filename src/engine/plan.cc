@@ -1,0 +1,113 @@
+#include "engine/plan.h"
+
+#include <algorithm>
+
+#include "tutti/error.h"
+
+namespace tutti::engine {
+
+using schedule::Operand;
+
+Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel, const std::vector<int>& member_ranks)
+    : lowered(std::move(lowered_program)), members(member_ranks) {
+  const schedule::Program& program = lowered.program;
+  for (std::size_t number = 0; number < program.lanes.size(); ++number) {
+    const schedule::Lane& lane = program.lanes[number];
+    PlanLane compiled;
+    compiled.steps_begin = static_cast<std::uint32_t>(steps.size());
+    for (const schedule::Step& step : lane.steps) compile_step(step, transport, channel);
+    compiled.steps_end = static_cast<std::uint32_t>(steps.size());
+    if (lane.published) {
+      if (number >= transport::Flags::kLanes) throw Error(ErrorCode::unsupported, "a program publishes at most three lanes");
+      compiled.published = &transport.flags(channel, transport.rank())->lanes[number];
+      uses_flags = true;
+    }
+    lanes.push_back(compiled);
+  }
+}
+
+void Plan::compile_step(const schedule::Step& step, transport::Transport& transport, int channel) {
+  const schedule::Program& program = lowered.program;
+  PlanStep compiled;
+  compiled.op = step.op;
+  compiled.last = step.last;
+  compiled.waits_begin = static_cast<std::uint32_t>(waits.size());
+  for (const schedule::Wait& wait : step.waits) {
+    const int rank = members[static_cast<std::size_t>(wait.rank.resolve(program.rank, program.ranks))];
+    const bool entry = wait.lane == schedule::Wait::kEntryLane;
+    waits.push_back({entry ? nullptr : &transport.flags(channel, rank)->lanes[wait.lane], static_cast<std::uint32_t>(wait.step),
+                     static_cast<std::uint32_t>(wait.segments_back), rank});
+  }
+  compiled.waits_end = static_cast<std::uint32_t>(waits.size());
+  compiled.operands_begin = static_cast<std::uint32_t>(operands.size());
+  for (const Operand& operand : step.destinations) operands.push_back(compile_operand(operand, false, transport, channel));
+  compiled.sources_begin = static_cast<std::uint32_t>(operands.size());
+  for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport, channel));
+  compiled.operands_end = static_cast<std::uint32_t>(operands.size());
+  most_operands = std::max(most_operands, compiled.operands_end - compiled.operands_begin);
+  compile_runs(step, compiled);
+  steps.push_back(compiled);
+}
+
+PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport::Transport& transport, int channel) {
+  const schedule::Program& program = lowered.program;
+  PlanOperand compiled;
+  compiled.kind = operand.kind;
+  compiled.buffer = operand.buffer;
+  compiled.plane = operand.plane;
+  const int rank = operand.kind == Operand::Kind::own ? program.rank : operand.rank.resolve(program.rank, program.ranks);
+  compiled.rank = members[static_cast<std::size_t>(rank)];
+  if (operand.kind == Operand::Kind::slot) {
+    if (source) {
+      compiled.receiver = &transport.receiver(channel, compiled.rank);
+    } else {
+      compiled.sender = &transport.sender(channel, compiled.rank);
+    }
+  } else if (operand.buffer == schedule::Buffer::scratch) {
+    compiled.scratch = transport.scratch(channel, compiled.rank);
+    uses_scratch = true;
+  }
+  return compiled;
+}
+
+// Cuts the block sets of a step into runs of blocks that are neighbours in every operand, so that one kernel call
+// covers as much as possible.
+void Plan::compile_runs(const schedule::Step& step, PlanStep& compiled) {
+  const schedule::Program& program = lowered.program;
+  std::vector<const Operand*> named;
+  for (const Operand& operand : step.destinations) named.push_back(&operand);
+  for (const Operand& operand : step.sources) named.push_back(&operand);
+  const auto block_at = [&](const Operand& operand, int i) {
+    return (operand.blocks.first.resolve(program.rank, program.blocks) + i * operand.blocks.stride) % program.blocks;
+  };
+  int count = 0;
+  for (const Operand* operand : named) {
+    if (operand->kind == Operand::Kind::slot) {
+      compiled.has_slots = true;
+    } else {
+      count = operand->blocks.count;
+    }
+  }
+  compiled.runs_begin = static_cast<std::uint32_t>(runs.size());
+  for (int i = 0; i < count;) {
+    int length = 1;
+    const auto continues = [&](const Operand* operand) {
+      return operand->kind == Operand::Kind::slot || block_at(*operand, i + length) == block_at(*operand, i) + length;
+    };
+    while (i + length < count && std::all_of(named.begin(), named.end(), continues)) ++length;
+    runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size())});
+    std::uint32_t first = 0;
+    bool seen = false;
+    for (const Operand* operand : named) {
+      const bool slot = operand->kind == Operand::Kind::slot;
+      const auto block = slot ? first : static_cast<std::uint32_t>(block_at(*operand, i));
+      if (!slot && seen && block != first) compiled.uniform = false;
+      if (!slot && !seen) first = block, seen = true;
+      run_firsts.push_back(block);
+    }
+    i += length;
+  }
+  compiled.runs_end = static_cast<std::uint32_t>(runs.size());
+}
+
+}  // namespace tutti::engine

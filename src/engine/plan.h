@@ -1,0 +1,75 @@
+// A plan: a lowered program compiled for one channel of one transport, with pointers where the program has numbers.
+//
+// Immutable once made, and made once per (algorithm, root, channel); counts and buffers are bound per call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "schedule/lower.h"
+#include "transport/transport.h"
+
+namespace tutti::engine {
+
+struct PlanWait {
+  const std::atomic<std::uint64_t>* word = nullptr;  // nullptr: the rank has entered the call
+  std::uint32_t step = 0;
+  std::uint32_t segments_back = 0;
+  int rank = 0;
+};
+
+struct PlanOperand {
+  schedule::Operand::Kind kind{};
+  schedule::Buffer buffer{};
+  int rank = 0;
+  std::uint32_t plane = 0;
+  std::byte* scratch = nullptr;             // own or window onto scratch
+  transport::Sender* sender = nullptr;      // slot as destination
+  transport::Receiver* receiver = nullptr;  // slot as source
+};
+
+// Blocks first .. first + blocks - 1, contiguous, for each operand of the step in turn (slots have none).
+struct PlanRun {
+  std::uint32_t blocks = 1;
+  std::uint32_t first_index = 0;  // into Plan::run_firsts, one entry per operand, destinations first
+};
+
+// Index ranges into the plan's flat vectors.
+struct PlanStep {
+  schedule::StepOp op{};
+  bool last = false;
+  std::uint32_t waits_begin = 0, waits_end = 0;
+  std::uint32_t operands_begin = 0, sources_begin = 0, operands_end = 0;
+  std::uint32_t runs_begin = 0, runs_end = 0;
+  bool has_slots = false;
+  bool uniform = true;  // all operands name the same blocks
+};
+
+struct PlanLane {
+  std::uint32_t steps_begin = 0, steps_end = 0;
+  std::atomic<std::uint64_t>* published = nullptr;
+};
+
+struct Plan {
+  Plan(schedule::Lowered lowered, transport::Transport& transport, int channel, const std::vector<int>& members);
+
+  schedule::Lowered lowered;
+  std::vector<int> members;  // rank of the program -> rank of the transport
+  std::vector<PlanLane> lanes;
+  std::vector<PlanStep> steps;
+  std::vector<PlanWait> waits;
+  std::vector<PlanOperand> operands;
+  std::vector<PlanRun> runs;
+  std::vector<std::uint32_t> run_firsts;
+  std::uint32_t most_operands = 0;
+  bool uses_flags = false;    // publishes lanes
+  bool uses_scratch = false;  // peers read or write this rank's scratch
+
+ private:
+  void compile_step(const schedule::Step& step, transport::Transport& transport, int channel);
+  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport, int channel);
+  void compile_runs(const schedule::Step& step, PlanStep& compiled);
+};
+
+}  // namespace tutti::engine
