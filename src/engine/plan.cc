@@ -96,14 +96,12 @@ void Plan::compile_runs(const schedule::Step& step, PlanStep& compiled) {
     };
     while (i + length < count && std::all_of(named.begin(), named.end(), continues)) ++length;
     runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size())});
-    std::uint32_t first = 0;
-    bool seen = false;
+    // A slot has no blocks of its own: it takes its size from the first operand that has.
+    const auto sized = std::find_if(named.begin(), named.end(), [](const Operand* o) { return o->kind != Operand::Kind::slot; });
     for (const Operand* operand : named) {
-      const bool slot = operand->kind == Operand::Kind::slot;
-      const auto block = slot ? first : static_cast<std::uint32_t>(block_at(*operand, i));
-      if (!slot && seen && block != first) compiled.uniform = false;
-      if (!slot && !seen) first = block, seen = true;
-      run_firsts.push_back(block);
+      const Operand& like = operand->kind == Operand::Kind::slot ? **sized : *operand;
+      if (block_at(like, i) != block_at(**sized, i)) compiled.uniform = false;
+      run_firsts.push_back(static_cast<std::uint32_t>(block_at(like, i)));
     }
     i += length;
   }

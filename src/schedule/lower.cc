@@ -31,15 +31,6 @@ const BlockSet* blocks_of(const Step& step) {
   return nullptr;
 }
 
-std::uint64_t largest_message_blocks(const Program& program) {
-  std::uint64_t largest = 0;
-  for_each_operand(program, [&](const Step& step, const Operand& operand) {
-    if (!is_slot(operand)) return;
-    if (const BlockSet* blocks = blocks_of(step)) largest = std::max(largest, static_cast<std::uint64_t>(blocks->count));
-  });
-  return largest;
-}
-
 // Bytes of a block such that `blocks` of them fit `bytes`, in whole lines.
 std::uint64_t lines_within(std::uint64_t bytes, std::uint64_t blocks) { return bytes / blocks / kLineBytes * kLineBytes; }
 
@@ -128,12 +119,14 @@ std::string why_not(const Program& program, const Offers& offers) {
       if (!scratch && !offers.windows_to_user) reason = "needs windows onto peers' buffers (symmetric memory)";
     } else if (is_slot(operand)) {
       if (operand.channel >= offers.channels) reason = "uses more channels than the transport has";
-      if (blocks_of(step) == nullptr) reason = "forwards a message without naming its size";
+      const BlockSet* blocks = blocks_of(step);
+      if (blocks == nullptr) reason = "forwards a message without naming its size";
+      if (blocks != nullptr && blocks->count > program.message_blocks) reason = "sends a larger message than it states";
     }
   });
   if (!reason.empty()) return reason;
   if (!offers.operands_in_slots && has_waits(program)) return "needs flags in shared memory";
-  const std::uint64_t message = largest_message_blocks(program);
+  const auto message = static_cast<std::uint64_t>(program.message_blocks);
   if (message != 0 && offers.slot_bytes != 0 && lines_within(offers.slot_bytes, message) == 0) {
     return "needs messages of " + std::to_string(message) + " blocks, and a slot holds " + std::to_string(offers.slot_bytes) + " bytes";
   }
@@ -144,17 +137,17 @@ Lowered lower(Program program, const Offers& offers) {
   if (const std::string reason = why_not(program, offers); !reason.empty()) {
     throw Error(ErrorCode::unsupported, std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
   }
-  if (!offers.operands_in_slots) land_messages(program);
-
+  // From here on only facts that are the same on all ranks: their segments must agree.
   std::uint64_t bound = offers.segment_bytes;
   const auto blocks = static_cast<std::uint64_t>(program.blocks);
-  if (const std::uint64_t message = largest_message_blocks(program); message != 0 && offers.slot_bytes != 0) {
+  if (const auto message = static_cast<std::uint64_t>(program.message_blocks); message != 0 && offers.slot_bytes != 0) {
     bound = smaller_bound(bound, lines_within(offers.slot_bytes, message) * blocks);
   }
   if (program.scratch_planes > 0 && offers.scratch_bytes != 0) {
     const auto copies = static_cast<std::uint64_t>(program.scratch_planes) * static_cast<std::uint64_t>(program.scratch_depth);
     bound = smaller_bound(bound, lines_within(offers.scratch_bytes, copies * blocks) * blocks);
   }
+  if (!offers.operands_in_slots) land_messages(program);  // into own memory, of whatever size
   return {std::move(program), offers, bound};
 }
 

@@ -145,6 +145,7 @@ struct Program {
   std::int32_t rank = 0;
   std::int32_t root = 0;  // broadcast; for send_recv the sender
   std::int32_t blocks = 1;
+  std::int32_t message_blocks = 0;  // blocks of the largest message that any rank sends, the same on all ranks
   std::int32_t scratch_planes = 0;
   std::int32_t scratch_depth = 1;
   std::vector<Lane> lanes;

@@ -12,7 +12,7 @@ namespace tutti::schedule {
 
 Program binomial_broadcast(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::broadcast, "binomial", shape, 1);
+  Program program = begin_program(Verb::broadcast, "binomial", shape, 1, 1);
   if (p == 1) return alone(std::move(program));
 
   const int relative = (shape.rank - shape.root + p) % p;

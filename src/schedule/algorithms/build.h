@@ -9,7 +9,7 @@
 
 namespace tutti::schedule {
 
-inline Program begin_program(Verb verb, std::string algorithm, const Shape& shape, int blocks) {
+inline Program begin_program(Verb verb, std::string algorithm, const Shape& shape, int blocks, int message_blocks) {
   Program program;
   program.verb = verb;
   program.algorithm = std::move(algorithm);
@@ -17,6 +17,7 @@ inline Program begin_program(Verb verb, std::string algorithm, const Shape& shap
   program.rank = shape.rank;
   program.root = shape.root;
   program.blocks = blocks;
+  program.message_blocks = message_blocks;
   return program;
 }
 
@@ -35,6 +36,7 @@ inline Step wait_step(std::vector<Wait> waits) { return {StepOp::wait, false, {}
 // One rank has nothing to ask of others: output <- input.
 inline Program alone(Program program) {
   program.blocks = 1;
+  program.message_blocks = 0;
   program.lanes = {{"alone", false, {copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::own(Buffer::input, all_blocks(1)))}}};
   return program;
 }

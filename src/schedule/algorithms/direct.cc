@@ -16,7 +16,7 @@ namespace tutti::schedule {
 
 Program direct_all_reduce(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "direct", shape, p);
+  Program program = begin_program(Verb::all_reduce, "direct", shape, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;

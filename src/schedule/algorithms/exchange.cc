@@ -10,7 +10,7 @@
 namespace tutti::schedule {
 
 Program exchange_all_reduce(const Shape& shape) {
-  Program program = begin_program(Verb::all_reduce, "exchange", shape, 1);
+  Program program = begin_program(Verb::all_reduce, "exchange", shape, 1, 1);
   if (shape.ranks == 1) return alone(std::move(program));
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));

@@ -15,7 +15,7 @@
 namespace tutti::schedule {
 
 Program recursive_doubling_all_reduce(const Shape& shape) {
-  Program program = begin_program(Verb::all_reduce, "recursive_doubling", shape, 1);
+  Program program = begin_program(Verb::all_reduce, "recursive_doubling", shape, 1, 1);
   if (shape.ranks == 1) return alone(std::move(program));
 
   const CoreRole role = CoreRole::of(shape.ranks, shape.rank);

@@ -25,7 +25,7 @@ BlockSet congruent(int member, int modulus, int blocks) { return {Index::absolut
 Program recursive_halving_all_reduce(const Shape& shape) {
   const CoreRole role = CoreRole::of(shape.ranks, shape.rank);
   const int q = role.core;
-  Program program = begin_program(Verb::all_reduce, "recursive_halving", shape, q);
+  Program program = begin_program(Verb::all_reduce, "recursive_halving", shape, q, role.pairs != 0 ? q : q / 2);
   if (shape.ranks == 1) return alone(std::move(program));
 
   Lane lane{"exchange", false, {}};

@@ -17,7 +17,7 @@ namespace tutti::schedule {
 
 Program ring_all_reduce(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "ring", shape, p);
+  Program program = begin_program(Verb::all_reduce, "ring", shape, p, 1);
   if (p == 1) return alone(std::move(program));
 
   const Operand to_right = Operand::slot(Index::plus(1));

@@ -8,7 +8,7 @@
 namespace tutti::schedule {
 
 Program send_recv(const Shape& shape) {
-  Program program = begin_program(Verb::send_recv, "message", shape, 1);
+  Program program = begin_program(Verb::send_recv, "message", shape, 1, 1);
   if (shape.ranks == 1) return alone(std::move(program));
   Lane lane{"message", false, {}};
   if (shape.rank == shape.root) {

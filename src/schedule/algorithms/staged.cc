@@ -22,7 +22,7 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 
 Program staged_all_reduce(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "staged", shape, p);
+  Program program = begin_program(Verb::all_reduce, "staged", shape, p, 0);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = 1;
   program.scratch_depth = 2;
