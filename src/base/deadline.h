@@ -10,6 +10,8 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
+  Deadline() = default;  // never, until assigned
+
   static Deadline after(std::chrono::nanoseconds duration) { return Deadline(Clock::now() + duration); }
 
   bool passed() const { return Clock::now() >= at_; }
@@ -18,7 +20,7 @@ class Deadline {
  private:
   explicit Deadline(Clock::time_point at) : at_(at) {}
 
-  Clock::time_point at_;
+  Clock::time_point at_ = Clock::time_point::max();
 };
 
 }  // namespace tutti

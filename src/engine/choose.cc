@@ -1,22 +1,24 @@
 #include "engine/choose.h"
 
-#include "schedule/algorithms/table.h"
-
 namespace tutti::engine {
+namespace {
 
-// Every rank stores and loads (p-1) vectors: worth it while that is cheaper than a second synchronisation.
-std::uint64_t exchange_bytes(int ranks) { return ranks <= 2 ? 2048 : ranks <= 8 ? 512 : 256; }
+// Bytes up to which everyone sends everything to everyone: each rank stores and loads p - 1 vectors, which is worth it
+// while that is cheaper than a second synchronisation.
+std::uint64_t exchange_limit(int ranks) { return ranks <= 2 ? 1024 : ranks <= 8 ? 512 : 256; }
 
-Choice choose(const Call& call, int ranks, std::string_view forced, bool may_be_symmetric) {
-  if (call.verb == Verb::broadcast) return {"binomial"};
-  if (call.verb == Verb::send_recv) return {"message"};
-  if (forced == "direct") return {""};
-  if (!forced.empty() && schedule::find_algorithm(call.verb, forced) != nullptr) return {forced};
-  if (ranks == 1 || call.bytes() <= exchange_bytes(ranks)) return {"exchange"};
-  if (may_be_symmetric) return {""};
-  return {"staged"};
+}  // namespace
+
+Chooser::Chooser(int ranks, std::string_view forced)
+    : exchange_bytes_(ranks == 1 ? ~std::uint64_t{0} : exchange_limit(ranks)),
+      exchange_(schedule::find_algorithm(Verb::all_reduce, "exchange")),
+      staged_(schedule::find_algorithm(Verb::all_reduce, "staged")),
+      direct_(schedule::find_algorithm(Verb::all_reduce, "direct")),
+      broadcast_(schedule::find_algorithm(Verb::broadcast, "binomial")),
+      message_(schedule::find_algorithm(Verb::send_recv, "message")) {
+  const schedule::Algorithm* row = schedule::find_algorithm(Verb::all_reduce, forced);
+  forced_ = row != nullptr;
+  forced_all_reduce_ = row == direct_ ? nullptr : row;
 }
-
-std::string_view choose_entered(bool all_symmetric) { return all_symmetric ? "direct" : "staged"; }
 
 }  // namespace tutti::engine

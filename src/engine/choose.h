@@ -5,20 +5,35 @@
 #include <string_view>
 
 #include "engine/call.h"
+#include "schedule/algorithms/table.h"
 
 namespace tutti::engine {
 
-struct Choice {
-  std::string_view algorithm;  // empty: depends on whether all ranks' buffers are symmetric, which entering will tell
+class Chooser {
+ public:
+  // `forced` names the algorithm to run wherever a verb has one of that name; empty = choose.
+  Chooser(int ranks, std::string_view forced);
+
+  // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
+  const schedule::Algorithm* choose(const Call& call, bool symmetric_memory_exists) const {
+    if (call.verb == Verb::broadcast) return broadcast_;
+    if (call.verb == Verb::send_recv) return message_;
+    if (forced_) return forced_all_reduce_;
+    if (call.bytes() <= exchange_bytes_) return exchange_;
+    return symmetric_memory_exists ? nullptr : staged_;
+  }
+  // Once all ranks have entered.
+  const schedule::Algorithm* choose_entered(bool all_symmetric) const { return all_symmetric ? direct_ : staged_; }
+
+ private:
+  bool forced_ = false;
+  const schedule::Algorithm* forced_all_reduce_ = nullptr;  // nullptr where forced: direct, where the buffers allow it
+  std::uint64_t exchange_bytes_;
+  const schedule::Algorithm* exchange_;
+  const schedule::Algorithm* staged_;
+  const schedule::Algorithm* direct_;
+  const schedule::Algorithm* broadcast_;
+  const schedule::Algorithm* message_;
 };
-
-// Bytes up to which everyone sends everything to everyone.
-std::uint64_t exchange_bytes(int ranks);
-
-// `forced` overrides where the verb has an algorithm of that name. `may_be_symmetric`: symmetric memory exists.
-Choice choose(const Call& call, int ranks, std::string_view forced, bool may_be_symmetric);
-
-// Once all ranks have entered.
-std::string_view choose_entered(bool all_symmetric);
 
 }  // namespace tutti::engine

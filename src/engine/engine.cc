@@ -3,10 +3,10 @@
 namespace tutti::engine {
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
-    : transport_(std::move(transport)), options_(std::move(options)), plans_(*transport_, kTracks + 1) {
-  for (int track = 0; track < kTracks; ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, track));
+    : transport_(std::move(transport)), options_(std::move(options)), plans_(*transport_, kTracks + 1), chooser_(transport_->size(), options_.algorithm) {
+  for (int track = 0; track < kTracks; ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track));
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
-  for (int track = 0; track < 2 * size(); ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, kTracks));
+  for (int track = 0; track < 2 * size(); ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks));
 }
 
 Engine::~Engine() {
@@ -39,7 +39,7 @@ void Engine::run(const Call& call) {
   require_alive();
   Track& track = track_for(call);
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
-  track.start(call, options_.algorithm);
+  track.start(call);
   Waiter waiter(*transport_, options_.timeout);
   const auto failed = [&] { return track.mismatched_peer() >= 0 || transport_->failure().has_value(); };
   const Waiter::Outcome outcome = waiter.until_finished([&] { return track.advance(); }, failed);
@@ -135,7 +135,7 @@ Advance Engine::progress_queue(Track& track) {
     first = track.queue.front();
   }
   if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
-    track.start(first->call, options_.algorithm);
+    track.start(first->call);
     first->state.store(Pending::State::running, std::memory_order_relaxed);
   }
   const Advance advance = track.advance();

@@ -69,6 +69,7 @@ class Engine {
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
   Plans plans_;
+  Chooser chooser_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t next_collective_ = 0;
   std::string_view last_algorithm_;

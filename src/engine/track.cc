@@ -1,18 +1,16 @@
 #include "engine/track.h"
 
-#include "engine/choose.h"
-
 namespace tutti::engine {
 
 using transport::Flags;
 
-Track::Track(transport::Transport& transport, Plans& plans, int channel)
-    : transport_(&transport), plans_(&plans), channel_(channel), operation_(transport) {
+Track::Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel)
+    : transport_(&transport), plans_(&plans), chooser_(&chooser), channel_(channel), operation_(transport) {
   input_windows_.resize(static_cast<std::size_t>(transport.size()));
   output_windows_.resize(static_cast<std::size_t>(transport.size()));
 }
 
-void Track::start(const Call& call, std::string_view forced_algorithm) {
+void Track::start(const Call& call) {
   call_ = call;
   entered_ = all_symmetric_ = false;
   binding_.input = call.input;
@@ -24,12 +22,11 @@ void Track::start(const Call& call, std::string_view forced_algorithm) {
     binding_.reduce = kernels::find_reduce(call.type, call.op);
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }
-  const Choice choice = choose(call, transport_->size(), forced_algorithm, transport_->has_allocations());
-  if (choice.algorithm.empty()) {
+  if (const schedule::Algorithm* chosen = chooser_->choose(call, transport_->has_allocations())) {
+    begin(*chosen);
+  } else {
     enter();
     phase_ = Phase::entering;
-  } else {
-    begin(choice.algorithm);
   }
 }
 
@@ -37,7 +34,7 @@ Advance Track::advance() {
   bool moved = false;
   if (phase_ == Phase::entering) {
     if (!all_entered()) return Advance::stuck;
-    begin(choose_entered(all_symmetric_));
+    begin(*chooser_->choose_entered(all_symmetric_));
     moved = true;
   }
   if (phase_ == Phase::reusing) {
@@ -45,8 +42,16 @@ Advance Track::advance() {
     phase_ = Phase::running;
     moved = true;
   }
+  if (phase_ == Phase::mismatched) return Advance::stuck;
   const Advance advance = operation_.advance();
-  if (advance == Advance::finished) finish();
+  if (advance == Advance::finished) {
+    // Messages carry the fingerprint of their call; flags alone could come from another one.
+    if (mismatched_peer() >= 0) {
+      phase_ = Phase::mismatched;
+      return Advance::stuck;
+    }
+    finish();
+  }
   return advance == Advance::stuck && moved ? Advance::moved : advance;
 }
 
@@ -90,9 +95,9 @@ void Track::bind_windows() {
   binding_.output_windows = output_windows_.data();
 }
 
-void Track::begin(std::string_view algorithm) {
+void Track::begin(const schedule::Algorithm& algorithm) {
   const Plan& plan = plans_->get(call_, algorithm, channel_);
-  algorithm_ = plan.lowered.program.algorithm;
+  algorithm_ = &algorithm;
   if (plan.uses_flags && !entered_) enter();
   phase_ = plan.uses_scratch && plan.uses_flags ? Phase::reusing : Phase::running;
   operation_.start(plan, binding_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/call.h"
+#include "engine/choose.h"
 #include "engine/operation.h"
 #include "engine/plans.h"
 
@@ -21,13 +22,13 @@ struct Pending;
 
 class Track {
  public:
-  Track(transport::Transport& transport, Plans& plans, int channel);
+  Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel);
 
-  void start(const Call& call, std::string_view forced_algorithm);
+  void start(const Call& call);
   Advance advance();
 
   const Call& call() const { return call_; }
-  std::string_view algorithm() const { return algorithm_; }
+  std::string_view algorithm() const { return algorithm_->name; }
   // For errors: a peer that is in another call, or -1; what this rank waits for.
   int mismatched_peer() const;
   std::string stuck_at(int* peer) const;
@@ -36,23 +37,24 @@ class Track {
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
-  enum class Phase : std::uint8_t { entering, reusing, running };
+  enum class Phase : std::uint8_t { entering, reusing, running, mismatched };
 
   void enter();
   bool all_entered();
   void bind_windows();
-  void begin(std::string_view algorithm);
+  void begin(const schedule::Algorithm& algorithm);
   bool scratch_is_free() const;
   void finish();
 
   transport::Transport* transport_;
   Plans* plans_;
+  const Chooser* chooser_;
   int channel_;
   Operation operation_;
   Call call_;
   Binding binding_;
   Phase phase_ = Phase::running;
-  std::string_view algorithm_;
+  const schedule::Algorithm* algorithm_ = nullptr;
   bool entered_ = false;
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;          // operations on this channel that used flags

@@ -30,7 +30,7 @@ class Waiter {
       if (advance == Advance::finished) return Outcome::finished;
       if (advance == Advance::moved) {
         rounds_ = 0;
-        deadline_.reset();
+        timing_ = false;
         continue;
       }
       if (rounds_ < spin_rounds()) {
@@ -56,20 +56,21 @@ class Waiter {
       ::sched_yield();
       return std::nullopt;
     }
-    if (!deadline_) deadline_ = Deadline::after(timeout_);
+    if (!timing_) deadline_ = Deadline::after(timeout_);
+    timing_ = true;
     const std::uint32_t ticket = transport_->prepare_sleep();
     const Advance advance = look();
     if (advance != Advance::stuck) {
       transport_->cancel_sleep();
       rounds_ = 0;
-      deadline_.reset();
+      timing_ = false;
       return advance == Advance::finished ? std::optional(Outcome::finished) : std::nullopt;
     }
     if (failed()) {
       transport_->cancel_sleep();
       return Outcome::failed;
     }
-    const auto left = deadline_->left();
+    const auto left = deadline_.left();
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(left, kLongestSleep));
     return left == std::chrono::nanoseconds(0) ? std::optional(Outcome::timed_out) : std::nullopt;
   }
@@ -78,7 +79,8 @@ class Waiter {
   std::chrono::nanoseconds timeout_;
   bool crowded_;
   int rounds_ = 0;
-  std::optional<Deadline> deadline_;
+  bool timing_ = false;  // the deadline counts since the last movement
+  Deadline deadline_;
 };
 
 }  // namespace tutti::engine

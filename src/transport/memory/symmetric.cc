@@ -27,7 +27,6 @@ std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadlin
   const std::size_t stride = (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
   Allocation made{mapper_->map_shared(kHeaderBytes + ranks * stride, deadline), bytes, stride};
   allocations_.push_back(made);
-  ++live_;
   // The caller's handle keeps the mapping alive and says when this rank is done with it.
   auto* header = static_cast<Header*>(made.mapping.base.get());
   std::byte* mine = made.part(mapper_->rank());
@@ -35,7 +34,6 @@ std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadlin
 }
 
 MemoryRef SymmetricMemory::locate(const void* memory, std::size_t bytes) const {
-  if (live_ == 0) return 0;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   for (std::size_t i = allocations_.size(); i-- > 0;) {
     const Allocation& allocation = allocations_[i];
@@ -59,7 +57,6 @@ void SymmetricMemory::sweep() {
     auto* header = static_cast<Header*>(allocation.mapping.base.get());
     if (header->dropped.load(std::memory_order_acquire) == static_cast<std::uint32_t>(mapper_->size())) {
       allocation.mapping = {};
-      --live_;
     }
   }
 }

@@ -18,7 +18,8 @@ class SymmetricMemory {
   explicit SymmetricMemory(Mapper* mapper) : mapper_(mapper) {}
 
   std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline);
-  bool any() const { return live_ != 0; }
+  // Whether there ever was an allocation: the same answer on all ranks, whenever each of them drops its parts.
+  bool any() const { return !allocations_.empty(); }
   MemoryRef locate(const void* memory, std::size_t bytes) const;
   std::byte* window(int rank, MemoryRef ref) const;
 
@@ -39,7 +40,6 @@ class SymmetricMemory {
   // Index = allocation number - 1. Numbers are never reused, so that a late reference names nothing rather than
   // something else; ended ones stay as empty entries.
   std::vector<Allocation> allocations_;
-  std::size_t live_ = 0;
 };
 
 }  // namespace tutti::transport

@@ -1,0 +1,241 @@
+// The transport contract, checked on every transport: each test runs one function per rank over the bare Transport.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "check.h"
+#include "rendezvous/forked_group.h"
+#include "transport/memory/memory_transport.h"
+#include "transport/shm/shm_mapper.h"
+#include "transport/threads/threads_mapper.h"
+
+namespace tutti::transport {
+namespace {
+
+using testing::Ranks;
+using testing::require;
+
+constexpr int kChannels = 2;
+using Body = std::function<void(Transport&)>;
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
+
+std::vector<std::string> run_as_threads(int ranks, const Body& body) {
+  auto mappers = make_threads_mappers(ranks);
+  std::vector<std::string> words(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        MemoryTransport transport(std::move(mappers[rank]), kChannels, soon());
+        body(transport);
+      } catch (const std::exception& error) {
+        words[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return words;
+}
+
+std::vector<std::string> run_as_processes(int ranks, const Body& body) {
+  rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks links) {
+    MemoryTransport transport(make_shm_mapper({links.rank, links.size, std::move(links.sockets), std::move(links.life)}), kChannels, soon());
+    body(transport);
+  });
+  std::vector<std::string> words;
+  for (const rendezvous::ChildEnd& end : group.wait()) {
+    words.push_back(end.signal != 0 ? "signal " + std::to_string(end.signal) : end.message);
+  }
+  return words;
+}
+
+class Conformance : public ::testing::TestWithParam<Ranks> {
+ protected:
+  void run(int ranks, const Body& body) {
+    const auto words = GetParam() == Ranks::threads ? run_as_threads(ranks, body) : run_as_processes(ranks, body);
+    for (std::size_t rank = 0; rank < words.size(); ++rank) EXPECT_EQ(words[rank], "") << "rank " << rank;
+  }
+};
+
+// Waits the way the engine does: look, prepare, look again, sleep.
+template <class Look>
+void await(Transport& transport, Look&& look) {
+  const Deadline deadline = soon();
+  while (!look()) {
+    const std::uint32_t ticket = transport.prepare_sleep();
+    if (look()) {
+      transport.cancel_sleep();
+      return;
+    }
+    transport.sleep(ticket, std::chrono::milliseconds(200));
+    require(!deadline.passed(), "await: nothing happened before the deadline");
+  }
+}
+
+void send(Transport& transport, int channel, int peer, const std::string& text, std::uint64_t fingerprint) {
+  std::byte* memory = nullptr;
+  await(transport, [&] { return (memory = transport.sender(channel, peer).try_begin(text.size())) != nullptr; });
+  std::memcpy(memory, text.data(), text.size());
+  transport.sender(channel, peer).end(fingerprint);
+}
+
+std::string receive(Transport& transport, int channel, int peer, std::size_t bytes, std::uint64_t* fingerprint) {
+  const std::byte* memory = nullptr;
+  await(transport, [&] { return (memory = transport.receiver(channel, peer).try_begin(bytes, fingerprint)) != nullptr; });
+  std::string text(reinterpret_cast<const char*>(memory), bytes);
+  transport.receiver(channel, peer).end();
+  return text;
+}
+
+std::string text_of(std::size_t bytes, int salt) {
+  std::string text(bytes, 'x');
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + (i * 7 + static_cast<std::size_t>(salt)) % 23);
+  return text;
+}
+
+TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
+  run(3, [](Transport& transport) {
+    const int right = (transport.rank() + 1) % 3, left = (transport.rank() + 2) % 3;
+    const std::size_t sizes[] = {0, 1, 47, 48, 49, 64, 1000, transport.offers().slot_bytes};
+    for (int round = 0; round < 200; ++round) {
+      for (const std::size_t bytes : sizes) {
+        send(transport, 0, right, text_of(bytes, round), static_cast<std::uint64_t>(round));
+        std::uint64_t fingerprint = 0;
+        require(receive(transport, 0, left, bytes, &fingerprint) == text_of(bytes, round), "payload of " + std::to_string(bytes));
+        require(fingerprint == static_cast<std::uint64_t>(round), "fingerprint");
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ASenderHasAsManyCreditsAsOffered) {
+  run(2, [](Transport& transport) {
+    std::uint64_t fingerprint = 0;
+    if (transport.rank() == 0) {
+      for (std::uint32_t m = 0; m < transport.offers().credits; ++m) {
+        require(transport.sender(0, 1).try_begin(8) != nullptr, "credit " + std::to_string(m));
+        transport.sender(0, 1).end(0);
+      }
+      require(transport.sender(0, 1).try_begin(8) == nullptr, "one message more than credits");
+      send(transport, 1, 1, "go", 0);
+      await(transport, [&] { return transport.sender(0, 1).try_begin(8) != nullptr; });
+      receive(transport, 1, 1, 4, &fingerprint);
+    } else {
+      receive(transport, 1, 0, 2, &fingerprint);
+      receive(transport, 0, 0, 8, &fingerprint);
+      send(transport, 1, 0, "done", 0);
+    }
+  });
+}
+
+TEST_P(Conformance, ChannelsDoNotDisturbEachOther) {
+  run(2, [](Transport& transport) {
+    const int peer = 1 - transport.rank();
+    std::uint64_t fingerprint = 0;
+    // Channel 0 is full both ways; channel 1 still carries.
+    while (transport.sender(0, peer).try_begin(8) != nullptr) transport.sender(0, peer).end(0);
+    for (int round = 0; round < 50; ++round) {
+      send(transport, 1, peer, "hello", 0);
+      require(receive(transport, 1, peer, 5, &fingerprint) == "hello", "channel 1");
+    }
+  });
+}
+
+TEST_P(Conformance, ASleeperMissesNoFlag) {
+  // Each rank shows a number and sleeps until it has seen everybody's: a lost wake-up costs a whole sleep each round.
+  run(4, [](Transport& transport) {
+    for (std::uint64_t round = 1; round <= 500; ++round) {
+      transport.flags(0, transport.rank())->entered.store(round, std::memory_order_release);
+      transport.notify_all();
+      for (int peer = 0; peer < transport.size(); ++peer) {
+        await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) >= round; });
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ScratchIsSeenByAll) {
+  run(3, [](Transport& transport) {
+    const std::size_t bytes = transport.offers().scratch_bytes;
+    std::memset(transport.scratch(0, transport.rank()), 'A' + transport.rank(), bytes);
+    transport.flags(0, transport.rank())->entered.store(1, std::memory_order_release);
+    transport.notify_all();
+    for (int peer = 0; peer < 3; ++peer) {
+      await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) == 1; });
+      const auto* seen = reinterpret_cast<const char*>(transport.scratch(0, peer));
+      require(seen[0] == 'A' + peer && seen[bytes - 1] == 'A' + peer, "scratch of rank " + std::to_string(peer));
+    }
+  });
+}
+
+TEST_P(Conformance, SymmetricMemoryIsKnownByAddressAndReached) {
+  run(3, [](Transport& transport) {
+    require(!transport.has_allocations(), "nothing allocated yet");
+    int ordinary = 0;
+    const auto first = transport.allocate(1000, soon());
+    const auto second = transport.allocate(64, soon());
+    require(transport.locate(&ordinary, 4) == 0, "ordinary memory");
+    auto* mine = static_cast<char*>(second.get());
+    require(transport.locate(mine + 60, 4) != 0 && transport.locate(mine + 60, 5) == 0, "the end of an allocation");
+    mine[5] = static_cast<char>('A' + transport.rank());
+    const MemoryRef place = transport.locate(mine + 5, 1);
+    transport.flags(0, transport.rank())->input.store(place, std::memory_order_relaxed);
+    transport.flags(0, transport.rank())->entered.store(1, std::memory_order_release);
+    transport.notify_all();
+    for (int peer = 0; peer < 3; ++peer) {
+      await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) == 1; });
+      const MemoryRef theirs = transport.flags(0, peer)->input.load(std::memory_order_relaxed);
+      require(*reinterpret_cast<char*>(transport.window(peer, theirs)) == 'A' + peer, "window onto rank " + std::to_string(peer));
+    }
+  });
+}
+
+TEST_P(Conformance, DroppedSymmetricMemoryIsGivenBack) {
+  run(2, [](Transport& transport) {
+    for (int round = 0; round < 300; ++round) {
+      const auto memory = transport.allocate(1 << 20, soon());
+      std::memset(memory.get(), round, 1 << 20);
+    }
+  });
+}
+
+TEST_P(Conformance, AnAbortReachesEveryRankAndNamesTheCulprit) {
+  run(3, [](Transport& transport) {
+    if (transport.rank() == 1) transport.abort(2);
+    std::optional<Failure> failure;
+    await(transport, [&] { return (failure = transport.failure()).has_value(); });
+    require(failure->rank == 2 && !failure->died, "culprit " + std::to_string(failure->rank));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance, ::testing::Values(Ranks::threads, Ranks::processes),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+TEST(ShmTransport, AnEndedPeerIsNoticedUnlessItLeftInGoodOrder) {
+  const auto words = run_as_processes(3, [](Transport& transport) {
+    if (transport.rank() == 1) ::_exit(0);  // ends without leaving the group
+    if (transport.rank() == 2) return;      // leaves in good order
+    std::optional<Failure> failure;
+    await(transport, [&] { return (failure = transport.failure()).has_value(); });
+    require(failure->rank == 1 && failure->died, "rank 1 is the one that died");
+  });
+  EXPECT_EQ(words[0], "");
+}
+
+TEST(ShmTransport, RanksThatAskForDifferentMemoryAreTold) {
+  const auto words = run_as_processes(2, [](Transport& transport) {
+    try {
+      transport.allocate(transport.rank() == 0 ? 100'000 : 200'000, soon());
+      require(transport.rank() == 0, "rank 1 got memory of another size");
+    } catch (const Error& error) {
+      require(error.code() == ErrorCode::mismatch && error.peer() == 0, error.what());
+    }
+  });
+  EXPECT_EQ(words, (std::vector<std::string>{"", ""}));
+}
+
+}  // namespace
+}  // namespace tutti::transport
