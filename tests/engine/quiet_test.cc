@@ -1,0 +1,142 @@
+// The path of a small blocking collective between running ranks: no allocation, no lock, no system call.
+//
+// Allocations and locks are counted by standing in for malloc and pthread_mutex_lock in this program; system calls by a
+// seccomp filter that traps every one of them. While a peer has no core a rank may yield or sleep, so the batches in
+// which that happened do not count, but no other system call is ever allowed, and most batches must be silent.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "check.h"
+
+namespace {
+
+thread_local bool counting = false;
+thread_local long allocations = 0, locks = 0;
+volatile sig_atomic_t waiting_calls = 0, other_calls = 0, last_other_call = -1;
+
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* malloc(size_t bytes) {
+  if (counting) ++allocations;
+  return __libc_malloc(bytes);
+}
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static const auto real = reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  if (counting) ++locks;
+  return real(mutex);
+}
+}
+
+namespace tutti {
+namespace {
+
+using testing::require;
+
+constexpr int kBatches = 400;
+constexpr int kCallsPerBatch = 25;
+
+void on_system_call(int, siginfo_t* info, void*) {
+  const int number = info->si_syscall;
+  if (number == SYS_sched_yield || number == SYS_futex || number == SYS_membarrier || number == SYS_poll) {
+    waiting_calls = waiting_calls + 1;
+  } else {
+    other_calls = other_calls + 1;
+    last_other_call = number;
+  }
+}
+
+// From here on every system call but these raises SIGSYS and is not carried out.
+void trap_system_calls() {
+  struct sigaction action {};
+  action.sa_sigaction = on_system_call;
+  action.sa_flags = SA_SIGINFO;
+  require(::sigaction(SIGSYS, &action, nullptr) == 0, "sigaction");
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  require(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+  require(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "seccomp");
+}
+
+// Reports on descriptor 2 and leaves without the destructors, whose system calls would be trapped.
+[[noreturn]] void leave(bool ok, const char* why) {
+  if (!ok) {
+    const ssize_t written = ::write(2, why, std::strlen(why));
+    ::_exit(written < 0 ? 4 : 3);
+  }
+  ::_exit(0);
+}
+
+void run_quietly(Communicator& comm, const std::function<void()>& call) {
+  for (int i = 0; i < 50; ++i) call();  // plans are made on the first calls
+  trap_system_calls();
+  int silent = 0;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const int before = waiting_calls;
+    counting = true;
+    for (int i = 0; i < kCallsPerBatch; ++i) call();
+    counting = false;
+    if (waiting_calls == before) ++silent;
+  }
+  if (comm.rank() != 0) leave(true, "");
+  char why[160];
+  std::snprintf(why, sizeof why, "allocations %ld, locks %ld, other system calls %d (last %d), silent batches %d of %d\n", allocations, locks,
+                static_cast<int>(other_calls), static_cast<int>(last_other_call), silent, kBatches);
+  leave(allocations == 0 && locks == 0 && other_calls == 0 && silent > 0, why);
+}
+
+void expect_quiet(const std::function<std::function<void()>(Communicator&)>& make_call) {
+  const auto ends = run_processes(2, [&](Communicator& comm) { run_quietly(comm, make_call(comm)); }, {}, true);
+  testing::expect_all_ok(ends);
+}
+
+TEST(Quiet, SmallAllReduce) {
+  expect_quiet([](Communicator& comm) {
+    return [&comm, data = std::vector<float>(2, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
+  });
+}
+
+TEST(Quiet, StagedAllReduce) {
+  expect_quiet([](Communicator& comm) {
+    return [&comm, data = std::vector<float>(3000, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
+  });
+}
+
+TEST(Quiet, SymmetricAllReduce) {
+  expect_quiet([](Communicator& comm) {
+    return [&comm, data = comm.allocate<float>(3000)] { comm.all_reduce(data.span()); };
+  });
+}
+
+TEST(Quiet, MessagesBothWays) {
+  expect_quiet([](Communicator& comm) {
+    return [&comm, data = std::vector<float>(16, 1.0f)]() mutable {
+      const int peer = 1 - comm.rank();
+      comm.send(data.data(), data.size(), DType::float32, peer);
+      comm.recv(data.data(), data.size(), DType::float32, peer);
+    };
+  });
+}
+
+}  // namespace
+}  // namespace tutti
