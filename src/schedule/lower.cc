@@ -31,8 +31,17 @@ const BlockSet* blocks_of(const Step& step) {
   return nullptr;
 }
 
-// Bytes of a block such that `blocks` of them fit `bytes`, in whole lines.
-std::uint64_t lines_within(std::uint64_t bytes, std::uint64_t blocks) { return bytes / blocks / kLineBytes * kLineBytes; }
+constexpr std::uint64_t kUnbounded = ~std::uint64_t{0};
+
+// The most bytes a block may have, in whole lines, where `blocks` of them must fit `bytes` (0 = any size).
+std::uint64_t block_bound(std::uint64_t bytes, std::int32_t blocks) {
+  if (bytes == 0 || blocks == 0) return kUnbounded;
+  return bytes / static_cast<std::uint64_t>(blocks) / kLineBytes * kLineBytes;
+}
+
+std::int32_t scratch_blocks(const Program& program) {
+  return program.scratch_planes * program.scratch_depth * program.blocks;
+}
 
 // Rewrites the steps of one lane for a transport whose messages are byte streams: they land in own memory before they
 // are reduced, and leave from own memory. Own memory already among the operands is used; scratch otherwise.
@@ -106,8 +115,6 @@ bool has_waits(const Program& program) {
   });
 }
 
-std::uint64_t smaller_bound(std::uint64_t a, std::uint64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
-
 }  // namespace
 
 std::string why_not(const Program& program, const Offers& offers) {
@@ -126,9 +133,13 @@ std::string why_not(const Program& program, const Offers& offers) {
   });
   if (!reason.empty()) return reason;
   if (!offers.operands_in_slots && has_waits(program)) return "needs flags in shared memory";
-  const auto message = static_cast<std::uint64_t>(program.message_blocks);
-  if (message != 0 && offers.slot_bytes != 0 && lines_within(offers.slot_bytes, message) == 0) {
-    return "needs messages of " + std::to_string(message) + " blocks, and a slot holds " + std::to_string(offers.slot_bytes) + " bytes";
+  if (block_bound(offers.slot_bytes, program.message_blocks) == 0) {
+    return "needs messages of " + std::to_string(program.message_blocks) + " blocks, and a slot holds " +
+           std::to_string(offers.slot_bytes) + " bytes";
+  }
+  if (block_bound(offers.scratch_bytes, scratch_blocks(program)) == 0) {
+    return "needs scratch of " + std::to_string(scratch_blocks(program)) + " blocks, and there are " +
+           std::to_string(offers.scratch_bytes) + " bytes";
   }
   return {};
 }
@@ -137,18 +148,14 @@ Lowered lower(Program program, const Offers& offers) {
   if (const std::string reason = why_not(program, offers); !reason.empty()) {
     throw Error(ErrorCode::unsupported, std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
   }
-  // From here on only facts that are the same on all ranks: their segments must agree.
-  std::uint64_t bound = offers.segment_bytes;
+  // Only from facts that are the same on all ranks: their segments must agree.
+  const std::uint64_t block = std::min(block_bound(offers.slot_bytes, program.message_blocks),
+                                       block_bound(offers.scratch_bytes, scratch_blocks(program)));
+  const std::uint64_t wanted = offers.segment_bytes != 0 ? offers.segment_bytes : kUnbounded;
   const auto blocks = static_cast<std::uint64_t>(program.blocks);
-  if (const auto message = static_cast<std::uint64_t>(program.message_blocks); message != 0 && offers.slot_bytes != 0) {
-    bound = smaller_bound(bound, lines_within(offers.slot_bytes, message) * blocks);
-  }
-  if (program.scratch_planes > 0 && offers.scratch_bytes != 0) {
-    const auto copies = static_cast<std::uint64_t>(program.scratch_planes) * static_cast<std::uint64_t>(program.scratch_depth);
-    bound = smaller_bound(bound, lines_within(offers.scratch_bytes, copies * blocks) * blocks);
-  }
+  const std::uint64_t bound = block == kUnbounded ? wanted : std::min(wanted, block * blocks);
   if (!offers.operands_in_slots) land_messages(program);  // into own memory, of whatever size
-  return {std::move(program), offers, bound};
+  return {std::move(program), offers, bound == kUnbounded ? 0 : bound};
 }
 
 }  // namespace tutti::schedule

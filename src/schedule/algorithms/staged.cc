@@ -29,24 +29,20 @@ Program staged_all_reduce(const Shape& shape) {
 
   const BlockSet mine{Index::plus(0), 1, 1};
   const BlockSet others{Index::plus(1), 1, p - 1};
-  std::vector<Wait> scratch_free, peers_in;
+  // Scratch is free again when all peers have reduced and copied out the segment that used it. The right neighbour's end
+  // of both tells: its out lane has waited for everybody's reduction, and everybody waits for its own neighbour in turn.
+  const Index right = Index::plus(1);
+  const std::vector<Wait> scratch_free{{right, kReduce, 0, program.scratch_depth}, {right, kOut, p - 2, program.scratch_depth}};
+  std::vector<Wait> all_in;
   std::vector<Operand> contributions;
-  for (int distance = 1; distance < p; ++distance) {
-    const Index peer = Index::plus(distance);
-    // The peer has read this copy of scratch for the last time once its reduction and its copy of our chunk are done;
-    // step d-1 of its out lane copies from the rank d to its right, which is us when d = p - distance.
-    scratch_free.push_back({peer, kReduce, 0, program.scratch_depth});
-    scratch_free.push_back({peer, kOut, p - distance - 1, program.scratch_depth});
-    peers_in.push_back({peer, kIn, 0, 0});
-  }
-  peers_in.push_back({Index::plus(0), kIn, 0, 0});  // our own scratch is free, too
+  for (int distance = 0; distance < p; ++distance) all_in.push_back({Index::plus(distance), kIn, 0, 0});
   for (int rank = 0; rank < p; ++rank) {
     contributions.push_back(rank == shape.rank ? Operand::own(Buffer::input, mine)
                                                : Operand::window(Index::absolute(rank), Buffer::scratch, mine));
   }
 
   Lane in{"in", true, {copy_step({Operand::own(Buffer::scratch, others)}, Operand::own(Buffer::input, others), scratch_free)}};
-  Lane reduce{"reduce", true, {reduce_step({Operand::own(Buffer::output, mine), Operand::own(Buffer::scratch, mine)}, contributions, true, peers_in)}};
+  Lane reduce{"reduce", true, {reduce_step({Operand::own(Buffer::output, mine), Operand::own(Buffer::scratch, mine)}, contributions, true, all_in)}};
   Lane out{"out", true, {}};
   for (int distance = 1; distance < p; ++distance) {
     const BlockSet theirs{Index::plus(distance), 1, 1};

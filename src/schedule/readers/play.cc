@@ -1,0 +1,233 @@
+#include "schedule/readers/play.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "schedule/fold.h"
+#include "tutti/error.h"
+
+namespace tutti::schedule {
+namespace {
+
+bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
+
+// Input that a rank gives to the collective: all do in a reduction, one does where a value spreads.
+bool gives_input(const Program& program) { return program.verb == Verb::all_reduce || program.rank == program.root; }
+
+void add(Contribution& sum, const Contribution& addend) {
+  const auto middle = static_cast<std::ptrdiff_t>(sum.size());
+  sum.insert(sum.end(), addend.begin(), addend.end());
+  std::inplace_merge(sum.begin(), sum.begin() + middle, sum.end());
+}
+
+}  // namespace
+
+Player::Player(std::span<const Lowered> programs) : programs_(programs) {
+  require_program_set(programs);
+  for (const Lowered& lowered : programs) {
+    const Program& program = lowered.program;
+    const auto blocks = static_cast<std::size_t>(program.blocks);
+    RankState state;
+    state.input.assign(blocks, gives_input(program) ? Contribution{program.rank} : Contribution{});
+    state.output.resize(blocks);
+    state.scratch.assign(static_cast<std::size_t>(program.scratch_planes), std::vector<Contribution>(blocks));
+    state.next_step.resize(program.lanes.size());
+    ranks_.push_back(std::move(state));
+    for (const Lane& lane : program.lanes) {
+      for (const Step& step : lane.steps) require_sound(program.rank, step);
+    }
+  }
+}
+
+Round Player::advance() {
+  Round round;
+  std::vector<Effect> effects;
+  for (const StepPlace& head : stuck()) {
+    if (ready(head)) effects.push_back(evaluate(head));
+  }
+  for (const Effect& effect : effects) take_messages(effect);
+  for (const Effect& effect : effects) {
+    deliver(effect, round);
+    const StepPlace& place = effect.place;
+    ++ranks_[static_cast<std::size_t>(place.rank)].next_step[static_cast<std::size_t>(place.lane)];
+    round.fired.push_back(place);
+  }
+  return round;
+}
+
+std::vector<StepPlace> Player::stuck() const {
+  std::vector<StepPlace> heads;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const std::vector<Lane>& lanes = programs_[rank].program.lanes;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      const std::size_t next = ranks_[rank].next_step[lane];
+      if (next < lanes[lane].steps.size()) {
+        heads.push_back({static_cast<int>(rank), static_cast<int>(lane), static_cast<int>(next)});
+      }
+    }
+  }
+  return heads;
+}
+
+Contribution Player::wanted(int rank) const {
+  const Program& first = programs_.front().program;
+  if (first.verb == Verb::send_recv && rank == first.root && first.ranks > 1) return {};
+  Contribution wanted;
+  for (const Lowered& lowered : programs_) {
+    if (gives_input(lowered.program)) wanted.push_back(lowered.program.rank);
+  }
+  return wanted;
+}
+
+const Step& Player::step_at(const StepPlace& place) const {
+  return program(place.rank).lanes[static_cast<std::size_t>(place.lane)].steps[static_cast<std::size_t>(place.step)];
+}
+
+std::vector<Contribution>& Player::memory(int rank, const Operand& operand) {
+  const int owner = operand.rank.resolve(rank, program(rank).ranks);  // of own memory: rank + 0
+  RankState& state = ranks_[static_cast<std::size_t>(owner)];
+  switch (operand.buffer) {
+    case Buffer::input: return state.input;
+    case Buffer::output: return state.output;
+    case Buffer::scratch: break;
+  }
+  return state.scratch[operand.plane];
+}
+
+std::vector<int> Player::blocks_of(int rank, const BlockSet& blocks) const {
+  const int modulus = program(rank).blocks;
+  std::vector<int> numbers;
+  for (int i = 0; i < blocks.count; ++i) {
+    numbers.push_back(Index::plus(blocks.first.resolve(rank, modulus) + i * blocks.stride).resolve(0, modulus));
+  }
+  return numbers;
+}
+
+const Message* Player::oldest(int rank, int from, int channel) const {
+  const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
+  const auto matches = [&](const Message& message) { return message.from == from && message.channel == channel; };
+  const auto found = std::find_if(inbox.begin(), inbox.end(), matches);
+  return found == inbox.end() ? nullptr : &*found;
+}
+
+bool Player::ready(const StepPlace& place) const {
+  const Step& step = step_at(place);
+  const int ranks = program(place.rank).ranks;
+  const auto peer_of = [&](const Index& index) { return index.resolve(place.rank, ranks); };
+  for (const Wait& wait : step.waits) {
+    if (wait.lane == Wait::kEntryLane || wait.segments_back > 0) continue;
+    const RankState& peer = ranks_[static_cast<std::size_t>(peer_of(wait.rank))];
+    if (peer.next_step[static_cast<std::size_t>(wait.lane)] <= static_cast<std::size_t>(wait.step)) return false;
+  }
+  for (const Operand& source : step.sources) {
+    if (is_slot(source) && oldest(place.rank, peer_of(source.rank), source.channel) == nullptr) return false;
+  }
+  return std::all_of(step.destinations.begin(), step.destinations.end(), [&](const Operand& destination) {
+    if (!is_slot(destination)) return true;
+    const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(peer_of(destination.rank))].inbox;
+    const auto mine = [&](const Message& m) { return m.from == place.rank && m.channel == destination.channel; };
+    return std::count_if(inbox.begin(), inbox.end(), mine) < programs_.front().offers.credits;
+  });
+}
+
+Player::Effect Player::evaluate(const StepPlace& place) {
+  const Step& step = step_at(place);
+  Effect effect{place, {}, {}};
+  for (const auto* operands : {&step.destinations, &step.sources}) {
+    for (const Operand& operand : *operands) {
+      if (!is_slot(operand) && effect.blocks.empty()) effect.blocks = blocks_of(place.rank, operand.blocks);
+    }
+  }
+  effect.contents.resize(effect.blocks.size());
+  for (const Operand& source : step.sources) {
+    if (is_slot(source)) {
+      const int from = source.rank.resolve(place.rank, program(place.rank).ranks);
+      const Message& message = *oldest(place.rank, from, source.channel);
+      const std::size_t blocks = std::min(message.contents.size(), effect.contents.size());
+      for (std::size_t i = 0; i < blocks; ++i) add(effect.contents[i], message.contents[i]);
+    } else {
+      const std::vector<int> blocks = blocks_of(place.rank, source.blocks);
+      const std::vector<Contribution>& from = memory(place.rank, source);
+      for (std::size_t i = 0; i < blocks.size(); ++i)
+        add(effect.contents[i], from[static_cast<std::size_t>(blocks[i])]);
+    }
+  }
+  return effect;
+}
+
+void Player::take_messages(const Effect& effect) {
+  const int rank = effect.place.rank;
+  for (const Operand& source : step_at(effect.place).sources) {
+    if (!is_slot(source)) continue;
+    std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
+    const Message* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks), source.channel);
+    if (taken != nullptr) inbox.erase(inbox.begin() + (taken - inbox.data()));
+  }
+}
+
+void Player::deliver(const Effect& effect, Round& round) {
+  const int rank = effect.place.rank;
+  const Step& step = step_at(effect.place);
+  for (const Operand& source : step.sources) {
+    if (source.kind != Operand::Kind::window) continue;
+    const int peer = source.rank.resolve(rank, program(rank).ranks);
+    if (peer != rank) round.transfers.push_back({Transfer::Kind::load, rank, peer, effect.blocks});
+  }
+  for (const Operand& destination : step.destinations) {
+    const int peer = destination.rank.resolve(rank, program(rank).ranks);
+    if (is_slot(destination)) {
+      ranks_[static_cast<std::size_t>(peer)].inbox.push_back(
+          {rank, destination.channel, effect.blocks, effect.contents});
+      round.transfers.push_back({Transfer::Kind::message, rank, peer, effect.blocks});
+      continue;
+    }
+    const std::vector<int> blocks = blocks_of(rank, destination.blocks);
+    std::vector<Contribution>& to = memory(rank, destination);
+    for (std::size_t i = 0; i < blocks.size(); ++i) to[static_cast<std::size_t>(blocks[i])] = effect.contents[i];
+    if (peer != rank) round.transfers.push_back({Transfer::Kind::store, rank, peer, effect.blocks});
+  }
+}
+
+void Player::require_sound(int rank, const Step& step) const {
+  const auto fail = [&](const char* what) {
+    throw Error(ErrorCode::invalid_argument,
+                "rank " + std::to_string(rank) + " has a step that names " + what + " that does not exist");
+  };
+  std::size_t blocks = 0;
+  for (const auto* operands : {&step.destinations, &step.sources}) {
+    for (const Operand& operand : *operands) {
+      if (!is_slot(operand) && blocks == 0) blocks = static_cast<std::size_t>(operand.blocks.count);
+    }
+  }
+  for (const auto* operands : {&step.destinations, &step.sources}) {
+    for (const Operand& operand : *operands) require_sound(rank, operand, blocks);
+  }
+  for (const Wait& wait : step.waits) {
+    const int peer = wait.rank.resolve(rank, program(rank).ranks);
+    if (peer < 0 || peer >= program(rank).ranks) fail("a rank");
+    if (wait.lane == Wait::kEntryLane) continue;
+    const std::vector<Lane>& lanes = program(peer).lanes;
+    if (wait.lane < 0 || static_cast<std::size_t>(wait.lane) >= lanes.size()) fail("a lane");
+    const std::vector<Step>& steps = lanes[static_cast<std::size_t>(wait.lane)].steps;
+    if (wait.step < 0 || static_cast<std::size_t>(wait.step) >= steps.size()) fail("a step");
+  }
+}
+
+void Player::require_sound(int rank, const Operand& operand, std::size_t blocks) const {
+  const auto require = [&](bool holds, const char* what) {
+    if (!holds)
+      throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " has an operand with " + what);
+  };
+  const int peer = operand.rank.resolve(rank, program(rank).ranks);
+  require(peer >= 0 && peer < program(rank).ranks, "a rank that does not exist");
+  if (is_slot(operand)) return require(blocks != 0, "no size: a message needs an operand beside it that names blocks");
+  const int first = operand.blocks.first.resolve(rank, program(rank).blocks);
+  require(first >= 0 && first < program(rank).blocks, "a block that does not exist");
+  require(operand.blocks.count >= 1 && static_cast<std::size_t>(operand.blocks.count) == blocks,
+          "another number of blocks than its step");
+  require(operand.buffer != Buffer::scratch || operand.plane < program(peer).scratch_planes,
+          "a scratch plane that does not exist");
+}
+
+}  // namespace tutti::schedule

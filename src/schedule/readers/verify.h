@@ -1,0 +1,48 @@
+// The verifier: proves of the lowered programs of all ranks, for every timing,
+//   - every output holds the right contributions, each exactly once, at the right place;
+//   - every message sent is received, in matching sizes;
+//   - no deadlock with the credits given: with no wildcards, first-in-first-out matching and fixed lane order a program
+//     is confluent, so one maximal run decides it;
+//   - no race: conflicting accesses are ordered by waits, messages and credits (vector clocks), peers touch a rank's
+//     buffers only between its entry and its return, and in-place calls (input = output) are as safe as others;
+//   - which reduction order every element gets, and how many bytes each edge carries.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedule/layout.h"
+#include "schedule/lower.h"
+
+namespace tutti::schedule {
+
+struct VerifyOptions {
+  std::uint64_t count = 0;  // elements of the vector; the layout is made with the programs' segment bound or `segments`
+  std::uint32_t element_bytes = 4;
+  std::uint32_t segments = 1;  // how many segments to cut the vector into
+  std::uint32_t credits = 0;   // 0 = as offered
+  bool in_place = false;
+};
+
+struct Problem {
+  // X-macro free on purpose: few, and each has its own words.
+  enum class Kind : std::uint8_t { malformed, wrong_result, unmatched, deadlock, race };
+  Kind kind;
+  std::string message;  // names rank, lane, step, segment
+};
+
+struct VerifyReport {
+  std::vector<Problem> problems;
+  bool canonical =
+      true;  // all reductions in canonical order (true where there are none, false where results are unknown)
+  std::map<std::pair<int, int>, std::uint64_t> edge_bytes;  // (from, to) -> bytes through slots and windows
+  bool ok() const { return problems.empty(); }
+};
+
+VerifyReport verify(std::span<const Lowered> programs, const VerifyOptions& options);
+
+}  // namespace tutti::schedule

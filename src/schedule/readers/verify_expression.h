@@ -1,0 +1,67 @@
+// Values as expressions: what a cell of memory holds, as a tree over the ranks' inputs.
+//
+// Hash-consed: two values are the same bits for every input and every operator exactly when their numbers are equal.
+// Poison is memory nobody wrote; whatever is computed from it is poison, too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/canonical.h"
+
+namespace tutti::schedule::verification {
+
+using Value = std::uint32_t;
+
+inline constexpr Value kPoison = 0;
+
+struct Join {
+  Value left;
+  Value right;
+  bool last;  // an average divides here
+
+  bool operator==(const Join&) const = default;
+};
+
+class Expressions {
+ public:
+  explicit Expressions(std::size_t leaves) : leaves_(static_cast<Value>(leaves)) {}
+
+  Value leaf(std::size_t index) const { return static_cast<Value>(index) + 1; }
+  bool is_leaf(Value value) const { return value != kPoison && value <= leaves_; }
+  std::size_t leaf_index(Value leaf) const { return leaf - 1; }
+  const Join& join_of(Value value) const { return joins_[value - leaves_ - 1]; }
+
+  Value join(Value left, Value right, bool last) {
+    if (left == kPoison || right == kPoison) return kPoison;
+    const auto next = static_cast<Value>(leaves_ + joins_.size() + 1);
+    const auto [found, fresh] = numbers_.try_emplace(Join{left, right, last}, next);
+    if (fresh) joins_.push_back({left, right, last});
+    return found->second;
+  }
+
+  // The canonical tree over `items`, which are used up.
+  Value reduce(std::span<Value> items, bool last) {
+    std::size_t left_to_do = items.size() - 1;
+    canonical_fold(items, [&](Value& left, Value right) { left = join(left, right, last && --left_to_do == 0); });
+    return items[0];
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Join& join) const {
+      const std::uint64_t key = (std::uint64_t{join.left} << 32 | join.right) * 2 + (join.last ? 1 : 0);
+      const std::uint64_t mixed = (key ^ (key >> 31)) * 0x9E3779B97F4A7C15u;
+      return static_cast<std::size_t>(mixed ^ (mixed >> 32));
+    }
+  };
+
+  Value leaves_;
+  std::vector<Join> joins_;
+  std::unordered_map<Join, Value, Hash> numbers_;
+};
+
+}  // namespace tutti::schedule::verification

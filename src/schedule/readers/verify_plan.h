@@ -1,0 +1,76 @@
+// The programs of all ranks side by side, every index resolved: what the verifier runs.
+//
+// A plan exists only for well-formed programs: ranks, blocks, planes, lanes and steps are in range, operands of a step
+// have equal sizes, no step overlaps itself, and every channel has one sending and one receiving lane.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schedule/readers/verify.h"
+#include "schedule/readers/verify_problems.h"
+
+namespace tutti::schedule::verification {
+
+struct PlannedOperand {
+  Operand::Kind kind;
+  int rank;  // own, window: whose memory; slot: the peer
+  Buffer buffer;
+  int plane;
+  std::vector<int> blocks;  // own, window
+  int channel = -1;         // slot: number in Plan::channels
+};
+
+struct PlannedWait {
+  int rank;
+  int lane;  // number in Plan::lanes, or Wait::kEntryLane
+  int step;
+  std::uint64_t segments_back;
+};
+
+struct PlannedStep {
+  StepOp op;
+  bool last;
+  std::vector<PlannedOperand> destinations;
+  std::vector<PlannedOperand> sources;
+  std::vector<PlannedWait> waits;
+  std::vector<int> blocks;  // of an operand that names them: they give every operand its sizes
+};
+
+struct PlannedLane {
+  int rank;
+  int number;  // in its program
+  const Lane* lane;
+  std::vector<PlannedStep> steps;
+};
+
+struct Channel {
+  int from;
+  int to;
+  int number;
+  int sender = -1;  // lanes, -1 where nobody does
+  int receiver = -1;
+};
+
+struct Plan {
+  std::span<const Lowered> programs;
+  const Program* any = nullptr;  // what all programs agree on: verb, root, blocks, depth
+  int ranks = 0;
+  bool in_place = false;
+  std::uint32_t credits = 0;
+  Layout layout;
+  std::vector<PlannedLane> lanes;  // rank after rank
+  std::vector<int> first_lane;     // per rank, and one past the last
+  std::vector<Channel> channels;
+
+  std::uint64_t size(std::uint64_t segment, int block) const {
+    return layout.block(segment, static_cast<std::uint64_t>(block)).count;
+  }
+};
+
+// Empty where a problem was found.
+std::optional<Plan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems);
+
+}  // namespace tutti::schedule::verification

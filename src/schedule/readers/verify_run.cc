@@ -1,0 +1,279 @@
+#include "schedule/readers/verify_run.h"
+
+#include <algorithm>
+
+namespace tutti::schedule::verification {
+namespace {
+
+std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
+
+std::size_t leaves_of(const Plan& plan) { return index_of(plan.ranks) * plan.layout.segments * plan.layout.blocks; }
+
+}  // namespace
+
+Run::Run(const Plan& plan, Problems& problems)
+    : plan_(plan),
+      problems_(problems),
+      expressions_(leaves_of(plan)),
+      states_(plan.lanes.size()),
+      width_(plan.lanes.size() + index_of(plan.ranks)) {
+  channels_.resize(plan.channels.size());
+  for (ChannelState& channel : channels_) channel.unused_credits = plan.credits;
+  clocks_.resize(plan.lanes.size() * width_);
+  for (std::size_t i = 0; i < plan.lanes.size(); ++i) clocks_[i * width_ + entry_component(plan.lanes[i].rank)] = 1;
+
+  std::size_t cells = 0;
+  for (const Lowered& lowered : plan.programs) {
+    first_cell_.push_back(cells);
+    const std::size_t scratch = index_of(lowered.program.scratch_planes) * index_of(lowered.program.scratch_depth);
+    cells += ((plan.in_place ? 1 : 2) * plan.layout.segments + scratch) * plan.layout.blocks;
+  }
+  cells_.resize(cells);
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    for (std::uint64_t segment = 0; segment < plan.layout.segments; ++segment) {
+      for (int block = 0; block < plan.any->blocks; ++block) {
+        cells_[cell_index(rank, Buffer::input, 0, segment, block)].value = leaf(rank, segment, block);
+      }
+    }
+  }
+  last_touch_.resize(index_of(plan.ranks) * plan.lanes.size());
+  bytes_.resize(index_of(plan.ranks) * index_of(plan.ranks));
+}
+
+bool Run::to_the_end() {
+  const auto lanes = static_cast<int>(plan_.lanes.size());
+  for (int number = 0; number < lanes; ++number) {
+    if (lane(number).steps.empty()) states_[index_of(number)].segment = plan_.layout.segments;
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int number = 0; number < lanes; ++number) {
+      while (!done(number) && blocker(number).kind == Blocker::Kind::none) {
+        fire(number);
+        moved = true;
+      }
+    }
+  }
+  for (int number = 0; number < lanes; ++number) {
+    if (done(number)) continue;
+    report_deadlock();
+    return false;
+  }
+  check_left_over();
+  check_returns();
+  return true;
+}
+
+Run::Blocker Run::blocker(int number) const {
+  const LaneState& state = states_[index_of(number)];
+  const PlannedStep& step = lane(number).steps[state.step];
+  for (const PlannedWait& wait : step.waits) {
+    if (wait.lane == Wait::kEntryLane || wait.segments_back > state.segment) continue;
+    const std::uint64_t segment = state.segment - wait.segments_back;
+    const LaneState& other = states_[index_of(wait.lane)];
+    const bool holds = other.segment > segment || (other.segment == segment && other.step > index_of(wait.step));
+    if (!holds) return {Blocker::Kind::wait, wait.rank, wait.lane, &wait};
+  }
+  for (const PlannedOperand& operand : step.sources) {
+    if (operand.channel == -1 || !channels_[index_of(operand.channel)].messages.empty()) continue;
+    return {Blocker::Kind::message, operand.rank, plan_.channels[index_of(operand.channel)].sender, nullptr};
+  }
+  for (const PlannedOperand& operand : step.destinations) {
+    if (operand.channel == -1) continue;
+    const ChannelState& channel = channels_[index_of(operand.channel)];
+    if (channel.unused_credits != 0 || !channel.returned_credits.empty()) continue;
+    return {Blocker::Kind::credit, operand.rank, plan_.channels[index_of(operand.channel)].receiver, nullptr};
+  }
+  return {};
+}
+
+void Run::fire(int number) {
+  LaneState& state = states_[index_of(number)];
+  const PlannedStep& step = lane(number).steps[state.step];
+  const std::span<std::uint32_t> now = clock(number);
+  ++now[index_of(number)];
+  acquire_waits(step, state.segment, now);
+  acquire_credits(step, now);
+
+  std::vector<std::uint64_t> sizes;
+  for (const int block : step.blocks) sizes.push_back(plan_.size(state.segment, block));
+  std::vector<Value> values = gather(number, step, sizes);
+  for (const PlannedOperand& operand : step.destinations) {
+    if (operand.channel == -1) write(number, operand, values);
+  }
+  tell(number, step, std::move(values), std::move(sizes));
+
+  if (++state.step == lane(number).steps.size()) {
+    state.step = 0;
+    ++state.segment;
+  }
+}
+
+void Run::acquire_waits(const PlannedStep& step, std::uint64_t segment, std::span<std::uint32_t> now) {
+  for (const PlannedWait& wait : step.waits) {
+    if (wait.lane == Wait::kEntryLane) {
+      now[entry_component(wait.rank)] = 1;
+    } else if (wait.segments_back <= segment) {
+      // Before the first segment a wait holds by itself and tells of nothing.
+      const std::size_t steps = lane(wait.lane).steps.size();
+      acquire(
+          now,
+          states_[index_of(wait.lane)].published[(segment - wait.segments_back) * steps + index_of(wait.step)]->clock);
+    }
+  }
+}
+
+void Run::acquire_credits(const PlannedStep& step, std::span<std::uint32_t> now) {
+  for (const PlannedOperand& operand : step.destinations) {
+    if (operand.channel == -1) continue;
+    ChannelState& channel = channels_[index_of(operand.channel)];
+    if (channel.unused_credits != 0) {
+      --channel.unused_credits;
+      continue;
+    }
+    acquire(now, channel.returned_credits.front()->clock);
+    channel.returned_credits.pop_front();
+  }
+}
+
+// The values of the step's result, block by block. Messages come first: what they tell holds for the reads as well.
+std::vector<Value> Run::gather(int number, const PlannedStep& step, const std::vector<std::uint64_t>& sizes) {
+  if (step.op == StepOp::wait) return {};
+  const std::size_t width = sizes.size();
+  std::vector<Value> read_values(step.sources.size() * width);
+  const auto row = [&](std::size_t source) { return std::span(read_values).subspan(source * width, width); };
+  for (std::size_t i = 0; i < step.sources.size(); ++i) {
+    if (step.sources[i].channel != -1) receive(number, step.sources[i], sizes, row(i));
+  }
+  for (std::size_t i = 0; i < step.sources.size(); ++i) {
+    if (step.sources[i].channel == -1) read(number, step.sources[i], row(i));
+  }
+  if (step.op == StepOp::copy) return read_values;
+  std::vector<Value> results(width), items(step.sources.size());
+  for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t source = 0; source < items.size(); ++source) items[source] = read_values[source * width + i];
+    results[i] = expressions_.reduce(items, step.last);
+  }
+  return results;
+}
+
+void Run::receive(int number, const PlannedOperand& operand, const std::vector<std::uint64_t>& sizes,
+                  std::span<Value> values) {
+  ChannelState& channel = channels_[index_of(operand.channel)];
+  const Told message = std::move(channel.messages.front());
+  channel.messages.pop_front();
+  acquire(clock(number), message->clock);
+  if (message->sizes == sizes) {
+    std::copy(message->values.begin(), message->values.end(), values.begin());
+    return;
+  }
+  std::uint64_t sent = 0, expected = 0;
+  for (const std::uint64_t size : message->sizes) sent += size;
+  for (const std::uint64_t size : sizes) expected += size;
+  problems_.add(Problem::Kind::unmatched, place(number), " expects ", expected, " elements in ", sizes.size(),
+                " blocks from rank ", operand.rank, ", which sent ", sent, " in ", message->sizes.size());
+}
+
+void Run::read(int number, const PlannedOperand& operand, std::span<Value> values) {
+  check_entered(number, operand);
+  count_window(number, operand, false);
+  const std::span<const std::uint32_t> now = clock(number);
+  const Epoch epoch{static_cast<std::uint32_t>(number), now[index_of(number)]};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Cell& cell = cells_[cell_index(operand.rank, operand.buffer, operand.plane, states_[index_of(number)].segment,
+                                   operand.blocks[i])];
+    cell.read(epoch, now, [&](Epoch other, bool wrote) { report_race(number, operand, i, false, other, wrote); });
+    values[i] = cell.value;
+  }
+}
+
+void Run::write(int number, const PlannedOperand& operand, std::span<const Value> values) {
+  check_entered(number, operand);
+  count_window(number, operand, true);
+  const std::span<const std::uint32_t> now = clock(number);
+  const Epoch epoch{static_cast<std::uint32_t>(number), now[index_of(number)]};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Cell& cell = cells_[cell_index(operand.rank, operand.buffer, operand.plane, states_[index_of(number)].segment,
+                                   operand.blocks[i])];
+    cell.write(epoch, now, [&](Epoch other, bool wrote) { report_race(number, operand, i, true, other, wrote); });
+    cell.value = values[i];
+  }
+}
+
+// The step is over: its progress is published, its messages leave and the messages it used up give their credits back.
+void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, std::vector<std::uint64_t> sizes) {
+  const auto is_slot = [](const PlannedOperand& operand) { return operand.channel != -1; };
+  const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
+  const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
+  const bool published = lane(number).lane->published;
+  if (!sends && !receives && !published) return;
+  const std::span<const std::uint32_t> now = clock(number);
+  const Told told = std::make_shared<Finished>(Finished{{now.begin(), now.end()}, std::move(values), std::move(sizes)});
+  if (published) states_[index_of(number)].published.push_back(told);
+  for (const PlannedOperand& operand : step.sources) {
+    if (is_slot(operand)) channels_[index_of(operand.channel)].returned_credits.push_back(told);
+  }
+  std::uint64_t elements = 0;
+  for (const std::uint64_t size : told->sizes) elements += size;
+  for (const PlannedOperand& operand : step.destinations) {
+    if (!is_slot(operand)) continue;
+    channels_[index_of(operand.channel)].messages.push_back(told);
+    count_bytes(lane(number).rank, operand.rank, elements);
+    const std::uint64_t most = plan_.programs[0].offers.slot_bytes;
+    if (most != 0 && elements * plan_.layout.element_bytes > most) {
+      problems_.add(Problem::Kind::malformed, place(number), ": a message of ", elements * plan_.layout.element_bytes,
+                    " bytes to rank ", operand.rank, ", and a slot holds ", most);
+    }
+  }
+}
+
+std::span<std::uint32_t> Run::clock(int number) {
+  return std::span(clocks_).subspan(index_of(number) * width_, width_);
+}
+
+std::size_t Run::cell_index(int rank, Buffer buffer, int plane, std::uint64_t segment, int block) const {
+  const std::uint64_t segments = plan_.layout.segments;
+  const auto depth = static_cast<std::uint64_t>(plan_.any->scratch_depth);
+  std::uint64_t row = 0;
+  switch (buffer) {
+    case Buffer::input: row = segment; break;
+    case Buffer::output: row = plan_.in_place ? segment : segments + segment; break;
+    case Buffer::scratch:
+      row = (plan_.in_place ? 1 : 2) * segments + static_cast<std::uint64_t>(plane) * depth + segment % depth;
+      break;
+  }
+  return first_cell_[index_of(rank)] + row * plan_.layout.blocks + index_of(block);
+}
+
+Value Run::value(int rank, Buffer buffer, std::uint64_t segment, int block) const {
+  return cells_[cell_index(rank, buffer, 0, segment, block)].value;
+}
+
+Value Run::leaf(int rank, std::uint64_t segment, int block) const {
+  return expressions_.leaf((index_of(rank) * plan_.layout.segments + segment) * plan_.layout.blocks + index_of(block));
+}
+
+void Run::count_window(int number, const PlannedOperand& operand, bool writes) {
+  const int self = lane(number).rank;
+  if (operand.rank == self) return;
+  std::uint64_t elements = 0;
+  for (const int block : operand.blocks) elements += plan_.size(states_[index_of(number)].segment, block);
+  count_bytes(writes ? self : operand.rank, writes ? operand.rank : self, elements);
+}
+
+void Run::count_bytes(int from, int to, std::uint64_t elements) {
+  bytes_[index_of(from) * index_of(plan_.ranks) + index_of(to)] += elements * plan_.layout.element_bytes;
+}
+
+std::map<std::pair<int, int>, std::uint64_t> Run::edge_bytes() const {
+  std::map<std::pair<int, int>, std::uint64_t> edges;
+  for (int from = 0; from < plan_.ranks; ++from) {
+    for (int to = 0; to < plan_.ranks; ++to) {
+      const std::uint64_t bytes = bytes_[index_of(from) * index_of(plan_.ranks) + index_of(to)];
+      if (bytes != 0) edges[{from, to}] = bytes;
+    }
+  }
+  return edges;
+}
+
+}  // namespace tutti::schedule::verification

@@ -1,0 +1,85 @@
+#include "schedule/readers/verify_shape.h"
+
+#include <algorithm>
+
+namespace tutti::schedule::verification {
+namespace {
+
+constexpr auto kMalformed = Problem::Kind::malformed;
+
+// A rank publishes its counters in one cache line.
+constexpr int kMostPublishedLanes = 3;
+
+void check_program(const Program& program, Problems& problems) {
+  const auto malformed = [&](const auto&... parts) { problems.add(kMalformed, "rank ", program.rank, ": ", parts...); };
+  if (program.blocks < 1) malformed(program.blocks, " blocks");
+  if (program.scratch_depth < 1) malformed("scratch is ", program.scratch_depth, " segments deep");
+  if (program.scratch_planes < 0) malformed(program.scratch_planes, " planes of scratch");
+  if (program.root < 0 || program.root >= program.ranks)
+    malformed("root ", program.root, " of ", program.ranks, " ranks");
+  if (program.verb == Verb::send_recv && program.ranks > 2) malformed("send_recv among ", program.ranks, " ranks");
+  const auto published =
+      std::count_if(program.lanes.begin(), program.lanes.end(), [](const Lane& lane) { return lane.published; });
+  if (published > kMostPublishedLanes) malformed(published, " published lanes, at most ", kMostPublishedLanes);
+}
+
+void check_agreement(const Lowered& first, const Lowered& other, Problems& problems) {
+  const auto differ = [&](std::string_view what) {
+    problems.add(kMalformed, "ranks ", first.program.rank, " and ", other.program.rank, " differ in ", what);
+  };
+  if (first.program.verb != other.program.verb) differ("verb");
+  if (first.program.algorithm != other.program.algorithm) differ("algorithm");
+  if (first.program.root != other.program.root) differ("root");
+  if (first.program.blocks != other.program.blocks) differ("blocks");
+  if (first.program.message_blocks != other.program.message_blocks) differ("blocks per message");
+  // The number of planes may differ: a rank that receives nothing into scratch needs none.
+  if (first.program.scratch_depth != other.program.scratch_depth) differ("scratch depth");
+  if (first.segment_bytes != other.segment_bytes)
+    differ("segment bound, so that they would cut the vector differently");
+  if (first.offers != other.offers) differ("what the transport offers");
+}
+
+}  // namespace
+
+bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems) {
+  if (programs.empty()) problems.add(kMalformed, "no programs");
+  if (options.element_bytes == 0) problems.add(kMalformed, "elements of no bytes");
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const Program& program = programs[i].program;
+    if (program.rank != static_cast<int>(i) || program.ranks != static_cast<int>(programs.size())) {
+      problems.add(kMalformed, "program ", i, " of ", programs.size(), " is for rank ", program.rank, " of ",
+                   program.ranks);
+    }
+    check_program(program, problems);
+    check_agreement(programs[0], programs[i], problems);
+  }
+  return problems.empty();
+}
+
+Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
+  std::uint64_t bytes = lowered.segment_bytes;
+  const auto blocks = static_cast<std::uint32_t>(lowered.program.blocks);
+  if (options.segments > 1) {
+    const std::uint64_t unit = Layout::line_elements(options.element_bytes) * blocks;
+    const std::uint64_t even = (options.count + options.segments - 1) / options.segments;
+    const std::uint64_t cut = std::max<std::uint64_t>(1, (even + unit - 1) / unit) * unit * options.element_bytes;
+    bytes = bytes == 0 ? cut : std::min(bytes, cut);
+  }
+  return Layout::make(options.count, options.element_bytes, blocks, bytes);
+}
+
+void check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems) {
+  for (const Lowered& lowered : programs) {
+    // Where messages land in scratch it is own memory of any size; else it lies in what the transport gives.
+    if (!lowered.offers.operands_in_slots) continue;
+    const auto copies = static_cast<std::uint64_t>(lowered.program.scratch_planes) *
+                        static_cast<std::uint64_t>(lowered.program.scratch_depth);
+    const std::uint64_t needed = copies * layout.size_of_segment(0) * layout.element_bytes;
+    if (lowered.offers.scratch_bytes != 0 && needed > lowered.offers.scratch_bytes) {
+      problems.add(kMalformed, "rank ", lowered.program.rank, ": scratch of ", needed,
+                   " bytes, and the transport offers ", lowered.offers.scratch_bytes);
+    }
+  }
+}
+
+}  // namespace tutti::schedule::verification

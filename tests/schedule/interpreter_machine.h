@@ -1,0 +1,130 @@
+// The inside of the interpreter: the state of a run, and its events.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "interpreter.h"
+#include "words.h"
+
+namespace tutti::schedule::interpretation {
+
+struct Random {
+  std::uint64_t state;
+
+  std::uint64_t next() { return scramble(state += 0x9E3779B97F4A7C15u); }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
+};
+
+// A block in memory, and the steps in flight that use it.
+struct Place {
+  Word word;
+  int readers = 0;
+  int writers = 0;
+};
+
+enum class Presence { absent, inside, returned };
+
+struct RankState {
+  Presence presence = Presence::absent;
+  std::vector<Place> user;  // input, then output unless in place
+  std::vector<Place> scratch;
+  std::vector<Word> outputs;  // as they were on return
+  std::size_t lanes_left = 0;
+};
+
+struct Message {
+  std::vector<Word> words;
+  std::vector<std::uint64_t> sizes;
+};
+
+struct ChannelState {
+  std::deque<Message> messages;
+  std::uint32_t in_use = 0;  // credits spent and not given back
+};
+
+using ChannelKey = std::tuple<int, int, int>;
+
+// One operand of a step in flight.
+struct Reach {
+  int owner = -1;              // own, window
+  bool user = false;           // touches the owner's input or output
+  std::vector<Place*> places;  // own, window
+  ChannelState* channel = nullptr;
+  std::vector<Word> words;  // source: what was read or received
+};
+
+// What is left to do of a step in flight: an event reads or writes one block of one operand.
+struct Event {
+  bool write;
+  std::size_t operand;
+  std::size_t block;
+};
+
+struct LaneRun {
+  const Program* program = nullptr;
+  const Lane* lane = nullptr;
+  std::uint64_t segment = 0;
+  std::size_t step = 0;
+  std::uint64_t finished = 0;  // steps
+  bool reached = false;        // its operands are known
+  bool in_flight = false;
+  std::uint64_t blocked_at = ~std::uint64_t{0};  // nothing has happened since it was found blocked
+  std::vector<Reach> destinations, sources;
+  std::vector<std::uint64_t> sizes;
+  std::vector<Event> events;
+  std::size_t next_event = 0;
+
+  const Step& current() const { return lane->steps[step]; }
+};
+
+struct Fault {
+  std::string words;
+};
+
+class Machine {
+ public:
+  explicit Machine(const Trial& trial) : trial_(trial), ranks_(trial.programs.size()) {}
+
+  std::string run(std::uint64_t seed);
+
+ private:
+  // interpreter.cc: who moves, and what is right in the end
+  void reset();
+  void schedule();
+  bool everyone_returned() const;
+  bool move(std::size_t actor);
+  bool enter(std::size_t rank);
+  void leave(std::size_t rank);
+  Word expected_word(std::size_t cell) const;
+  void check_outputs() const;
+  void poison(std::vector<Place>& places);
+
+  // interpreter_step.cc: the life of a step
+  bool begin(LaneRun& lane);
+  bool holds(const LaneRun& lane, const Wait& wait) const;
+  void reach_all(LaneRun& lane);
+  Reach reach(LaneRun& lane, const Operand& operand, bool destination);
+  Place& place(int owner, const Operand& operand, std::uint64_t segment, std::size_t block);
+  bool slots_ready(const LaneRun& lane) const;
+  void take_slots(LaneRun& lane);
+  void mark(LaneRun& lane, int by);
+  void check_free(const Reach& reach, bool write) const;
+  void plan_events(LaneRun& lane);
+  void happen(LaneRun& lane, const Event& event);
+  void finish(LaneRun& lane);
+
+  const Trial trial_;
+  Random random_{0};
+  std::vector<RankState> ranks_;
+  std::vector<LaneRun> lanes_;  // rank after rank
+  std::vector<std::size_t> first_lane_;
+  std::map<ChannelKey, ChannelState> channels_;
+  std::uint64_t now_ = 0;  // counts what can unblock somebody
+};
+
+}  // namespace tutti::schedule::interpretation

@@ -1,0 +1,182 @@
+// Is the verifier blind to a kind of mistake? Correct programs are edited at random; whatever the interpreter can show
+// to be faulty with some timing, the verifier must have rejected.
+//
+// TUTTI_MUTANTS and TUTTI_SEED choose how many mutants and which.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "handmade.h"
+#include "interpreter.h"
+#include "mutate.h"
+#include "program_sets.h"
+#include "schedule/readers/describe.h"
+#include "schedule/readers/verify.h"
+#include "words.h"
+
+namespace tutti::schedule {
+namespace {
+
+using Programs = std::vector<Lowered>;
+
+struct Subject {
+  std::string name;
+  Programs programs;
+  std::uint32_t credits;
+};
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int ranks = 2; ranks <= most_ranks(algorithm, 6); ++ranks) {
+      const std::uint32_t credits = algorithm.name == "ring" ? 2 : 1;
+      const std::string name = std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks";
+      all.push_back({name, programs_of(algorithm, ranks, shared_memory(credits), ranks / 2), credits});
+      if (needs_shared_memory(algorithm)) {
+        // Waits are where programs are subtle: these count twice.
+        all.push_back(all.back());
+      } else {
+        all.push_back({name + ", byte streams", programs_of(algorithm, ranks, byte_streams(1), ranks / 2), 1});
+      }
+    }
+  }
+  all.push_back({"ordered by credits", ordered_by_credits(1, 1), 1});
+  all.push_back({"ordered by credits, two deep", ordered_by_credits(2, 2), 2});
+  all.push_back({"ordered by messages", ordered_by_messages(), 1});
+  return all;
+}
+
+// Both readers must cut the vector alike: `segments` segments of one cache line per block, but for a short last block.
+std::uint64_t count_of(const Programs& programs, std::uint32_t segments) {
+  return 16 * static_cast<std::uint64_t>(programs[0].program.blocks) * segments - 3;
+}
+
+VerifyReport verify_set(const Programs& programs, std::uint32_t segments, bool in_place, std::uint32_t credits) {
+  return verify(programs, {count_of(programs, segments), 4, segments, credits, in_place});
+}
+
+std::string first_fault(const Programs& programs, std::uint32_t segments, bool in_place, std::uint32_t credits,
+                        bool canonical, int runs, std::uint64_t seed) {
+  const auto blocks = static_cast<std::uint32_t>(programs[0].program.blocks);
+  const Layout layout = Layout::make(count_of(programs, segments), 4, blocks, 64 * blocks);
+  EXPECT_EQ(layout.segments, segments);
+  Interpreter interpreter({programs, layout, credits, in_place, canonical});
+  for (int run = 0; run < runs; ++run) {
+    if (std::string fault = interpreter.run(seed + static_cast<std::uint64_t>(run)); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+int runs_for(Mutation mutation) {
+  switch (mutation) {
+    case Mutation::misdirect:
+    case Mutation::missing_wait:
+    case Mutation::added_wait:
+    case Mutation::segments_back:
+    case Mutation::depth: return 256;
+    default: return 64;
+  }
+}
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+struct Tally {
+  int mutants = 0, faulty = 0, rejected = 0, stricter = 0, survivors = 0;
+
+  void print(std::string_view name) const {
+    std::printf("%-14.*s %8d %8d %9d %21d %10d\n", static_cast<int>(name.size()), name.data(), mutants, faulty,
+                rejected, stricter, survivors);
+  }
+};
+
+class Trials {
+ public:
+  void attempt(std::uint64_t seed) {
+    const auto mutation = static_cast<Mutation>(scramble(8 * seed + 1) % std::size(kMutationNames));
+    const auto segments = static_cast<std::uint32_t>(1 + scramble(8 * seed + 2) % 3);
+    const bool in_place = scramble(8 * seed + 3) % 2 == 0;
+    // Not every program has a wait or a mark to spoil: look for one that has.
+    std::size_t which = 0;
+    Programs mutant;
+    std::optional<std::string> edit;
+    for (std::uint64_t draw = scramble(8 * seed); !edit; draw = scramble(draw)) {
+      which = draw % subjects_.size();
+      mutant = subjects_[which].programs;
+      edit = mutate(mutant, mutation, draw);
+    }
+    const Subject& subject = subjects_[which];
+    const VerifyReport original = verify_set(subject.programs, segments, in_place, subject.credits);
+    ASSERT_TRUE(original.ok()) << subject.name << ": " << original.problems[0].message;
+
+    const VerifyReport report = verify_set(mutant, segments, in_place, subject.credits);
+    const std::string fault =
+        first_fault(mutant, segments, in_place, subject.credits, original.canonical, runs_for(mutation), seed);
+    // A right sum in another order is no problem, but it must not pass for canonical.
+    const bool reordered = fault == kAnotherOrder && report.canonical != original.canonical;
+    const bool rejected = !report.ok() || reordered;
+    Tally& tally = tallies_[static_cast<std::size_t>(mutation)];
+    ++tally.mutants;
+    tally.faulty += !fault.empty();
+    tally.rejected += !fault.empty() && rejected;
+    tally.stricter += fault.empty() && rejected;
+    if (fault.empty() || rejected) return;
+    ++tally.survivors;
+    ADD_FAILURE() << "TUTTI_SEED " << seed << ": " << subject.name << ", " << segments << " segments"
+                  << (in_place ? ", in place" : "") << ", " << subject.credits << " credits\n"
+                  << *edit << "\nshown: " << fault << "\n--- correct\n"
+                  << describe(subject.programs) << "--- mutant\n"
+                  << describe(mutant);
+  }
+
+  Tally total() const {
+    Tally sum;
+    for (const Tally& tally : tallies_) {
+      sum.mutants += tally.mutants;
+      sum.faulty += tally.faulty;
+      sum.rejected += tally.rejected;
+      sum.stricter += tally.stricter;
+      sum.survivors += tally.survivors;
+    }
+    return sum;
+  }
+
+  void print() const {
+    std::printf("%-14s %8s %8s %9s %21s %10s\n", "kind", "mutants", "faulty", "rejected", "harmless and rejected",
+                "survivors");
+    for (std::size_t i = 0; i < tallies_.size(); ++i) tallies_[i].print(kMutationNames[i]);
+    total().print("all");
+  }
+
+  const std::array<Tally, std::size(kMutationNames)>& tallies() const { return tallies_; }
+
+ private:
+  std::vector<Subject> subjects_ = subjects();
+  std::array<Tally, std::size(kMutationNames)> tallies_;
+};
+
+TEST(Mutation, NoFaultyProgramIsAccepted) {
+  const auto wanted = static_cast<int>(from_environment("TUTTI_MUTANTS", 4000));
+  const std::uint64_t first = from_environment("TUTTI_SEED", 1);
+  Trials trials;
+  for (std::uint64_t seed = first; trials.total().mutants < wanted && trials.total().survivors < 5; ++seed) {
+    trials.attempt(seed);
+    if (HasFatalFailure()) return;
+  }
+  trials.print();
+  if (wanted < 1000) return;
+  for (std::size_t i = 0; i < trials.tallies().size(); ++i) {
+    EXPECT_GT(trials.tallies()[i].faulty, 0)
+        << "no mutant of kind " << kMutationNames[i] << " was faulty: the test is blind";
+  }
+}
+
+}  // namespace
+}  // namespace tutti::schedule

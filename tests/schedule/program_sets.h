@@ -1,0 +1,38 @@
+// The programs of all ranks of a call, as the tests of the schedule use them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/algorithms/table.h"
+#include "schedule/lower.h"
+
+namespace tutti::schedule {
+
+inline Offers shared_memory(std::uint32_t credits) {
+  Offers offers;
+  offers.windows_to_scratch = offers.windows_to_user = offers.operands_in_slots = true;
+  offers.credits = credits;
+  return offers;
+}
+
+inline Offers byte_streams(std::uint32_t credits) {
+  Offers offers;
+  offers.credits = credits;
+  return offers;
+}
+
+inline bool needs_shared_memory(const Algorithm& algorithm) {
+  return algorithm.user_windows || algorithm.scratch_windows;
+}
+
+inline std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, const Offers& offers, int root = 0) {
+  std::vector<Lowered> programs;
+  for (int rank = 0; rank < ranks; ++rank) programs.push_back(lower(algorithm.generate({ranks, rank, root}), offers));
+  return programs;
+}
+
+// How many ranks a verb is for: send_recv is between two.
+inline int most_ranks(const Algorithm& algorithm, int most) { return algorithm.verb == Verb::send_recv ? 2 : most; }
+
+}  // namespace tutti::schedule

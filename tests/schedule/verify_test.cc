@@ -1,0 +1,183 @@
+// Every algorithm, proved: all rows x 1..33 ranks x odd counts x segments x in place or not x credits x roots.
+#include "schedule/readers/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <chrono>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "program_sets.h"
+
+namespace tutti::schedule {
+
+// What a failing case is called.
+void PrintTo(const Algorithm& algorithm, std::ostream* out) { *out << algorithm.name; }
+
+namespace {
+
+constexpr int kMostRanks = 33;
+
+std::string words_of(const VerifyReport& report) {
+  std::string text;
+  for (const Problem& problem : report.problems) text += problem.message + "\n";
+  return text;
+}
+
+std::uint64_t total_bytes(const VerifyReport& report) {
+  std::uint64_t total = 0;
+  for (const auto& [edge, bytes] : report.edge_bytes) total += bytes;
+  return total;
+}
+
+std::vector<int> some_roots(const Algorithm& algorithm, int ranks) {
+  if (algorithm.verb == Verb::all_reduce) return {0};
+  std::vector<int> roots{0};
+  for (const int root : {1, ranks / 2, ranks - 1}) {
+    if (root > roots.back() && root < ranks) roots.push_back(root);
+  }
+  return roots;
+}
+
+std::string title_of(const Algorithm& algorithm) {
+  return std::string(name_of(algorithm.verb)) + "_" + std::string(algorithm.name);
+}
+
+class EveryAlgorithm : public testing::TestWithParam<Algorithm> {
+ protected:
+  void expect_proved(const std::vector<Lowered>& programs, const VerifyOptions& options) {
+    const VerifyReport report = verify(programs, options);
+    ASSERT_TRUE(report.ok()) << words_of(report) << programs.size() << " ranks, root " << programs[0].program.root
+                             << ", " << options.count << " elements, " << options.segments << " segments, "
+                             << options.credits << " credits" << (options.in_place ? ", in place" : "");
+    // Even a ring of two is not: it reduces each block in another order.
+    if (programs.size() > 1) {
+      ASSERT_EQ(report.canonical, GetParam().canonical) << programs.size() << " ranks";
+    }
+  }
+
+  void expect_all_proved(const Offers& offers) {
+    const Algorithm& algorithm = GetParam();
+    for (int ranks = 1; ranks <= most_ranks(algorithm, kMostRanks); ++ranks) {
+      for (const int root : some_roots(algorithm, ranks)) {
+        const std::vector<Lowered> programs = programs_of(algorithm, ranks, offers, root);
+        for (const std::uint64_t count : {0u, 1u, 7u, 1000003u}) {
+          for (std::uint32_t segments = 1; segments <= (count > 7 ? 4 : 1); ++segments) {
+            for (const bool in_place : {false, true}) {
+              expect_proved(programs, {count, 4, segments, 0, in_place});
+              if (HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+TEST_P(EveryAlgorithm, IsProvedOverSharedMemory) {
+  expect_all_proved(shared_memory(2));
+  expect_all_proved(shared_memory(4));
+}
+
+TEST_P(EveryAlgorithm, IsProvedOverByteStreams) {
+  if (needs_shared_memory(GetParam())) {
+    EXPECT_FALSE(why_not(GetParam().generate({4, 0, 0}), byte_streams(1)).empty());
+    return;
+  }
+  expect_all_proved(byte_streams(1));
+  expect_all_proved(byte_streams(2));
+}
+
+TEST_P(EveryAlgorithm, NeedsOneCreditUnlessItForwards) {
+  if (GetParam().name != "ring") return expect_all_proved(shared_memory(1));
+  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    const VerifyReport report = verify(programs_of(GetParam(), ranks, shared_memory(1)), {1000, 4, 1, 0, false});
+    ASSERT_EQ(report.problems.size(), 1u);
+    EXPECT_EQ(report.problems[0].kind, Problem::Kind::deadlock);
+    EXPECT_EQ(report.problems[0].message.find("a circle of " + std::to_string(ranks)), 0u) << words_of(report);
+  }
+}
+
+// Every rank must cut the vector alike, whatever its own messages and scratch are.
+TEST_P(EveryAlgorithm, IsProvedWithBoundedSlotsAndScratch) {
+  for (Offers offers : {shared_memory(2), byte_streams(2)}) {
+    if (needs_shared_memory(GetParam()) && !offers.windows_to_user) continue;
+    offers.slot_bytes = 32768;
+    offers.scratch_bytes = 1 << 20;
+    for (const int ranks : {2, 3, 5, 8, 13}) {
+      if (ranks > most_ranks(GetParam(), kMostRanks)) continue;
+      const VerifyReport report = verify(programs_of(GetParam(), ranks, offers), {100003, 4, 1, 0, false});
+      EXPECT_TRUE(report.ok()) << ranks << " ranks: " << words_of(report);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Verify, EveryAlgorithm, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+                         [](const auto& row) { return title_of(row.param); });
+
+// Bytes all ranks send together: exact for every count (shared/facts/collective-costs.md times p).
+struct Formula {
+  const char* algorithm;
+  Verb verb;
+  std::uint64_t (*vectors)(std::uint64_t p);  // in lengths of the vector
+};
+
+std::uint64_t core(std::uint64_t p) { return std::bit_floor(p); }
+std::uint64_t lg(std::uint64_t p) { return static_cast<std::uint64_t>(std::bit_width(p)) - 1; }
+
+constexpr Formula kFormulas[] = {
+    {"ring", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
+    {"recursive_doubling", Verb::all_reduce, [](std::uint64_t p) { return core(p) * lg(p) + 2 * (p - core(p)); }},
+    {"recursive_halving", Verb::all_reduce, [](std::uint64_t p) { return 2 * (core(p) - 1) + 2 * (p - core(p)); }},
+    {"exchange", Verb::all_reduce, [](std::uint64_t p) { return p * (p - 1); }},
+    {"direct", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
+    {"staged", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
+    {"binomial", Verb::broadcast, [](std::uint64_t p) { return p - 1; }},
+};
+
+TEST(VerifyTraffic, EqualsTheFormulas) {
+  for (const Formula& row : kFormulas) {
+    const Algorithm& algorithm = *find_algorithm(row.verb, row.algorithm);
+    for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+      for (const std::uint64_t count : {0u, 7u, 100003u}) {
+        const VerifyReport report = verify(programs_of(algorithm, ranks, shared_memory(2)), {count, 4, 3, 0, false});
+        EXPECT_EQ(total_bytes(report), row.vectors(static_cast<std::uint64_t>(ranks)) * count * 4)
+            << row.algorithm << ", " << ranks << " ranks";
+      }
+    }
+  }
+}
+
+// Where blocks divide the vector evenly every rank carries the same: 2 (p-1)/p n for ring and halving.
+TEST(VerifyTraffic, IsEvenlySpread) {
+  for (const int ranks : {2, 4, 8, 16, 32}) {
+    const auto p = static_cast<std::uint64_t>(ranks);
+    const std::uint64_t count = p * 16 * 5;
+    for (const char* name : {"ring", "recursive_halving"}) {
+      const VerifyReport report = verify(programs_of(*find_algorithm(Verb::all_reduce, name), ranks, shared_memory(2)),
+                                         {count, 4, 1, 0, false});
+      std::vector<std::uint64_t> sent(p);
+      for (const auto& [edge, bytes] : report.edge_bytes) sent[static_cast<std::size_t>(edge.first)] += bytes;
+      for (const std::uint64_t bytes : sent)
+        EXPECT_EQ(bytes, 2 * (p - 1) * count * 4 / p) << name << ", " << ranks << " ranks";
+      if (std::string_view(name) == "ring") {
+        for (const auto& [edge, bytes] : report.edge_bytes) EXPECT_EQ(edge.second, (edge.first + 1) % ranks);
+      }
+    }
+  }
+}
+
+TEST(VerifySpeed, ThirtyThreeRanksStaged) {
+  const std::vector<Lowered> programs = programs_of(*find_algorithm(Verb::all_reduce, "staged"), 33, shared_memory(2));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(verify(programs, {1000003, 4, 4, 0, false}).ok());
+  const auto spent = std::chrono::steady_clock::now() - start;
+  const auto spent_us = std::chrono::duration_cast<std::chrono::microseconds>(spent).count();
+  RecordProperty("spent_us", static_cast<int>(spent_us));
+  EXPECT_LT(spent_us, 1'000'000) << "30 times what it takes in release: something became quadratic";
+}
+
+}  // namespace
+}  // namespace tutti::schedule
