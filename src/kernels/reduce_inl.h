@@ -1,0 +1,255 @@
+// Reduces any number of sources of one format into any number of destinations. Included once per instruction set.
+//
+// Up to kMost sources, a tree of vectors is evaluated in registers and each source is read once. More sources
+// are reduced tile by tile: the subtrees below the root go to tiles in the first-level cache, the root joins them.
+// Invariant: both follow canonical_split, and a tile holds elements rounded to their type, so that the way taken never
+// shows in the result. Destinations may be sources because everything at an index is read before anything is written.
+#if defined(TUTTI_KERNELS_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TUTTI_KERNELS_REDUCE_INL_H_
+#undef TUTTI_KERNELS_REDUCE_INL_H_
+#else
+#define TUTTI_KERNELS_REDUCE_INL_H_
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/canonical_split.h"
+#include "kernels/formats_inl.h"
+#include "kernels/kernels.h"
+#include "kernels/memory_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t kTileBytes = 4096;
+
+// How many sources are reduced in registers: more where it pays, two where it would mostly cost time to compile, which
+// includes the instruction sets that only old machines are left with.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE4
+constexpr std::size_t kManySources = 2;
+constexpr std::size_t kSomeSources = 2;
+#else
+constexpr std::size_t kManySources = 8;
+constexpr std::size_t kSomeSources = 4;
+#endif
+constexpr std::size_t kFewSources = 2;
+
+// What a block of a source is read with: all of it, or its first n elements.
+template <class Format>
+struct Whole {
+  HWY_INLINE typename Format::Value load(const std::byte* from) const { return Format::load(from); }
+};
+template <class Format>
+struct First {
+  std::size_t n;
+  HWY_INLINE typename Format::Value load(const std::byte* from) const { return Format::load_first(from, n); }
+};
+
+// The tree over kSources blocks, depth first, its root not yet rounded.
+template <class Format, class Op, std::size_t kSources, class Access>
+HWY_INLINE typename Format::Value tree_root(const Access& access, const std::byte* const* sources, std::size_t offset) {
+  if constexpr (kSources == 1) {
+    return access.load(sources[0] + offset);
+  } else {
+    constexpr std::size_t kLeft = canonical_split(kSources);
+    auto left = tree_root<Format, Op, kLeft>(access, sources, offset);
+    if constexpr (kLeft > 1) left = Format::round(left);
+    auto right = tree_root<Format, Op, kSources - kLeft>(access, sources + kLeft, offset);
+    if constexpr (kSources - kLeft > 1) right = Format::round(right);
+    return Format::template apply<Op>(left, right);
+  }
+}
+
+// What becomes of the root before its rounding.
+struct Keep {
+  template <class Format>
+  HWY_INLINE typename Format::Value finish(typename Format::Value v) const {
+    return v;
+  }
+};
+template <class Scalar>
+struct Multiply {
+  Scalar factor;
+  template <class Format>
+  HWY_INLINE typename Format::Value finish(typename Format::Value v) const {
+    return Format::multiply(v, factor);
+  }
+};
+template <class Scalar>
+struct Divide {
+  Scalar divisor;
+  template <class Format>
+  HWY_INLINE typename Format::Value finish(typename Format::Value v) const {
+    return Format::divide(v, divisor);
+  }
+};
+
+template <class Format, class Op, std::size_t kSources, class Finish>
+struct ReduceBody {
+  static constexpr std::size_t kBlock = Format::kBlock;
+  // Enough blocks to hide latencies, few enough for the registers.
+  static constexpr std::size_t kUnroll = kSources <= 2 ? 4 / Format::kRegisters : kSources <= 4 ? 2 : 1;
+
+  void* const* destinations;
+  std::size_t destination_count;
+  std::size_t destination_offset;
+  const std::byte* sources[kSources];
+  Finish finish;
+
+  template <class Access>
+  HWY_INLINE typename Format::Value block(const Access& access, std::size_t offset) const {
+    return finish.template finish<Format>(tree_root<Format, Op, kSources>(access, sources, offset));
+  }
+
+  template <std::size_t kCount>
+  HWY_INLINE void settle(typename Format::Value (&values)[kCount]) const {
+    if constexpr (Format::kIsFloat && Op::kMakesNaN) canonicalise_all<Format>(values);
+  }
+
+  HWY_INLINE std::byte* destination(std::size_t d, std::size_t offset) const {
+    return static_cast<std::byte*>(destinations[d]) + destination_offset + offset;
+  }
+
+  template <std::size_t kCount>
+  HWY_INLINE void blocks(std::size_t element) const {
+    constexpr std::size_t kBytes = kBlock * Format::kElementBytes;
+    const std::size_t offset = element * Format::kElementBytes;
+    typename Format::Value values[kCount];
+    for (std::size_t i = 0; i < kCount; ++i) values[i] = block(Whole<Format>{}, offset + i * kBytes);
+    settle(values);
+    typename Format::Packed packed[kCount];
+    for (std::size_t i = 0; i < kCount; ++i) packed[i] = Format::pack(values[i]);
+    for (std::size_t d = 0; d < destination_count; ++d) {
+      std::byte* const to = destination(d, offset);
+      for (std::size_t i = 0; i < kCount; ++i) Format::store(packed[i], to + i * kBytes);
+    }
+  }
+
+  HWY_INLINE void part(std::size_t element, std::size_t n) const {
+    const std::size_t offset = element * Format::kElementBytes;
+    typename Format::Value values[1] = {block(First<Format>{n}, offset)};
+    settle(values);
+    const auto packed = Format::pack(values[0]);
+    for (std::size_t d = 0; d < destination_count; ++d) Format::store_first(packed, destination(d, offset), n);
+  }
+};
+
+// The arguments of a ReduceFunction but for the number of sources. The offsets, in bytes, are the first element's.
+struct Range {
+  void* const* destinations;
+  std::size_t destination_count;
+  std::size_t destination_offset;
+  const void* const* sources;
+  std::size_t source_offset;
+  std::size_t count;
+};
+
+template <class Format, class Op, std::size_t kSources, class Finish>
+HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
+  ReduceBody<Format, Op, kSources, Finish> body{
+      range.destinations, range.destination_count, range.destination_offset, {}, finish};
+  for (std::size_t s = 0; s < kSources; ++s) {
+    body.sources[s] = static_cast<const std::byte*>(range.sources[s]) + range.source_offset;
+  }
+  walk(body, range.count);
+}
+
+// Dispatches on a number of sources known to lie in kSources..kMost. Two come first: they come most often.
+template <class Format, class Op, std::size_t kMost, std::size_t kSources = 2>
+HWY_INLINE void reduce_few(const Range& range, std::size_t source_count) {
+  if constexpr (kSources == kMost) {
+    reduce_in_registers<Format, Op, kSources>(range, Keep{});
+  } else {
+    if (source_count == kSources) return reduce_in_registers<Format, Op, kSources>(range, Keep{});
+    reduce_few<Format, Op, kMost, kSources + 1>(range, source_count);
+  }
+}
+
+// Reduces one tile's worth of the sources and says where the result lies: in `tile`, or in place for a single source.
+template <class Format, class Op, std::size_t kMost>
+const void* reduce_to_tile(void* tile, const void* const* sources, std::size_t source_count, std::size_t offset,
+                           std::size_t count) {
+  if (source_count == 1) return static_cast<const std::byte*>(sources[0]) + offset;
+  if (source_count <= kMost) {
+    reduce_few<Format, Op, kMost>({&tile, 1, 0, sources, offset, count}, source_count);
+    return tile;
+  }
+  alignas(64) std::byte right_tile[kTileBytes];
+  const std::size_t left = canonical_split(source_count);
+  const void* const children[2] = {
+      reduce_to_tile<Format, Op, kMost>(tile, sources, left, offset, count),
+      reduce_to_tile<Format, Op, kMost>(right_tile, sources + left, source_count - left, offset, count)};
+  reduce_in_registers<Format, Op, 2>({&tile, 1, 0, children, 0, count}, Keep{});
+  return tile;
+}
+
+// Any number of sources but one, with the root finished as told.
+template <class Format, class Op, std::size_t kMost, class Finish>
+HWY_NOINLINE void reduce_in_tiles(void* const* destinations, std::size_t destination_count, const void* const* sources,
+                                  std::size_t source_count, std::size_t count, Finish finish) {
+  constexpr std::size_t kTile = kTileBytes / Format::kElementBytes;
+  alignas(64) std::byte tiles[2][kTileBytes];
+  const std::size_t left = canonical_split(source_count);
+  for (std::size_t element = 0; element < count; element += kTile) {
+    const std::size_t n = std::min(kTile, count - element);
+    const std::size_t offset = element * Format::kElementBytes;
+    const void* const children[2] = {
+        reduce_to_tile<Format, Op, kMost>(tiles[0], sources, left, offset, n),
+        reduce_to_tile<Format, Op, kMost>(tiles[1], sources + left, source_count - left, offset, n)};
+    reduce_in_registers<Format, Op, 2>({destinations, destination_count, offset, children, 0, n}, finish);
+  }
+}
+
+// A ReduceFunction for operators that take no divisor; kMost sources are held in registers.
+template <class Format, class Op, std::size_t kMost>
+void reduce(void* const* destinations, std::size_t destination_count, const void* const* sources,
+            std::size_t source_count, std::size_t count, std::uint32_t /*divisor*/) {
+  if (source_count == 1) {
+    if constexpr (!Format::kCopyable) {
+      return reduce_in_registers<Format, Op, 1>({destinations, destination_count, 0, sources, 0, count}, Keep{});
+    } else {
+      return copy(destinations, destination_count, sources[0], count * Format::kElementBytes);
+    }
+  }
+  if (source_count <= kMost) {
+    return reduce_few<Format, Op, kMost>({destinations, destination_count, 0, sources, 0, count}, source_count);
+  }
+  reduce_in_tiles<Format, Op, kMost>(destinations, destination_count, sources, source_count, count, Keep{});
+}
+
+template <class Format, class Op, std::size_t kMost, class Finish>
+void reduce_and_finish(void* const* destinations, std::size_t destination_count, const void* const* sources,
+                       std::size_t source_count, std::size_t count, Finish finish) {
+  const Range range{destinations, destination_count, 0, sources, 0, count};
+  if (source_count == 1) return reduce_in_registers<Format, Op, 1>(range, finish);
+  if (source_count == 2) return reduce_in_registers<Format, Op, 2>(range, finish);
+  reduce_in_tiles<Format, Op, kMost>(destinations, destination_count, sources, source_count, count, finish);
+}
+
+// The ReduceFunction of sum and average for floats. Multiplying by the reciprocal of a power of two rounds the same
+// number as dividing by it does, so the bits agree and the division is saved.
+template <class Format, std::size_t kMost>
+void reduce_sum(void* const* destinations, std::size_t destination_count, const void* const* sources,
+                std::size_t source_count, std::size_t count, std::uint32_t divisor) {
+  using Scalar = typename Format::Scalar;
+  const Scalar by = static_cast<Scalar>(divisor);
+  if (divisor <= 1) {
+    reduce<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count, divisor);
+  } else if (std::has_single_bit(divisor)) {
+    reduce_and_finish<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count,
+                                          Multiply<Scalar>{Scalar{1} / by});
+  } else {
+    reduce_and_finish<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count,
+                                          Divide<Scalar>{by});
+  }
+}
+
+}  // namespace tutti::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
