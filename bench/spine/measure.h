@@ -20,6 +20,9 @@ inline constexpr std::size_t kLargest = 16 << 20;
 // facts/shared-memory: the limit on the machine that the figures were set on, in microseconds, by kSizes.
 inline constexpr double kReferenceLimit[] = {0.22, 0.23, 0.32, 1.0, 6.7, 65, 639};
 
+// The best segment of those tried on the machines seen so far.
+inline constexpr std::size_t kReachSegmentBytes = 128 << 10;
+
 inline double now_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -39,14 +42,20 @@ inline int iterations_for(std::size_t bytes) {
 class LimitMemory {
  public:
   explicit LimitMemory(int ranks) {
-    const std::size_t bytes = kHead + static_cast<std::size_t>(2 * ranks) * kLargest;
+    const std::size_t bytes = kHead + static_cast<std::size_t>(2 * ranks) * kLargest + 2 * Reach::kStageBytes;
     base_ = static_cast<std::byte*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     std::memset(base_, 0, bytes);
     for (int rank = 0; rank < ranks; ++rank) {
       inputs_.push_back(reinterpret_cast<float*>(base_ + kHead + static_cast<std::size_t>(2 * rank) * kLargest));
       outputs_.push_back(reinterpret_cast<float*>(base_ + kHead + static_cast<std::size_t>(2 * rank + 1) * kLargest));
     }
+    for (int rank = 0; rank < 2; ++rank) {
+      stages_[rank] = reinterpret_cast<float*>(base_ + kHead + static_cast<std::size_t>(2 * ranks) * kLargest +
+                                               static_cast<std::size_t>(rank) * Reach::kStageBytes);
+    }
   }
+  // Two ranks only.
+  Reach reach(int rank) const { return {reinterpret_cast<LimitShared*>(base_), stages_, rank}; }
   Limit limit(int rank) const {
     return {reinterpret_cast<LimitShared*>(base_), inputs_.data(), outputs_.data(), static_cast<int>(inputs_.size()), rank};
   }
@@ -57,6 +66,7 @@ class LimitMemory {
 
   std::byte* base_;
   std::vector<float*> inputs_, outputs_;
+  float* stages_[2];
 };
 
 }  // namespace tutti::bench

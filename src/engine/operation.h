@@ -35,6 +35,8 @@ class Operation {
   explicit Operation(transport::Transport& transport) : transport_(&transport) {}
 
   void start(const Plan& plan, const Binding& binding);
+  // For a call that learns its epoch only after start(); before the first advance().
+  void set_epoch(std::uint64_t epoch) { binding_.epoch = epoch; }
   Advance advance();
 
   // What the first stuck lane waits for, in words, and the rank it waits for.

@@ -6,8 +6,11 @@ using transport::Flags;
 
 Track::Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel)
     : transport_(&transport), plans_(&plans), chooser_(&chooser), channel_(channel), operation_(transport) {
+  for (int rank = 0; rank < transport.size(); ++rank) flags_.push_back(transport.flags(channel, rank));
   input_windows_.resize(static_cast<std::size_t>(transport.size()));
   output_windows_.resize(static_cast<std::size_t>(transport.size()));
+  binding_.input_windows = input_windows_.data();
+  binding_.output_windows = output_windows_.data();
 }
 
 void Track::start(const Call& call) {
@@ -26,6 +29,7 @@ void Track::start(const Call& call) {
     begin(*chosen);
   } else {
     enter();
+    prepare(*chooser_->choose_entered(true));  // the likely outcome, made ready while the others enter
     phase_ = Phase::entering;
   }
 }
@@ -34,7 +38,11 @@ Advance Track::advance() {
   bool moved = false;
   if (phase_ == Phase::entering) {
     if (!all_entered()) return Advance::stuck;
-    begin(*chooser_->choose_entered(all_symmetric_));
+    if (all_symmetric_) {
+      phase_ = Phase::running;
+    } else {
+      begin(*chooser_->choose_entered(false));
+    }
     moved = true;
   }
   if (phase_ == Phase::reusing) {
@@ -57,7 +65,7 @@ Advance Track::advance() {
 
 // Shows this rank's call to all: what it is, and where its buffers lie.
 void Track::enter() {
-  Flags* mine = transport_->flags(channel_, transport_->rank());
+  Flags* mine = flags_[static_cast<std::size_t>(transport_->rank())];
   binding_.epoch = ++epoch_;
   // Released after the zero, so that whoever sees the new fingerprint cannot take it for the call before.
   mine->entered.store(0, std::memory_order_relaxed);
@@ -70,9 +78,9 @@ void Track::enter() {
 }
 
 bool Track::all_entered() {
-  for (int rank = 0; rank < transport_->size(); ++rank) {
-    if (transport_->flags(channel_, rank)->entered.load(std::memory_order_acquire) < epoch_) return false;
-    if (transport_->flags(channel_, rank)->fingerprint.load(std::memory_order_relaxed) != binding_.fingerprint) return false;
+  for (const Flags* flags : flags_) {
+    if (flags->entered.load(std::memory_order_acquire) < epoch_) return false;
+    if (flags->fingerprint.load(std::memory_order_relaxed) != binding_.fingerprint) return false;
   }
   bind_windows();
   return true;
@@ -81,7 +89,7 @@ bool Track::all_entered() {
 void Track::bind_windows() {
   all_symmetric_ = true;
   for (int rank = 0; rank < transport_->size(); ++rank) {
-    const Flags* flags = transport_->flags(channel_, rank);
+    const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     const transport::MemoryRef input = flags->input.load(std::memory_order_relaxed);
     const transport::MemoryRef output = flags->output.load(std::memory_order_relaxed);
     if (input == 0 || output == 0) {
@@ -91,21 +99,26 @@ void Track::bind_windows() {
     input_windows_[static_cast<std::size_t>(rank)] = transport_->window(rank, input);
     output_windows_[static_cast<std::size_t>(rank)] = transport_->window(rank, output);
   }
-  binding_.input_windows = input_windows_.data();
-  binding_.output_windows = output_windows_.data();
 }
 
 void Track::begin(const schedule::Algorithm& algorithm) {
-  const Plan& plan = plans_->get(call_, algorithm, channel_);
-  algorithm_ = &algorithm;
-  if (plan.uses_flags && !entered_) enter();
+  prepare(algorithm);
+  const Plan& plan = *operation_.plan();
+  if (plan.uses_flags && !entered_) {
+    enter();
+    operation_.set_epoch(epoch_);
+  }
   phase_ = plan.uses_scratch && plan.uses_flags ? Phase::reusing : Phase::running;
-  operation_.start(plan, binding_);
+}
+
+void Track::prepare(const schedule::Algorithm& algorithm) {
+  algorithm_ = &algorithm;
+  operation_.start(plans_->get(call_, algorithm, channel_), binding_);
 }
 
 bool Track::scratch_is_free() const {
-  for (int rank = 0; rank < transport_->size(); ++rank) {
-    if (transport_->flags(channel_, rank)->retired.load(std::memory_order_acquire) < scratch_epoch_) return false;
+  for (const Flags* flags : flags_) {
+    if (flags->retired.load(std::memory_order_acquire) < scratch_epoch_) return false;
   }
   return true;
 }
@@ -114,7 +127,7 @@ void Track::finish() {
   const Plan& plan = *operation_.plan();
   if (!plan.uses_scratch || !plan.uses_flags) return;
   scratch_epoch_ = epoch_;
-  transport_->flags(channel_, transport_->rank())->retired.store(epoch_, std::memory_order_release);
+  flags_[static_cast<std::size_t>(transport_->rank())]->retired.store(epoch_, std::memory_order_release);
   transport_->notify_all();
 }
 
@@ -122,7 +135,7 @@ int Track::mismatched_peer() const {
   if (operation_.mismatched_peer() >= 0) return operation_.mismatched_peer();
   if (!entered_) return -1;
   for (int rank = 0; rank < transport_->size(); ++rank) {
-    const Flags* flags = transport_->flags(channel_, rank);
+    const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (flags->entered.load(std::memory_order_acquire) != epoch_) continue;
     const bool differs = flags->fingerprint.load(std::memory_order_acquire) != binding_.fingerprint;
     if (differs && flags->entered.load(std::memory_order_relaxed) == epoch_) return rank;
@@ -133,7 +146,7 @@ int Track::mismatched_peer() const {
 std::string Track::stuck_at(int* peer) const {
   if (phase_ == Phase::running) return operation_.stuck_at(peer);
   for (int rank = 0; rank < transport_->size(); ++rank) {
-    const Flags* flags = transport_->flags(channel_, rank);
+    const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (phase_ == Phase::entering && flags->entered.load(std::memory_order_acquire) < epoch_) {
       *peer = rank;
       return "rank " + std::to_string(rank) + " has not made this call";

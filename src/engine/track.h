@@ -43,6 +43,7 @@ class Track {
   bool all_entered();
   void bind_windows();
   void begin(const schedule::Algorithm& algorithm);
+  void prepare(const schedule::Algorithm& algorithm);
   bool scratch_is_free() const;
   void finish();
 
@@ -59,6 +60,7 @@ class Track {
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;          // operations on this channel that used flags
   std::uint64_t scratch_epoch_ = 0;  // the last of them that used scratch
+  std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
 };
 

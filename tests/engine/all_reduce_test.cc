@@ -13,7 +13,7 @@ namespace {
 using testing::Ranks;
 using testing::require;
 
-constexpr std::size_t kCounts[] = {0, 1, 2, 3, 17, 255, 1000, 4099, 70'001};
+constexpr std::size_t kCounts[] = {0, 1, 2, 3, 17, 255, 1000, 4099, 70'001, 400'003};
 
 std::vector<std::byte> hostile(DType type, std::size_t count, int rank, std::uint32_t seed = 1) {
   std::vector<std::byte> data(count * size_of(type));

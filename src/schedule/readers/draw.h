@@ -6,8 +6,8 @@
 //     rank 1         1         1         1         1‹03
 //
 // Rank 0 holds its own input of block 2, and a message with ranks 2 and 3 summed has arrived for it. A result is marked
-// when it is complete. Where a cell for each block does not fit the columns, a bar per block shows how many ranks' input
-// it holds.
+// when it is complete. Where a cell for each block does not fit the columns, a bar per block shows how many ranks'
+// input it holds.
 #pragma once
 
 #include <cstddef>

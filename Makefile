@@ -1,0 +1,66 @@
+# A thin front to CMake: every target is a few commands that also work by hand (see CMakePresets.json).
+# On Debian 12 a target first installs the packages it misses, and says so (scripts/bootstrap.sh).
+
+JOBS ?= $(shell nproc)
+
+# gcc's thread sanitizer wants a predictable address space on recent kernels; setarch gives it where that is allowed.
+PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+build = @cmake --build --preset $(1) --parallel $(JOBS)
+ctest = ctest --preset $(1) --parallel $(JOBS)
+
+.PHONY: help build demo test test-long bench asan tsan format tidy clean
+help:
+	@echo "Tutti: collective communication for distributed training. Start with make demo."
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+demo: ## a first look: a ring drawn, verified, run and timed on this machine
+	@scripts/bootstrap.sh build
+	@scripts/configure.sh release
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool
+	@build/bin/tutti demo
+
+build: ## everything, into build/; programs land in build/bin/
+	@scripts/bootstrap.sh build test bench
+	@scripts/configure.sh release
+	$(call build,release)
+
+test: ## build, then run the tests (those labelled long are left out)
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh release
+	$(call build,release)
+	@$(call ctest,release)
+
+test-long: ## as test, with the long ones
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh release
+	$(call build,release)
+	@$(call ctest,long)
+
+asan: ## the tests under the address and undefined-behaviour sanitizers, in build-asan/
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh asan
+	$(call build,asan)
+	@$(call ctest,asan)
+
+tsan: ## the tests under the thread sanitizer, in build-tsan/
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh tsan
+	@$(PLAIN_ADDRESSES) cmake --build --preset tsan --parallel $(JOBS)
+	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
+
+bench: build ## build, then run every benchmark (BENCHES=name for some); an idle machine gives honest numbers
+	@scripts/bench.sh $(BENCHES)
+
+format: ## rewrite the sources with clang-format
+	@scripts/bootstrap.sh format
+	@git ls-files --cached --others --exclude-standard '*.h' '*.cc' | xargs clang-format -i
+
+tidy: ## clang-tidy over src and tools
+	@scripts/bootstrap.sh build test tidy
+	@scripts/configure.sh release
+	@git ls-files --cached --others --exclude-standard 'src/*.cc' 'tools/*.cc' \
+	  | xargs --max-procs=$(JOBS) --max-args=1 clang-tidy -p build --quiet
+
+clean: ## remove what was built
+	@rm -rf build build-debug build-asan build-tsan

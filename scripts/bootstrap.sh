@@ -1,0 +1,59 @@
+#!/bin/sh
+# Makes sure the packages for the named purposes are there: scripts/bootstrap.sh build test bench format tidy
+#
+# Where nothing is missing it does nothing, says nothing and uses no network. On Debian it installs what is missing
+# (as root, or through sudo) and says so in one line; where it may not, it prints the command to run and exits with 1.
+set -eu
+
+# One line per purpose: package=probe, where a probe is a command, or empty for a package that brings no command.
+packages_for() {
+  case "$1" in
+    build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev=" ;;
+    test) echo "libgtest-dev= libgmock-dev=" ;;
+    bench) echo "libbenchmark-dev=" ;;
+    format) echo "clang-format=clang-format git=git" ;;
+    tidy) echo "clang-tidy=clang-tidy git=git" ;;
+    *) echo "bootstrap: no purpose named '$1'; known: build test bench format tidy" >&2; return 1 ;;
+  esac
+}
+
+is_there() {
+  package=${1%%=*}
+  probe=${1#*=}
+  if [ -n "$probe" ]; then
+    command -v "$probe" >/dev/null 2>&1
+  else
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ]
+  fi
+}
+
+# Other systems bring these under other names: CMake then says what it does not find.
+command -v dpkg-query >/dev/null 2>&1 || exit 0
+
+missing=""
+for purpose in "$@"; do
+  list=$(packages_for "$purpose")
+  for entry in $list; do
+    is_there "$entry" || missing="$missing ${entry%%=*}"
+  done
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+  as_root="env"
+elif command -v sudo >/dev/null 2>&1; then
+  as_root="sudo env"
+else
+  echo "bootstrap: missing packages; as root, run: apt-get install --no-install-recommends$missing" >&2
+  exit 1
+fi
+
+echo "bootstrap: installing missing packages:$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { $as_root apt-get update -qq &&
+       $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
+  cat "$log" >&2
+  echo "bootstrap: could not install:$missing" >&2
+  exit 1
+fi

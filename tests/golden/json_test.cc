@@ -1,0 +1,102 @@
+// The JSON form: nothing is lost, and what cannot be right is refused with the place that is wrong.
+#include "schedule/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "golden/programs.h"
+#include "tutti/error.h"
+
+namespace tutti::schedule {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Json, RoundTripKeepsEveryAlgorithm) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16, 33}) {
+      if (!takes(algorithm, ranks)) continue;
+      for (const Offers& offers : {offers_everything(), offers_streams()}) {
+        if (!why_not(algorithm.generate({ranks, 0, 0}), offers).empty()) continue;
+        const std::vector<Lowered> programs = programs_of(algorithm, ranks, offers, ranks - 1);
+        EXPECT_TRUE(from_json(to_json(programs)) == programs) << algorithm.name << " with " << ranks << " ranks";
+      }
+    }
+  }
+}
+
+TEST(Json, ExtremeNumbersSurvive) {
+  std::vector<Lowered> programs = programs_of(*find_algorithm(Verb::all_reduce, "staged"), 3, offers_everything());
+  programs[1].program.lanes[0].steps[0].destinations = {
+      Operand::window(Index::exclusive_or(2147483647), Buffer::scratch, {Index::plus(-2147483647), -7, 2147483647},
+                      255),
+      Operand::slot(Index::absolute(-1), 255)};
+  programs[1].program.lanes[0].name = "ünïcode \"quoted\"\n";
+  for (Lowered& lowered : programs) {
+    lowered.offers.slot_bytes = ~std::uint64_t{0};
+    lowered.segment_bytes = ~std::uint64_t{0};
+  }
+  EXPECT_TRUE(from_json(to_json(programs)) == programs) << to_json(programs);
+}
+
+TEST(Json, EqualRanksShareTheirText) {
+  const auto ring = programs_of(*find_algorithm(Verb::all_reduce, "ring"), 16, offers_everything());
+  EXPECT_THAT(to_json(ring), HasSubstr(R"("ranks": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15])"));
+}
+
+TEST(Json, OnlyAWholeProgramSetIsWritten) {
+  auto programs = programs_of(*find_algorithm(Verb::all_reduce, "ring"), 4, offers_everything());
+  EXPECT_THROW(to_json({}), Error);
+  EXPECT_THROW(to_json(std::span(programs).first(3)), Error);
+  programs[2].program.blocks = 9;
+  EXPECT_THROW(to_json(programs), Error);
+}
+
+struct Edit {
+  std::string from, to, complaint;
+};
+
+const std::vector<Edit> kEdits{
+    Edit{"{", "", "not JSON at all"},
+    Edit{R"("version": 1)", R"("version": 2)", "version is 2; this program reads version 1"},
+    Edit{R"("version": 1)", R"("version": 1, "colour": 3)", "the document has the unknown key 'colour'"},
+    Edit{R"("verb": "all_reduce",)", "", "the document lacks the key 'verb'"},
+    Edit{R"("verb": "all_reduce")", R"("verb": "sing")", "verb is 'sing', should be one of: all_reduce"},
+    Edit{R"("ranks": 2)", R"("ranks": 0)", "ranks is out of range: 0"},
+    Edit{R"("ranks": 2)", R"("ranks": 4000000000)", "ranks is out of range"},
+    Edit{R"("ranks": 2)", R"("ranks": 2000000000)", "ranks is more than"},
+    Edit{R"("ranks": 2)", R"("ranks": 3)", "programs has no program for rank 2"},
+    Edit{R"("ranks": 2)", R"("ranks": 1)", "programs[1].ranks[0] is rank 1 of 1"},
+    Edit{R"("ranks": [1])", R"("ranks": [0])", "programs[1].ranks[0] names rank 0 a second time"},
+    Edit{R"("blocks": 2)", R"("blocks": "2")", "blocks should be an integer, but is of type string"},
+    Edit{R"("credits": 2)", R"("credits": -2)", "offers.credits is out of range: -2"},
+    Edit{R"("planes":1)", R"("planes":null)", "programs[0].scratch.planes should be an integer, but is null"},
+    Edit{R"("op": "copy")", R"("op": "swap")",
+         "programs[0].lanes[0].steps[0].op is 'swap', should be one of: copy, reduce, wait"},
+    Edit{R"("kind":"own")", R"("kind":"hole")", "programs[0].lanes[0].steps[0].to[0].kind is 'hole'"},
+    Edit{R"("kind":"own")", R"("kind":"slot")", "programs[0].lanes[0].steps[0].to[0] lacks the key 'rank'"},
+    Edit{R"("plane":0)", R"("plane":256)", "programs[0].lanes[0].steps[0].to[0].plane is out of range: 256"},
+    Edit{R"("count":1)", R"("count":0)", "to[0].blocks.count is out of range: 0"},
+    Edit{R"({"plus":1})", R"({"plus":1,"at":1})", "should have one of the keys 'at', 'plus', 'xor'"},
+    Edit{R"("published": true)", R"("published": 1)", "programs[0].lanes[0].published should be true or false"}};
+
+void expect_refused(std::string text, const Edit& edit) {
+  const std::size_t at = text.find(edit.from);
+  ASSERT_NE(at, std::string::npos) << edit.from << " is not in\n" << text;
+  text.replace(at, edit.from.size(), edit.to);
+  try {
+    from_json(text);
+    FAIL() << "accepted: " << edit.to;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr(edit.complaint));
+  }
+}
+
+TEST(Json, RefusesWhatIsWrongAndNamesThePlace) {
+  const auto programs = programs_of(*find_algorithm(Verb::all_reduce, "staged"), 2, offers_everything());
+  for (const Edit& edit : kEdits) expect_refused(to_json(programs), edit);
+}
+
+}  // namespace
+}  // namespace tutti::schedule

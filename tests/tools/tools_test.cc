@@ -1,0 +1,186 @@
+// The `tutti` command as a user meets it: what it prints, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Ended {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr together
+};
+
+// Runs the command; `redirect` is shell text, by default one that shows errors as well.
+Ended tutti(const std::string& arguments, const std::string& redirect = "2>&1") {
+  const std::string command = std::string(TUTTI_TOOL) + " " + arguments + " " + redirect;
+  Ended ended;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return ended;
+  std::array<char, 4096> piece{};
+  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) {
+    ended.output.append(piece.data(), got);
+  }
+  const int status = ::pclose(pipe);
+  ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ended;
+}
+
+void expect_usage(const std::string& arguments, const std::string& complaint) {
+  const Ended ended = tutti(arguments);
+  EXPECT_EQ(ended.exit_code, 2) << arguments;
+  EXPECT_THAT(ended.output, HasSubstr(complaint)) << arguments;
+  EXPECT_THAT(ended.output, HasSubstr("--help")) << arguments;
+  EXPECT_EQ(tutti(arguments, "2>/dev/null").output, "") << "a complaint belongs to stderr: " << arguments;
+}
+
+// A file with `text`, removed in the end.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / ("tutti-tools-test-" + std::to_string(::getpid()) + ".json")) {
+    std::ofstream(path_) << text;
+  }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  ~TextFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(Tool, HelpTeachesByExamples) {
+  for (const char* arguments : {"", "--help", "show --help", "verify --help"}) {
+    const Ended ended = tutti(arguments);
+    EXPECT_EQ(ended.exit_code, 0) << arguments;
+    EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
+  }
+}
+
+TEST(Tool, WrongUsageNamesTheRemedy) {
+  expect_usage("dance", "no command 'dance'; there are: demo, list, show, verify");
+  expect_usage("--dance", "no command '--dance'");
+  expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
+  expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
+  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, staged");
+  expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: binomial");
+  expect_usage("show all_reduce -n 0", "-n must be 1 to 1024, not 0");
+  expect_usage("show all_reduce -n -3", "-n must be 1 to 1024, not -3");
+  expect_usage("show all_reduce -n four", "four");
+  expect_usage("show all_reduce --credits 0", "--credits must be at least 1");
+  expect_usage("show all_reduce --transport pigeon", "no transport 'pigeon'; there are: memory, stream");
+  expect_usage("show all_reduce -a direct --transport stream", "which --transport stream does not have");
+  expect_usage("show send_recv -n 3", "use -n 2");
+  expect_usage("show broadcast --root 4", "--root must be one of the ranks 0 to 3");
+  expect_usage("show all_reduce --dance", "--dance");
+  expect_usage("list -n 0", "-n must be");
+  expect_usage("verify all_reduce --segments 0", "--segments");
+  expect_usage("verify --file /nowhere/to/be/found", "cannot read '/nowhere/to/be/found'");
+  expect_usage("verify all_reduce --file x", "give either a verb or --file");
+}
+
+TEST(Tool, ListsEveryVerb) {
+  const Ended ended = tutti("list");
+  EXPECT_EQ(ended.exit_code, 0);
+  for (const char* word :
+       {"all_reduce", "broadcast", "send_recv", "ring", "canonical", "its own", "symmetric buffers"}) {
+    EXPECT_THAT(ended.output, HasSubstr(word));
+  }
+}
+
+TEST(Tool, ShowsTextAndPicture) {
+  const Ended ended = tutti("show all_reduce --algorithm ring -n 4");
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("1  reduce  →rank+1                  <+  ←rank-1, input[rank-1]\n"));
+  EXPECT_THAT(ended.output, HasSubstr("round 2  reduce  0→1 [3]"));
+  EXPECT_THAT(ended.output, HasSubstr("done after 7 rounds"));
+}
+
+TEST(Tool, ShowsHowAStreamLandsItsMessages) {
+  EXPECT_THAT(tutti("show all_reduce -a ring -n 4 --transport stream").output, HasSubstr("scratch[rank-1]"));
+}
+
+TEST(Tool, VerifiesEveryAlgorithm) {
+  for (const char* arguments : {"all_reduce -a direct", "all_reduce -a staged --segments 3", "all_reduce -a exchange",
+                                "all_reduce -a recursive_doubling -n 7", "all_reduce -a recursive_halving -n 6",
+                                "all_reduce -a ring -n 5 --segments 2", "broadcast --root 2", "send_recv",
+                                "all_reduce -a ring -n 1", "all_reduce -a ring --transport stream --count 1"}) {
+    const Ended ended = tutti(std::string("verify ") + arguments);
+    EXPECT_EQ(ended.exit_code, 0) << arguments << "\n" << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("✓ progress")) << arguments;
+    EXPECT_THAT(ended.output, HasSubstr("\nverified\n")) << arguments;
+  }
+}
+
+TEST(Tool, TellsCanonicalOrderFromOthers) {
+  EXPECT_THAT(tutti("verify all_reduce -a ring -n 4").output, HasSubstr("not canonical"));
+  EXPECT_THAT(tutti("verify all_reduce -a staged -n 4").output, HasSubstr("canonical: same bits"));
+  EXPECT_FALSE(json::parse(tutti("verify all_reduce -a ring -n 4 --json").output).at("canonical").get<bool>());
+}
+
+TEST(Tool, ReportsBytesPerEdge) {
+  const json found = json::parse(tutti("verify all_reduce -a ring -n 4 --count 64 --json").output);
+  EXPECT_TRUE(found.at("verified").get<bool>());
+  ASSERT_EQ(found.at("edges").size(), 4U);
+  EXPECT_EQ(found.at("edges")[0], (json{{"from", 0}, {"to", 1}, {"bytes", 6 * 16 * 4}}));
+}
+
+TEST(Tool, WhatItShowsAsJsonItVerifies) {
+  const TextFile file(tutti("show all_reduce -a recursive_halving -n 6 --json").output);
+  const Ended ended = tutti("verify --file " + file.path());
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("all_reduce by recursive_halving: 6 ranks"));
+  EXPECT_EQ(tutti("verify --file - < " + file.path()).exit_code, 0);
+}
+
+TEST(Tool, ABrokenProgramIsRefusedWithItsPlace) {
+  json program = json::parse(tutti("show all_reduce -a ring -n 4 --json").output);
+  program["programs"][0]["lanes"][0]["steps"][1]["from"][1]["blocks"]["first"]["plus"] = -2;
+  const TextFile file(program.dump());
+  const Ended ended = tutti("verify --count 64 --file " + file.path());
+  EXPECT_EQ(ended.exit_code, 1) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("✗ results"));
+  EXPECT_THAT(ended.output, HasSubstr("wrong result: "));
+  EXPECT_THAT(ended.output, HasSubstr("not verified"));
+  EXPECT_EQ(tutti("verify --json --file " + file.path()).exit_code, 1);
+}
+
+TEST(Tool, AMissingStepIsADeadlockOrUnmatched) {
+  json program = json::parse(tutti("show all_reduce -a ring -n 4 --json").output);
+  json other = program["programs"][0];
+  program["programs"][0]["ranks"] = {0, 1, 2};
+  other["ranks"] = {3};
+  other["lanes"][0]["steps"].erase(0);
+  program["programs"].push_back(other);
+  const TextFile file(program.dump());
+  const Ended ended = tutti("verify --file " + file.path());
+  EXPECT_EQ(ended.exit_code, 1) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("✗"));
+  EXPECT_THAT(ended.output, Not(HasSubstr("\nverified")));
+}
+
+TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
+  const TextFile file("{ \"version\": 1 }");
+  expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
+}
+
+TEST(Tool, DemoRunsToItsEnd) {
+  const Ended ended = tutti("demo --quick -n 2");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("every element on every rank equals the plain sum"));
+  EXPECT_THAT(ended.output, HasSubstr("symmetric memory"));
+  EXPECT_THAT(ended.output, HasSubstr("Next\n"));
+}
+
+}  // namespace

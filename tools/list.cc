@@ -1,0 +1,66 @@
+// tutti list: every row of the algorithm table, with what it needs and what it costs a rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "schedule/algorithms/table.h"
+#include "schedule/readers/traffic.h"
+#include "tools/verbs.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+struct Cost {
+  std::int64_t steps = 0;
+  double moved = 0;  // in vectors: sent, loaded and stored
+};
+
+// Of the rank that has the most to do.
+Cost cost_of(const schedule::Algorithm& row, int ranks) {
+  Cost most;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const schedule::Program program = row.generate({ranks, rank, 0});
+    const schedule::Traffic traffic = schedule::traffic_of(program);
+    const auto blocks = traffic.blocks_sent + traffic.blocks_loaded + traffic.blocks_stored;
+    most.steps = std::max(most.steps, traffic.steps);
+    most.moved = std::max(most.moved, static_cast<double>(blocks) / program.blocks);
+  }
+  return most;
+}
+
+const char* needs_of(const schedule::Algorithm& row) {
+  if (row.user_windows) return "symmetric buffers";
+  return row.scratch_windows ? "shared scratch" : "messages";
+}
+
+void print_table(int ranks) {
+  fmt::print("{:<11} {:<19} {:<13} {:<18} {:>5}  {}\n", "verb", "algorithm", "order", "needs", "steps", "moves");
+  for (const schedule::Algorithm& row : schedule::algorithms()) {
+    const Cost cost = cost_of(row, row.verb == Verb::send_recv ? 2 : ranks);
+    fmt::print("{:<11} {:<19} {:<13} {:<18} {:>5}  {:.4g} n\n", name_of(row.verb), row.name,
+               row.canonical ? "canonical" : "its own", needs_of(row), cost.steps, cost.moved);
+  }
+  fmt::print(
+      "\nsteps, moves: of the busiest of {} ranks, for a vector of n bytes; moved are bytes sent, loaded or stored.\n"
+      "canonical: all algorithms of this order give the same bits; one with its own order repeats only its own.\n"
+      "next: tutti show all_reduce --algorithm ring -n 4\n",
+      ranks);
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int& exit_code) {
+  CLI::App* list = app.add_subcommand("list", "List the algorithms, what they need and what they cost");
+  const auto ranks = std::make_shared<int>(4);
+  list->add_option("-n,--ranks", *ranks, "Count steps and bytes for this many ranks; 4 if left out")->type_name("N");
+  list->callback([ranks, &exit_code] {
+    if (*ranks < 1 || *ranks > 1024)
+      throw Error(ErrorCode::invalid_argument, fmt::format("-n must be 1 to 1024, not {}", *ranks));
+    print_table(*ranks);
+    exit_code = 0;
+  });
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,75 @@
+// The `tutti` command: see, prove and try collectives.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/verbs.h"
+#include "tutti/error.h"
+
+namespace {
+
+constexpr const char* kAbout = R"(Tutti: collective communication for distributed training.
+A collective is a schedule, plain data: this command draws it, proves it and runs it.)";
+
+constexpr const char* kExamples = R"(Examples:
+  tutti demo                                          a first look, about ten seconds
+  tutti list                                          the algorithms there are
+  tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
+  tutti verify all_reduce --algorithm ring -n 7       prove it for seven ranks
+  tutti show all_reduce -a ring -n 4 --json > p.json  take it home ...
+  tutti verify --file p.json                          ... edit it, and see whether it still holds)";
+
+int usage(const std::string& what, const std::string& command) {
+  fmt::print(stderr, "{}: {}\n  for examples: {} --help\n", command, what, command);
+  return tutti::tools::kUsage;
+}
+
+}  // namespace
+
+// Only a failing print could throw past the handlers below, and then there is nobody left to tell.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  CLI::App app(kAbout, "tutti");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  int exit_code = 0;
+  tutti::tools::add_demo(app, exit_code);
+  tutti::tools::add_list(app, exit_code);
+  tutti::tools::add_show(app, exit_code);
+  tutti::tools::add_verify(app, exit_code);
+
+  if (argc == 1) {
+    fmt::print("{}", app.help());
+    return 0;
+  }
+  const auto command = [&] {
+    const auto chosen = app.get_subcommands();
+    return chosen.empty() ? std::string("tutti") : "tutti " + chosen.front()->get_name();
+  };
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  const std::string asked = argv[1];
+  if (asked != "-h" && asked != "--help" && std::find(verbs.begin(), verbs.end(), asked) == verbs.end()) {
+    return usage(fmt::format("no command '{}'; there are: {}", asked, fmt::join(verbs, ", ")), "tutti");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return usage(error.what(), command());
+  } catch (const tutti::Error& error) {
+    const bool asked_wrongly =
+        error.code() == tutti::ErrorCode::invalid_argument || error.code() == tutti::ErrorCode::unsupported;
+    if (asked_wrongly) return usage(error.what(), command());
+    fmt::print(stderr, "{}: {}: {}\n", command(), tutti::name_of(error.code()), error.what());
+    return tutti::tools::kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", command(), error.what());
+    return tutti::tools::kFailed;
+  }
+  return exit_code;
+}

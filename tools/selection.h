@@ -1,0 +1,32 @@
+// Which programs a verb of the command is about: a row of the algorithm table for some ranks, lowered to a transport.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/algorithms/table.h"
+#include "schedule/lower.h"
+
+namespace tutti::tools {
+
+struct Selection {
+  std::string verb;
+  std::string algorithm;
+  std::optional<int> ranks;
+  int root = 0;
+  std::string transport = "memory";
+  std::uint32_t credits = 4;
+
+  // Adds the options that fill this selection; where `file` is another way to name programs, the verb may be left out.
+  void add_to(CLI::App& app);
+
+  // Throws Error(invalid_argument or unsupported), naming the remedy.
+  std::vector<schedule::Lowered> programs() const;
+
+ private:
+  const schedule::Algorithm& row() const;
+};
+
+}  // namespace tutti::tools

@@ -1,0 +1,46 @@
+// tutti show: a collective drawn as it plays, and the programs of its ranks as text or JSON.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "schedule/json.h"
+#include "schedule/readers/describe.h"
+#include "schedule/readers/draw.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  tutti show all_reduce --algorithm ring -n 4
+  tutti show all_reduce --algorithm ring -n 4 --transport stream   the same over TCP: messages land first
+  tutti show all_reduce -a recursive_halving -n 16                 many ranks are drawn as bars
+  tutti show broadcast -n 8 --root 3
+  tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file)";
+
+struct Show {
+  Selection selection;
+  bool json = false;
+};
+
+}  // namespace
+
+void add_show(CLI::App& app, int& exit_code) {
+  CLI::App* show = app.add_subcommand("show", "Draw a collective as it plays, and print the programs of its ranks");
+  const auto asked = std::make_shared<Show>();
+  asked->selection.add_to(*show);
+  show->add_flag("--json", asked->json, "Print the programs as JSON instead");
+  show->footer(kExamples);
+  show->callback([asked, &exit_code] {
+    const std::vector<schedule::Lowered> programs = asked->selection.programs();
+    if (asked->json) {
+      fmt::print("{}", schedule::to_json(programs));
+    } else {
+      fmt::print("{}\n{}", schedule::describe(programs), schedule::draw(programs));
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace tutti::tools
