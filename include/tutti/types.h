@@ -66,6 +66,11 @@ enum class Verb : std::uint8_t {
 #undef X
 };
 
+#define X(...) +1
+inline constexpr std::size_t kDTypes = 0 TUTTI_DTYPES(X);
+inline constexpr std::size_t kReduceOps = 0 TUTTI_REDUCE_OPS(X);
+#undef X
+
 constexpr std::size_t size_of(DType type) {
   constexpr std::size_t kBytes[] = {
 #define X(name, bytes) bytes,

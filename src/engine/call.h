@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/kernels.h"
 #include "tutti/types.h"
 
 namespace tutti::engine {
@@ -18,6 +19,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int root = 0;        // broadcast: the root; send_recv: the sender
   int peer = -1;       // send_recv: the other rank
+  kernels::ReduceFunction reduce = nullptr;  // all_reduce: the kernel of (type, op)
 
   std::uint64_t bytes() const { return count * size_of(type); }
   // Equal on all ranks that make the same call: what peers compare before they believe each other's data.

@@ -19,16 +19,23 @@ class Chooser {
     if (call.verb == Verb::broadcast) return broadcast_;
     if (call.verb == Verb::send_recv) return message_;
     if (forced_) return forced_all_reduce_;
-    if (call.bytes() <= exchange_bytes_) return exchange_;
-    return symmetric_memory_exists ? nullptr : staged_;
+    if (symmetric_memory_exists && call.bytes() > enter_bytes_) return nullptr;
+    return choose_ordinary(call);
   }
   // Once all ranks have entered.
-  const schedule::Algorithm* choose_entered(bool all_symmetric) const { return all_symmetric ? direct_ : staged_; }
+  const schedule::Algorithm* choose_entered(const Call& call, bool all_symmetric) const {
+    return all_symmetric ? direct_ : choose_ordinary(call);
+  }
 
  private:
+  const schedule::Algorithm* choose_ordinary(const Call& call) const {
+    return call.bytes() <= exchange_bytes_ ? exchange_ : staged_;
+  }
+
   bool forced_ = false;
   const schedule::Algorithm* forced_all_reduce_ = nullptr;  // nullptr where forced: direct, where the buffers allow it
-  std::uint64_t exchange_bytes_;
+  std::uint64_t exchange_bytes_;  // up to here everyone sends everything to everyone
+  std::uint64_t enter_bytes_;     // above this it pays to find out whether all buffers are symmetric
   const schedule::Algorithm* exchange_;
   const schedule::Algorithm* staged_;
   const schedule::Algorithm* direct_;

@@ -15,7 +15,7 @@ void require_buffer(const void* buffer, std::size_t count, DType type, const cha
   if (count == 0) return;
   if (buffer == nullptr) reject(std::string(what) + " is null but " + std::to_string(count) + " elements are asked for");
   const std::size_t alignment = type == DType::complex64 ? 4 : type == DType::complex128 ? 8 : size_of(type);
-  if (reinterpret_cast<std::uintptr_t>(buffer) % alignment != 0) {
+  if ((reinterpret_cast<std::uintptr_t>(buffer) & (alignment - 1)) != 0) {
     reject(std::string(what) + " is not aligned to " + std::to_string(alignment) + " bytes, as " + std::string(name_of(type)) + " needs");
   }
 }
@@ -31,8 +31,9 @@ void require_rank(int rank, int size, const char* what) {
 }
 
 // premul_sum scales the input into the output, and then sums in place.
-Call all_reduce_call(const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
-  if (!kernels::supports(type, op)) {
+Call all_reduce_call(const engine::Engine& engine, const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
+  const kernels::ReduceFunction reduce = engine.reduce_for(type, op);
+  if (reduce == nullptr) {
     throw Error(ErrorCode::unsupported, std::string(name_of(type)) + " has no operator " + std::string(name_of(op)));
   }
   require_buffer(input, count, type, "input");
@@ -43,21 +44,21 @@ Call all_reduce_call(const void* input, void* output, std::size_t count, DType t
     input = output;
     op = ReduceOp::sum;
   }
-  return {Verb::all_reduce, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, op, 0, -1};
+  return {Verb::all_reduce, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, op, 0, -1, reduce};
 }
 
 Call broadcast_call(void* buffer, std::size_t count, DType type, int root, int size) {
   require_rank(root, size, "root");
   require_buffer(buffer, count, type, "buffer");
   auto* bytes = static_cast<std::byte*>(buffer);
-  return {Verb::broadcast, bytes, bytes, count, type, ReduceOp::sum, root, -1};
+  return {Verb::broadcast, bytes, bytes, count, type, ReduceOp::sum, root, -1, nullptr};
 }
 
 Call message_call(const void* input, void* output, std::size_t count, DType type, int sender, int peer, int rank, int size) {
   require_rank(peer, size, "peer");
   if (peer == rank) reject("send and recv need another rank than one's own");
   require_buffer(input != nullptr ? input : output, count, type, "buffer");
-  return {Verb::send_recv, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, ReduceOp::sum, sender, peer};
+  return {Verb::send_recv, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, ReduceOp::sum, sender, peer, nullptr};
 }
 
 }  // namespace
@@ -98,10 +99,10 @@ int Communicator::size() const { return engine_->size(); }
 std::string_view Communicator::last_algorithm() const { return engine_->last_algorithm(); }
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
-  engine_->run(all_reduce_call(input, output, count, type, op, factor));
+  engine_->run(all_reduce_call(*engine_, input, output, count, type, op, factor));
 }
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
-  return Work(engine_->submit(all_reduce_call(input, output, count, type, op, factor)));
+  return Work(engine_->submit(all_reduce_call(*engine_, input, output, count, type, op, factor)));
 }
 
 void Communicator::broadcast(void* buffer, std::size_t count, DType type, int root) {

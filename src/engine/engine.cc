@@ -4,6 +4,11 @@ namespace tutti::engine {
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
     : transport_(std::move(transport)), options_(std::move(options)), plans_(*transport_, kTracks + 1), chooser_(transport_->size(), options_.algorithm) {
+  for (std::size_t type = 0; type < kDTypes; ++type) {
+    for (std::size_t op = 0; op < kReduceOps; ++op) {
+      reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
+    }
+  }
   for (int track = 0; track < kTracks; ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track));
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
   for (int track = 0; track < 2 * size(); ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks));

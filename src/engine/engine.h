@@ -52,6 +52,10 @@ class Engine {
   std::shared_ptr<Pending> submit(const Call& call);
   bool test(Pending& pending);
   void wait(Pending& pending, std::chrono::nanoseconds timeout);
+  // nullptr where the type lacks the operator.
+  kernels::ReduceFunction reduce_for(DType type, ReduceOp op) const {
+    return reduces_[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
+  }
   std::chrono::nanoseconds timeout() const { return options_.timeout; }
   std::shared_ptr<void> allocate(std::size_t bytes);
 
@@ -68,6 +72,7 @@ class Engine {
 
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
+  kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
   Plans plans_;
   Chooser chooser_;
   std::vector<std::unique_ptr<Track>> tracks_;

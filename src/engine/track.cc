@@ -15,21 +15,21 @@ Track::Track(transport::Transport& transport, Plans& plans, const Chooser& choos
 
 void Track::start(const Call& call) {
   call_ = call;
-  entered_ = all_symmetric_ = false;
+  entered_ = compared_ = all_symmetric_ = false;
   binding_.input = call.input;
   binding_.output = call.output;
   binding_.count = call.count;
   binding_.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
   binding_.fingerprint = call.fingerprint();
   if (call.verb == Verb::all_reduce) {
-    binding_.reduce = kernels::find_reduce(call.type, call.op);
+    binding_.reduce = call.reduce;
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }
   if (const schedule::Algorithm* chosen = chooser_->choose(call, transport_->has_allocations())) {
     begin(*chosen);
   } else {
     enter();
-    prepare(*chooser_->choose_entered(true));  // the likely outcome, made ready while the others enter
+    prepare(*chooser_->choose_entered(call, true));  // the likely outcome, made ready while the others enter
     phase_ = Phase::entering;
   }
 }
@@ -41,7 +41,7 @@ Advance Track::advance() {
     if (all_symmetric_) {
       phase_ = Phase::running;
     } else {
-      begin(*chooser_->choose_entered(false));
+      begin(*chooser_->choose_entered(call_, false));
     }
     moved = true;
   }
@@ -53,8 +53,8 @@ Advance Track::advance() {
   if (phase_ == Phase::mismatched) return Advance::stuck;
   const Advance advance = operation_.advance();
   if (advance == Advance::finished) {
-    // Messages carry the fingerprint of their call; flags alone could come from another one.
-    if (mismatched_peer() >= 0) {
+    // Messages carry the fingerprint of their call, and entering compared them; flags alone could come from another.
+    if (entered_ && !compared_ && mismatched_peer() >= 0) {
       phase_ = Phase::mismatched;
       return Advance::stuck;
     }
@@ -82,6 +82,7 @@ bool Track::all_entered() {
     if (flags->entered.load(std::memory_order_acquire) < epoch_) return false;
     if (flags->fingerprint.load(std::memory_order_relaxed) != binding_.fingerprint) return false;
   }
+  compared_ = true;
   bind_windows();
   return true;
 }

@@ -56,7 +56,8 @@ class Track {
   Binding binding_;
   Phase phase_ = Phase::running;
   const schedule::Algorithm* algorithm_ = nullptr;
-  bool entered_ = false;
+  bool entered_ = false;   // this rank's call is shown to all
+  bool compared_ = false;  // ... and all ranks' calls were the same
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;          // operations on this channel that used flags
   std::uint64_t scratch_epoch_ = 0;  // the last of them that used scratch

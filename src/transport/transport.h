@@ -20,19 +20,21 @@
 
 namespace tutti::transport {
 
-// One rank's flags in one channel: a single cache line that the rank writes and all others read. Values are
-// (sequence << 32 | progress), so that they only ever grow and a line needs no reset between operations.
-struct alignas(64) Flags {
+// One rank's flags in one channel, which the rank writes and all others read: a line about its call, written once per
+// operation, and a line of progress, written at every step. Were they one line, a peer that runs ahead would take it
+// away from a rank that is still reading about the call. Progress values are (epoch << 32 | segment, step), so that they
+// only ever grow and need no reset between operations.
+struct alignas(128) Flags {
   static constexpr int kLanes = 3;
 
-  std::atomic<std::uint64_t> entered;      // sequence of the operation this rank has entered
+  std::atomic<std::uint64_t> entered;      // epoch of the operation this rank has entered
   std::atomic<std::uint64_t> fingerprint;  // of that operation
   std::atomic<std::uint64_t> input;        // MemoryRef of its buffers
   std::atomic<std::uint64_t> output;
-  std::atomic<std::uint64_t> lanes[kLanes];
-  std::atomic<std::uint64_t> retired;      // sequence of the last operation after which this rank touches no peer's scratch
+  alignas(64) std::atomic<std::uint64_t> lanes[kLanes];
+  std::atomic<std::uint64_t> retired;  // epoch of the last operation after which this rank touches no peer's scratch
 };
-static_assert(sizeof(Flags) == 64);
+static_assert(sizeof(Flags) == 128);
 
 // Where memory lies, in words that mean the same on every rank: 0 = ordinary memory, else allocation << 48 | offset.
 using MemoryRef = std::uint64_t;

@@ -105,7 +105,7 @@ TEST_P(Memory, AnyMixtureOfOrdinaryAndSymmetricBuffers) {
         std::memset(destination, 0xee, input.size());
         comm.all_reduce(in ? static_cast<const void*>(from.data()) : input.data(), destination, count, DType::float32);
         require(std::memcmp(destination, reference.data(), reference.size()) == 0, "mixture " + std::to_string(mixture));
-        if (count > 1000) require(comm.last_algorithm() == (mixture == 63 ? "direct" : "staged"), "algorithm of mixture " + std::to_string(mixture));
+        if (count > 10'000) require(comm.last_algorithm() == (mixture == 63 ? "direct" : "staged"), "algorithm of mixture " + std::to_string(mixture));
       }
       comm.all_reduce(from.span());  // in place, direct
       require(std::memcmp(from.data(), reference.data(), reference.size()) == 0, "symmetric in place");

@@ -118,7 +118,7 @@ TEST(Quiet, SmallAllReduce) {
 
 TEST(Quiet, StagedAllReduce) {
   expect_quiet([](Communicator& comm) {
-    return [&comm, data = std::vector<float>(3000, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
+    return [&comm, data = std::vector<float>(30'000, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
   });
 }
 

@@ -55,11 +55,11 @@ struct ArenaShape {
   std::size_t edge_stride() const { return sizeof(EdgeHeader) + credits * slot_stride(); }
   std::size_t bells_at() const { return round(sizeof(ArenaHeader)); }
   std::size_t flags_at() const { return bells_at() + static_cast<std::size_t>(ranks) * sizeof(Bell); }
-  std::size_t edges_at() const { return flags_at() + lines() * kPairBytes; }
+  std::size_t edges_at() const { return flags_at() + lines() * sizeof(Flags); }
   std::size_t scratch_at() const { return page(edges_at() + lines() * static_cast<std::size_t>(ranks) * edge_stride()); }
   std::size_t bytes() const { return scratch_at() + lines() * page(scratch_bytes); }
 
-  std::size_t flags_of(int channel, int rank) const { return flags_at() + line(channel, rank) * kPairBytes; }
+  std::size_t flags_of(int channel, int rank) const { return flags_at() + line(channel, rank) * sizeof(Flags); }
   std::size_t edge_of(int channel, int from, int to) const {
     return edges_at() + (line(channel, from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * edge_stride();
   }
