@@ -17,14 +17,15 @@ inline void require(bool condition, const std::string& what) {
 
 inline void expect_all_ok(const std::vector<RankEnd>& ends) {
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    EXPECT_TRUE(ends[rank].ok()) << "rank " << rank << ": exit " << ends[rank].exit_code << ", signal " << ends[rank].signal << ", "
-                                 << ends[rank].message;
+    EXPECT_TRUE(ends[rank].ok()) << "rank " << rank << ": exit " << ends[rank].exit_code << ", signal "
+                                 << ends[rank].signal << ", " << ends[rank].message;
   }
 }
 
 enum class Ranks { threads, processes };
 
-inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function, const Options& options = {}) {
+inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function,
+                                      const Options& options = {}) {
   return kind == Ranks::threads ? run_threads(ranks, function, options) : run_processes(ranks, function, options);
 }
 

@@ -100,6 +100,7 @@ void measure(Communicator& communicator, Memory memory, const std::vector<std::s
 std::string check_sum(int ranks, const std::string& algorithm, std::size_t count) {
   Options options;
   options.algorithm = algorithm;
+  options.deterministic = algorithm.empty();  // a named algorithm may reduce in an order of its own
   const auto ends = run_processes(
       ranks,
       [&](Communicator& communicator) {
@@ -123,6 +124,7 @@ std::vector<Timing> time_sums(int ranks, const std::string& algorithm, Memory me
                               const std::vector<std::size_t>& sizes) {
   Options options;
   options.algorithm = algorithm;
+  options.deterministic = algorithm.empty();  // a named algorithm may reduce in an order of its own
   Board board(static_cast<std::size_t>(ranks), sizes.size());
   require_all_ok(run_processes(
       ranks, [&](Communicator& communicator) { measure(communicator, memory, sizes, board); }, options, true));

@@ -49,7 +49,8 @@ void measure_pair(Communicator& comm, const LimitMemory& memory, Results* result
       least[s].push_back(batch(limit, n, [&] { limit.all_reduce(count); }));
       const std::size_t segment = std::min(count, kReachSegmentBytes / sizeof(float));
       reached[s].push_back(batch(limit, n, [&] { reach.all_reduce(input.data(), output.data(), count, segment); }));
-      ordinary[s].push_back(batch(limit, n, [&] { comm.all_reduce(input.data(), output.data(), count, DType::float32); }));
+      ordinary[s].push_back(
+          batch(limit, n, [&] { comm.all_reduce(input.data(), output.data(), count, DType::float32); }));
     }
   }
   const Symmetric<float> from = comm.allocate<float>(kLargest / 4), to = comm.allocate<float>(kLargest / 4);
@@ -62,7 +63,8 @@ void measure_pair(Communicator& comm, const LimitMemory& memory, Results* result
       least[s].push_back(batch(limit, n, [&] { limit.all_reduce(count); }));
       symmetric[s].push_back(batch(limit, n, [&] { comm.all_reduce(from.data(), to.data(), count, DType::float32); }));
     }
-    if (comm.rank() == 0) results->pair[s] = {median(least[s]), median(reached[s]), median(ordinary[s]), median(symmetric[s])};
+    if (comm.rank() == 0)
+      results->pair[s] = {median(least[s]), median(reached[s]), median(ordinary[s]), median(symmetric[s])};
   }
 }
 
@@ -117,18 +119,20 @@ class Targets {
 
 void print_pair(const Results& results) {
   std::printf("float32 all_reduce, 2 processes, medians of %d rounds, microseconds\n", kRounds);
-  std::printf("%10s %10s %10s %10s %10s %16s %16s\n", "bytes", "limit", "symmetric", "reach", "ordinary", "symmetric/limit", "ordinary/reach");
+  std::printf("%10s %10s %10s %10s %10s %16s %16s\n", "bytes", "limit", "symmetric", "reach", "ordinary",
+              "symmetric/limit", "ordinary/reach");
   for (std::size_t s = 0; s < std::size(kSizes); ++s) {
     const Row& row = results.pair[s];
-    std::printf("%10zu %10.3f %10.3f %10.3f %10.3f %16.2f %16.2f\n", kSizes[s], row.limit, row.symmetric, row.reach, row.ordinary,
-                row.symmetric / row.limit, row.ordinary / row.reach);
+    std::printf("%10zu %10.3f %10.3f %10.3f %10.3f %16.2f %16.2f\n", kSizes[s], row.limit, row.symmetric, row.reach,
+                row.ordinary, row.symmetric / row.limit, row.ordinary / row.reach);
   }
 }
 
 int judge(const Results& results, const Results crowds[2]) {
   Targets targets;
   const auto scale = [&](std::size_t s) { return results.pair[s].limit / kReferenceLimit[s]; };
-  std::printf("targets, scaled by this machine's limit (x%.2f at 8 B, x%.2f at 256 KB, x%.2f at 16 MB)\n", scale(0), scale(4), scale(6));
+  std::printf("targets, scaled by this machine's limit (x%.2f at 8 B, x%.2f at 256 KB, x%.2f at 16 MB)\n", scale(0),
+              scale(4), scale(6));
   targets.check("ordinary 8 B", results.pair[0].ordinary, 0.35 * scale(0));
   // What the reference machine reached by hand over private buffers, and what was asked of the library, are 1.2 apart.
   targets.check("ordinary 256 KB: 1.2 x reach", results.pair[4].ordinary, 1.2 * results.pair[4].reach);
@@ -137,7 +141,8 @@ int judge(const Results& results, const Results crowds[2]) {
   targets.note("ordinary 16 MB, scaled by limit", results.pair[6].ordinary, 1800 * scale(6));
   targets.check("symmetric 4 KB: limit + 0.150", results.pair[2].symmetric, results.pair[2].limit + 0.150);
   for (std::size_t s = 3; s < std::size(kSizes); ++s) {
-    targets.check("symmetric " + std::to_string(kSizes[s]) + " B: 1.3 x limit", results.pair[s].symmetric, 1.3 * results.pair[s].limit);
+    targets.check("symmetric " + std::to_string(kSizes[s]) + " B: 1.3 x limit", results.pair[s].symmetric,
+                  1.3 * results.pair[s].limit);
   }
   const double crowd_targets[2][2] = {{12, 10'000}, {20, 22'000}};
   for (int c = 0; c < 2; ++c) {
@@ -154,7 +159,8 @@ int judge(const Results& results, const Results crowds[2]) {
 int run_figures() {
   Results* pair = shared_results();
   const LimitMemory memory(2);
-  require_ok(run_processes(2, [&](Communicator& comm) { measure_pair(comm, memory, pair); }, {}, true));
+  require_ok(run_processes(
+      2, [&](Communicator& comm) { measure_pair(comm, memory, pair); }, {}, true));
   print_pair(*pair);
   Results crowds[2];
   for (int c = 0; c < 2; ++c) {

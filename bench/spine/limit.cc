@@ -14,7 +14,8 @@ inline void pause_core() {
 #endif
 }
 
-void reduce_two(const float* __restrict a, const float* __restrict b, float* __restrict x, float* __restrict y, std::size_t count) {
+void reduce_two(const float* __restrict a, const float* __restrict b, float* __restrict x, float* __restrict y,
+                std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) x[i] = y[i] = a[i] + b[i];
 }
 
@@ -57,12 +58,15 @@ void Reach::all_reduce(const float* input, float* output, std::size_t count, std
     *begin = first + (owner == 0 ? 0 : std::min(half, size));
     return owner == 0 ? std::min(half, size) : size - std::min(half, size);
   };
-  const auto stage = [&](int rank, std::uint64_t at, int part) { return stages_[rank] + (at % 2) * segment_count + (part == 0 ? 0 : half); };
+  const auto stage = [&](int rank, std::uint64_t at, int part) {
+    return stages_[rank] + (at % 2) * segment_count + (part == 0 ? 0 : half);
+  };
   const auto seen = [](const LimitFlag& flag) { return flag.value.load(std::memory_order_acquire); };
   const auto show = [](LimitFlag& flag, std::uint64_t value) { flag.value.store(value, std::memory_order_release); };
   std::size_t begin = 0;
   while (done < end || reduced < end) {
-    if (copied < end && (copied < 2 || (seen(shared_->reduced[peer]) >= copied - 1 && seen(shared_->out[peer]) >= copied - 1))) {
+    if (copied < end &&
+        (copied < 2 || (seen(shared_->reduced[peer]) >= copied - 1 && seen(shared_->out[peer]) >= copied - 1))) {
       const std::size_t size = piece(copied, peer, &begin);
       std::memcpy(stage(rank_, copied, peer), input + begin, size * sizeof(float));
       show(shared_->in[rank_], ++copied);

@@ -18,7 +18,9 @@ int main() {
   ::sched_setaffinity(0, sizeof core, &core);
 
   Limit limit = memory.limit(rank);
-  if (rank == 0) std::printf("limit: float32 all_reduce, 2 processes, buffers already shared, median of %d\n%12s %12s\n", kRounds, "bytes", "us");
+  if (rank == 0)
+    std::printf("limit: float32 all_reduce, 2 processes, buffers already shared, median of %d\n%12s %12s\n", kRounds,
+                "bytes", "us");
   for (const std::size_t bytes : kSizes) {
     std::vector<double> times;
     const int iterations = iterations_for(bytes);

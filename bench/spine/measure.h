@@ -57,7 +57,8 @@ class LimitMemory {
   // Two ranks only.
   Reach reach(int rank) const { return {reinterpret_cast<LimitShared*>(base_), stages_, rank}; }
   Limit limit(int rank) const {
-    return {reinterpret_cast<LimitShared*>(base_), inputs_.data(), outputs_.data(), static_cast<int>(inputs_.size()), rank};
+    return {reinterpret_cast<LimitShared*>(base_), inputs_.data(), outputs_.data(), static_cast<int>(inputs_.size()),
+            rank};
   }
 
  private:

@@ -1,11 +1,11 @@
 // The communicator: a group of ranks that call the same verbs in the same order.
 //
-// Thread rule: one thread at a time calls into a communicator; different communicators are independent. Every call has a
-// deadline (Options::timeout, or per call); a failed call throws tutti::Error and aborts the communicator: later calls
-// throw Error(aborted) with the first cause.
+// Thread rule: one thread at a time calls into a communicator; different communicators are independent. Every call has
+// a deadline (Options::timeout); a failed call throws tutti::Error and aborts the communicator: later calls throw
+// Error(aborted) with the first cause.
 //
-// Buffers are ordinary memory, or symmetric memory from allocate(), which every rank of the host can reach: verbs notice
-// it by address and then run without intermediate copies. Any mixture works.
+// Buffers are ordinary memory, or symmetric memory from allocate(), which every rank of the host can reach: verbs
+// notice it by address and then run without intermediate copies. Any mixture works.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,8 @@ template <class T>
 struct DTypeOf;
 
 struct Options {
-  // The operand order of every reduction depends only on the group: same bits whatever the size, algorithm or transport.
+  // The operand order of every reduction depends only on the group: the same bits whatever the size, the algorithm or
+  // the transport. Turned off, algorithms with other orders may be named below.
   bool deterministic = true;
   std::chrono::milliseconds timeout{60'000};
   // Runs this algorithm for every all_reduce (or broadcast) instead of the chosen one; empty = choose. All ranks alike.
@@ -92,8 +93,10 @@ class Communicator {
 
   // output[i] = op over all ranks of input[i]. In place where input and output are the same address; they must not
   // overlap otherwise. `factor` is premul_sum's.
-  void all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum, double factor = 1.0);
-  Work all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum, double factor = 1.0);
+  void all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum,
+                  double factor = 1.0);
+  Work all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum,
+                        double factor = 1.0);
 
   // Every rank's buffer becomes root's.
   void broadcast(void* buffer, std::size_t count, DType type, int root);
@@ -143,10 +146,10 @@ class Communicator {
   std::unique_ptr<engine::Engine> engine_;
 };
 
-#define TUTTI_DTYPE_OF(cpp, name)                   \
-  template <>                                       \
-  struct DTypeOf<cpp> {                             \
-    static constexpr DType value = DType::name;     \
+#define TUTTI_DTYPE_OF(cpp, name)                       \
+  template <>                                           \
+  struct DTypeOf<cpp> {                                 \
+    static constexpr DType value = DType::name;         \
     static_assert(sizeof(cpp) == size_of(DType::name)); \
   };
 TUTTI_DTYPE_OF(std::int8_t, int8)

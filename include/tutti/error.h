@@ -8,13 +8,13 @@
 namespace tutti {
 
 // X(name)
-#define TUTTI_ERROR_CODES(X)                                          \
-  X(invalid_argument) /* a call that cannot be carried out as written */ \
+#define TUTTI_ERROR_CODES(X)                                                         \
+  X(invalid_argument) /* a call that cannot be carried out as written */             \
   X(unsupported)      /* the type lacks the operator, or the platform the feature */ \
-  X(timeout)          /* a peer did not answer within the deadline */ \
-  X(peer_lost)        /* a peer's process ended */ \
-  X(mismatch)         /* ranks called different operations */ \
-  X(aborted)          /* the communicator failed earlier */ \
+  X(timeout)          /* a peer did not answer within the deadline */                \
+  X(peer_lost)        /* a peer's process ended */                                   \
+  X(mismatch)         /* ranks called different operations */                        \
+  X(aborted)          /* the communicator failed earlier */                          \
   X(system)           /* the operating system refused a request */
 
 enum class ErrorCode : unsigned char {

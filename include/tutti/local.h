@@ -24,6 +24,7 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
 
 // As run_threads, with one forked process per rank. To be called while this process has one thread.
 // Where `pin` is set, rank r runs on the r-th allowed core (mod their number).
-std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options = {}, bool pin = false);
+std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options = {},
+                                   bool pin = false);
 
 }  // namespace tutti

@@ -15,7 +15,9 @@ class Deadline {
   static Deadline after(std::chrono::nanoseconds duration) { return Deadline(Clock::now() + duration); }
 
   bool passed() const { return Clock::now() >= at_; }
-  std::chrono::nanoseconds left() const { return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0)); }
+  std::chrono::nanoseconds left() const {
+    return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
+  }
 
  private:
   explicit Deadline(Clock::time_point at) : at_(at) {}

@@ -8,7 +8,8 @@ std::uint64_t Call::fingerprint() const {
     return hash ^ (hash >> 29);
   };
   const std::uint64_t kinds = static_cast<std::uint64_t>(verb) | static_cast<std::uint64_t>(type) << 8 |
-                              static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 24;
+                              static_cast<std::uint64_t>(op) << 16 |
+                              static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 24;
   return mix(mix(0x7475747469ull, kinds), count);
 }
 

@@ -17,8 +17,8 @@ struct Call {
   std::uint64_t count = 0;
   DType type = DType::float32;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;        // broadcast: the root; send_recv: the sender
-  int peer = -1;       // send_recv: the other rank
+  int root = 0;                              // broadcast: the root; send_recv: the sender
+  int peer = -1;                             // send_recv: the other rank
   kernels::ReduceFunction reduce = nullptr;  // all_reduce: the kernel of (type, op)
 
   std::uint64_t bytes() const { return count * size_of(type); }

@@ -7,7 +7,9 @@ namespace {
 
 // In an exchange each rank stores and loads p - 1 vectors, in all p * (p - 1); worth it while that is cheaper than a
 // second synchronisation. Measured with 2, 4 and 8 processes on 2 cores: 32 KB, 8 KB and 2 KB.
-constexpr std::uint64_t exchange_limit(std::uint64_t ranks) { return std::max<std::uint64_t>(64, (128 << 10) / (ranks * ranks)); }
+constexpr std::uint64_t exchange_limit(std::uint64_t ranks) {
+  return std::max<std::uint64_t>(64, (128 << 10) / (ranks * ranks));
+}
 
 // Below this one message is quicker than two synchronisations, even without copies.
 constexpr std::uint64_t kEnterBytes = 512;

@@ -34,8 +34,8 @@ class Chooser {
 
   bool forced_ = false;
   const schedule::Algorithm* forced_all_reduce_ = nullptr;  // nullptr where forced: direct, where the buffers allow it
-  std::uint64_t exchange_bytes_;  // up to here everyone sends everything to everyone
-  std::uint64_t enter_bytes_;     // above this it pays to find out whether all buffers are symmetric
+  std::uint64_t exchange_bytes_;                            // up to here everyone sends everything to everyone
+  std::uint64_t enter_bytes_;  // above this it pays to find out whether all buffers are symmetric
   const schedule::Algorithm* exchange_;
   const schedule::Algorithm* staged_;
   const schedule::Algorithm* direct_;

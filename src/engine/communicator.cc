@@ -13,25 +13,30 @@ namespace {
 
 void require_buffer(const void* buffer, std::size_t count, DType type, const char* what) {
   if (count == 0) return;
-  if (buffer == nullptr) reject(std::string(what) + " is null but " + std::to_string(count) + " elements are asked for");
+  if (buffer == nullptr)
+    reject(std::string(what) + " is null but " + std::to_string(count) + " elements are asked for");
   const std::size_t alignment = type == DType::complex64 ? 4 : type == DType::complex128 ? 8 : size_of(type);
   if ((reinterpret_cast<std::uintptr_t>(buffer) & (alignment - 1)) != 0) {
-    reject(std::string(what) + " is not aligned to " + std::to_string(alignment) + " bytes, as " + std::string(name_of(type)) + " needs");
+    reject(std::string(what) + " is not aligned to " + std::to_string(alignment) + " bytes, as " +
+           std::string(name_of(type)) + " needs");
   }
 }
 
 void require_disjoint(const void* input, const void* output, std::size_t bytes) {
   const auto a = reinterpret_cast<std::uintptr_t>(input);
   const auto b = reinterpret_cast<std::uintptr_t>(output);
-  if (a != b && a < b + bytes && b < a + bytes) reject("input and output overlap; pass the same address for in-place, or disjoint buffers");
+  if (a != b && a < b + bytes && b < a + bytes)
+    reject("input and output overlap; pass the same address for in-place, or disjoint buffers");
 }
 
 void require_rank(int rank, int size, const char* what) {
-  if (rank < 0 || rank >= size) reject(std::string(what) + " " + std::to_string(rank) + " is not a rank of this group of " + std::to_string(size));
+  if (rank < 0 || rank >= size)
+    reject(std::string(what) + " " + std::to_string(rank) + " is not a rank of this group of " + std::to_string(size));
 }
 
 // premul_sum scales the input into the output, and then sums in place.
-Call all_reduce_call(const engine::Engine& engine, const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
+Call all_reduce_call(const engine::Engine& engine, const void* input, void* output, std::size_t count, DType type,
+                     ReduceOp op, double factor) {
   const kernels::ReduceFunction reduce = engine.reduce_for(type, op);
   if (reduce == nullptr) {
     throw Error(ErrorCode::unsupported, std::string(name_of(type)) + " has no operator " + std::string(name_of(op)));
@@ -44,7 +49,15 @@ Call all_reduce_call(const engine::Engine& engine, const void* input, void* outp
     input = output;
     op = ReduceOp::sum;
   }
-  return {Verb::all_reduce, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, op, 0, -1, reduce};
+  return {Verb::all_reduce,
+          static_cast<const std::byte*>(input),
+          static_cast<std::byte*>(output),
+          count,
+          type,
+          op,
+          0,
+          -1,
+          reduce};
 }
 
 Call broadcast_call(void* buffer, std::size_t count, DType type, int root, int size) {
@@ -54,11 +67,20 @@ Call broadcast_call(void* buffer, std::size_t count, DType type, int root, int s
   return {Verb::broadcast, bytes, bytes, count, type, ReduceOp::sum, root, -1, nullptr};
 }
 
-Call message_call(const void* input, void* output, std::size_t count, DType type, int sender, int peer, int rank, int size) {
+Call message_call(const void* input, void* output, std::size_t count, DType type, int sender, int peer, int rank,
+                  int size) {
   require_rank(peer, size, "peer");
   if (peer == rank) reject("send and recv need another rank than one's own");
   require_buffer(input != nullptr ? input : output, count, type, "buffer");
-  return {Verb::send_recv, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count, type, ReduceOp::sum, sender, peer, nullptr};
+  return {Verb::send_recv,
+          static_cast<const std::byte*>(input),
+          static_cast<std::byte*>(output),
+          count,
+          type,
+          ReduceOp::sum,
+          sender,
+          peer,
+          nullptr};
 }
 
 }  // namespace
@@ -98,10 +120,12 @@ int Communicator::rank() const { return engine_->rank(); }
 int Communicator::size() const { return engine_->size(); }
 std::string_view Communicator::last_algorithm() const { return engine_->last_algorithm(); }
 
-void Communicator::all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
+void Communicator::all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op,
+                              double factor) {
   engine_->run(all_reduce_call(*engine_, input, output, count, type, op, factor));
 }
-Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op, double factor) {
+Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op,
+                                    double factor) {
   return Work(engine_->submit(all_reduce_call(*engine_, input, output, count, type, op, factor)));
 }
 

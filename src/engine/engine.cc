@@ -3,15 +3,20 @@
 namespace tutti::engine {
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
-    : transport_(std::move(transport)), options_(std::move(options)), plans_(*transport_, kTracks + 1), chooser_(transport_->size(), options_.algorithm) {
+    : transport_(std::move(transport)),
+      options_(std::move(options)),
+      plans_(*transport_, kTracks + 1),
+      chooser_(transport_->size(), options_.algorithm) {
   for (std::size_t type = 0; type < kDTypes; ++type) {
     for (std::size_t op = 0; op < kReduceOps; ++op) {
       reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
     }
   }
-  for (int track = 0; track < kTracks; ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track));
+  for (int track = 0; track < kTracks; ++track)
+    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track));
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
-  for (int track = 0; track < 2 * size(); ++track) tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks));
+  for (int track = 0; track < 2 * size(); ++track)
+    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks));
 }
 
 Engine::~Engine() {
@@ -199,15 +204,17 @@ Error Engine::fail(const Call& call, Track& track, Waiter::Outcome outcome) {
   if (const int other = track.mismatched_peer(); other >= 0) {
     code = ErrorCode::mismatch;
     peer = other;
-    message = mine + "rank " + std::to_string(other) + " made another call at this point; all ranks must make the same calls in the same order";
+    message = mine + "rank " + std::to_string(other) +
+              " made another call at this point; all ranks must make the same calls in the same order";
   } else if (const auto failure = transport_->failure(); outcome == Waiter::Outcome::failed && failure) {
     code = ErrorCode::peer_lost;
     peer = failure->rank;
-    message = mine + "rank " + std::to_string(peer) + (failure->died ? " has ended" : " gave up after an error") + " (" + where + ")";
+    message = mine + "rank " + std::to_string(peer) + (failure->died ? " has ended" : " gave up after an error") +
+              " (" + where + ")";
   } else {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
-    message = mine + where + ", without any movement for " + std::to_string(ms) + " ms; is rank " + std::to_string(peer) +
-              " in the same call? Options::timeout sets the deadline";
+    message = mine + where + ", without any movement for " + std::to_string(ms) + " ms; is rank " +
+              std::to_string(peer) + " in the same call? Options::timeout sets the deadline";
   }
   {
     const std::lock_guard lock(error_mutex_);

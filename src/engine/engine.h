@@ -83,12 +83,12 @@ class Engine {
   std::mutex error_mutex_;
   std::string error_;  // the first cause
 
-  std::mutex progress_;         // whoever holds it drives the queues
-  std::mutex queue_mutex_;      // guards the tracks' queues
+  std::mutex progress_;           // whoever holds it drives the queues
+  std::mutex queue_mutex_;        // guards the tracks' queues
   std::condition_variable work_;  // for the progress thread: something was queued, or callers stopped waiting
-  int waiting_callers_ = 0;     // guarded by queue_mutex_
-  int queued_ = 0;              // guarded by queue_mutex_
-  bool stop_ = false;           // guarded by queue_mutex_
+  int waiting_callers_ = 0;       // guarded by queue_mutex_
+  int queued_ = 0;                // guarded by queue_mutex_
+  bool stop_ = false;             // guarded by queue_mutex_
   std::thread thread_;
 };
 

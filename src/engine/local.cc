@@ -11,7 +11,8 @@ namespace tutti {
 namespace {
 
 void require_ranks(int ranks) {
-  if (ranks < 1) throw Error(ErrorCode::invalid_argument, "a group needs at least one rank, not " + std::to_string(ranks));
+  if (ranks < 1)
+    throw Error(ErrorCode::invalid_argument, "a group needs at least one rank, not " + std::to_string(ranks));
 }
 
 RankEnd run_rank(std::unique_ptr<transport::Mapper> mapper, const RankFunction& function, const Options& options) {

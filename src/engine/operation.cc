@@ -11,7 +11,8 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   plan_ = &plan;
   binding_ = binding;
   const schedule::Program& program = plan.lowered.program;
-  layout_ = schedule::Layout::make(binding.count, binding.element_bytes, static_cast<std::uint32_t>(program.blocks), plan.lowered.segment_bytes);
+  layout_ = schedule::Layout::make(binding.count, binding.element_bytes, static_cast<std::uint32_t>(program.blocks),
+                                   plan.lowered.segment_bytes);
   scratch_copy_bytes_ = layout_.segment_count * binding.element_bytes;
   heads_.resize(plan.lanes.size());
   slots_.resize(plan.most_operands);
@@ -35,7 +36,8 @@ Advance Operation::advance() {
       again = moved = true;
       ++head.step;
       if (lane.published != nullptr) {
-        lane.published->store(progress_word(binding_.epoch, head.segment, head.step - lane.steps_begin), std::memory_order_release);
+        lane.published->store(progress_word(binding_.epoch, head.segment, head.step - lane.steps_begin),
+                              std::memory_order_release);
         transport_->notify_all();
       }
       if (head.step == lane.steps_end) {
@@ -117,7 +119,8 @@ std::byte* Operation::address(const PlanOperand& operand, std::uint64_t segment,
   const std::uint64_t offset = (layout_.begin_of_segment(segment) + begin) * bytes;
   const bool input = operand.buffer == Buffer::input;
   if (operand.kind == Operand::Kind::own) {
-    return input ? const_cast<std::byte*>(binding_.input) + offset : binding_.output + offset;  // input is only ever read
+    return input ? const_cast<std::byte*>(binding_.input) + offset
+                 : binding_.output + offset;  // input is only ever read
   }
   return (input ? binding_.input_windows : binding_.output_windows)[operand.rank] + offset;
 }
@@ -135,7 +138,8 @@ void Operation::run_step(const PlanStep& step, std::uint64_t segment) {
       if (operand.kind == Operand::Kind::slot) {
         pieces_[k] = slots_[k] + slot_offset;
       } else {
-        const std::uint64_t begin = step.uniform ? range.begin : layout_.blocks_from(segment, firsts[k], run.blocks).begin;
+        const std::uint64_t begin =
+            step.uniform ? range.begin : layout_.blocks_from(segment, firsts[k], run.blocks).begin;
         pieces_[k] = address(operand, segment, begin);
       }
     }
@@ -149,8 +153,8 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
   const std::size_t destination_count = step.sources_begin - step.operands_begin;
   void* const* sources = destinations + destination_count;
   if (step.op == StepOp::reduce) {
-    binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources), step.operands_end - step.sources_begin, count,
-                    step.last ? binding_.divisor : 1);
+    binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources),
+                    step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
     return;
   }
   kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
@@ -163,7 +167,8 @@ std::string Operation::stuck_at(int* peer) const {
     const PlanLane& lane = plan_->lanes[i];
     if (head.segment == layout_.segments || lane.steps_begin == lane.steps_end) continue;
     const PlanStep& step = plan_->steps[head.step];
-    const std::string where = "lane '" + program.lanes[i].name + "' step " + std::to_string(head.step - lane.steps_begin) + " segment " +
+    const std::string where = "lane '" + program.lanes[i].name + "' step " +
+                              std::to_string(head.step - lane.steps_begin) + " segment " +
                               std::to_string(head.segment) + " of '" + program.algorithm + "'";
     for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
       if (wait_holds(plan_->waits[w], head.segment)) continue;

@@ -72,8 +72,8 @@ class Operation {
   schedule::Layout layout_;
   std::uint64_t scratch_copy_bytes_ = 0;
   std::vector<LaneHead> heads_;
-  std::vector<std::byte*> slots_;     // per operand of the step at hand, for slots
-  std::vector<void*> pieces_;         // per operand of the step at hand, the address of the piece at hand
+  std::vector<std::byte*> slots_;  // per operand of the step at hand, for slots
+  std::vector<void*> pieces_;      // per operand of the step at hand, the address of the piece at hand
   std::uint32_t lanes_left_ = 0;
   int mismatched_peer_ = -1;
 };

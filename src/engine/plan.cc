@@ -8,7 +8,8 @@ namespace tutti::engine {
 
 using schedule::Operand;
 
-Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel, const std::vector<int>& member_ranks)
+Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel,
+           const std::vector<int>& member_ranks)
     : lowered(std::move(lowered_program)), members(member_ranks) {
   const schedule::Program& program = lowered.program;
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
@@ -18,7 +19,8 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
     for (const schedule::Step& step : lane.steps) compile_step(step, transport, channel);
     compiled.steps_end = static_cast<std::uint32_t>(steps.size());
     if (lane.published) {
-      if (number >= transport::Flags::kLanes) throw Error(ErrorCode::unsupported, "a program publishes at most three lanes");
+      if (number >= transport::Flags::kLanes)
+        throw Error(ErrorCode::unsupported, "a program publishes at most three lanes");
       compiled.published = &transport.flags(channel, transport.rank())->lanes[number];
       uses_flags = true;
     }
@@ -35,12 +37,13 @@ void Plan::compile_step(const schedule::Step& step, transport::Transport& transp
   for (const schedule::Wait& wait : step.waits) {
     const int rank = members[static_cast<std::size_t>(wait.rank.resolve(program.rank, program.ranks))];
     const bool entry = wait.lane == schedule::Wait::kEntryLane;
-    waits.push_back({entry ? nullptr : &transport.flags(channel, rank)->lanes[wait.lane], static_cast<std::uint32_t>(wait.step),
-                     static_cast<std::uint32_t>(wait.segments_back), rank});
+    waits.push_back({entry ? nullptr : &transport.flags(channel, rank)->lanes[wait.lane],
+                     static_cast<std::uint32_t>(wait.step), static_cast<std::uint32_t>(wait.segments_back), rank});
   }
   compiled.waits_end = static_cast<std::uint32_t>(waits.size());
   compiled.operands_begin = static_cast<std::uint32_t>(operands.size());
-  for (const Operand& operand : step.destinations) operands.push_back(compile_operand(operand, false, transport, channel));
+  for (const Operand& operand : step.destinations)
+    operands.push_back(compile_operand(operand, false, transport, channel));
   compiled.sources_begin = static_cast<std::uint32_t>(operands.size());
   for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport, channel));
   compiled.operands_end = static_cast<std::uint32_t>(operands.size());
@@ -55,7 +58,8 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
   compiled.kind = operand.kind;
   compiled.buffer = operand.buffer;
   compiled.plane = operand.plane;
-  const int rank = operand.kind == Operand::Kind::own ? program.rank : operand.rank.resolve(program.rank, program.ranks);
+  const int rank =
+      operand.kind == Operand::Kind::own ? program.rank : operand.rank.resolve(program.rank, program.ranks);
   compiled.rank = members[static_cast<std::size_t>(rank)];
   if (operand.kind == Operand::Kind::slot) {
     if (source) {
@@ -97,7 +101,8 @@ void Plan::compile_runs(const schedule::Step& step, PlanStep& compiled) {
     while (i + length < count && std::all_of(named.begin(), named.end(), continues)) ++length;
     runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size())});
     // A slot has no blocks of its own: it takes its size from the first operand that has.
-    const auto sized = std::find_if(named.begin(), named.end(), [](const Operand* o) { return o->kind != Operand::Kind::slot; });
+    const auto sized =
+        std::find_if(named.begin(), named.end(), [](const Operand* o) { return o->kind != Operand::Kind::slot; });
     for (const Operand* operand : named) {
       const Operand& like = operand->kind == Operand::Kind::slot ? **sized : *operand;
       if (block_at(like, i) != block_at(**sized, i)) compiled.uniform = false;

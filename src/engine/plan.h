@@ -68,7 +68,8 @@ struct Plan {
 
  private:
   void compile_step(const schedule::Step& step, transport::Transport& transport, int channel);
-  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport, int channel);
+  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport,
+                              int channel);
   void compile_runs(const schedule::Step& step, PlanStep& compiled);
 };
 

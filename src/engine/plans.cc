@@ -10,7 +10,8 @@ constexpr std::uint64_t kSegmentBytes = 256 << 10;
 
 }  // namespace
 
-Plans::Plans(transport::Transport& transport, int channels) : transport_(&transport), ranks_(static_cast<std::size_t>(transport.size())) {
+Plans::Plans(transport::Transport& transport, int channels)
+    : transport_(&transport), ranks_(static_cast<std::size_t>(transport.size())) {
   plans_.resize(static_cast<std::size_t>(channels) * rows_.size() * 2 * ranks_);
 }
 

@@ -26,12 +26,12 @@ class Plans {
   std::size_t index_of(const Call& call, const schedule::Algorithm& row, int channel) const {
     const std::size_t ranks = ranks_;
     const bool receives = call.verb == Verb::send_recv && call.peer == call.root;
-    const auto variant = static_cast<std::size_t>(call.verb == Verb::send_recv ? call.peer : call.root) + (receives ? ranks : 0);
+    const auto variant =
+        static_cast<std::size_t>(call.verb == Verb::send_recv ? call.peer : call.root) + (receives ? ranks : 0);
     const auto number = static_cast<std::size_t>(&row - rows_.data());
     return (static_cast<std::size_t>(channel) * rows_.size() + number) * 2 * ranks + variant;
   }
   const Plan& make(const Call& call, const schedule::Algorithm& row, int channel);
-
 
   transport::Transport* transport_;
   std::size_t ranks_;

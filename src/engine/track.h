@@ -59,8 +59,8 @@ class Track {
   bool entered_ = false;   // this rank's call is shown to all
   bool compared_ = false;  // ... and all ranks' calls were the same
   bool all_symmetric_ = false;
-  std::uint64_t epoch_ = 0;          // operations on this channel that used flags
-  std::uint64_t scratch_epoch_ = 0;  // the last of them that used scratch
+  std::uint64_t epoch_ = 0;               // operations on this channel that used flags
+  std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
   std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
 };

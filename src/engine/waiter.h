@@ -43,8 +43,8 @@ class Waiter {
   }
 
  private:
-  static constexpr int kSpinRounds = 1000;         // some tens of microseconds
-  static constexpr int kCrowdedSpinRounds = 20;    // the peer may need this very core
+  static constexpr int kSpinRounds = 1000;       // some tens of microseconds
+  static constexpr int kCrowdedSpinRounds = 20;  // the peer may need this very core
   static constexpr int kYieldRounds = 200;
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 

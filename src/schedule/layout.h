@@ -21,7 +21,7 @@ struct Range {
 };
 
 struct Layout {
-  std::uint64_t count = 0;          // elements of the vector
+  std::uint64_t count = 0;  // elements of the vector
   std::uint32_t element_bytes = 1;
   std::uint32_t blocks = 1;
   std::uint64_t segment_count = 0;  // elements of every segment but the last
@@ -29,14 +29,16 @@ struct Layout {
   std::uint64_t block_count = 0;    // elements of a block
 
   // Segments of at most `segment_bytes` bytes, though never below one line per block; 0 means one segment.
-  static Layout make(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t blocks, std::uint64_t segment_bytes) {
+  static Layout make(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t blocks,
+                     std::uint64_t segment_bytes) {
     Layout layout{count, element_bytes, blocks, count, 1, count};
     const bool cut = segment_bytes != 0 && count * element_bytes > segment_bytes;
     if (!cut && blocks == 1) return layout;
     const std::uint64_t line = line_elements(element_bytes);
     std::uint64_t pieces = blocks;
     if (cut) {
-      const std::uint64_t lines = std::max<std::uint64_t>(1, segment_bytes / (std::uint64_t{blocks} * line * element_bytes));
+      const std::uint64_t lines =
+          std::max<std::uint64_t>(1, segment_bytes / (std::uint64_t{blocks} * line * element_bytes));
       pieces *= quotient(count, lines * line * blocks);
     }
     layout.block_count = quotient(quotient(count, pieces), line) * line;

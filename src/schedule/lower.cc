@@ -83,7 +83,8 @@ class StreamLane {
   }
 
   static std::vector<Operand> take_slots(std::vector<Operand>& operands) {
-    const auto slots = std::stable_partition(operands.begin(), operands.end(), [](const Operand& o) { return !is_slot(o); });
+    const auto slots =
+        std::stable_partition(operands.begin(), operands.end(), [](const Operand& o) { return !is_slot(o); });
     std::vector<Operand> taken(slots, operands.end());
     operands.erase(slots, operands.end());
     return taken;
@@ -146,7 +147,8 @@ std::string why_not(const Program& program, const Offers& offers) {
 
 Lowered lower(Program program, const Offers& offers) {
   if (const std::string reason = why_not(program, offers); !reason.empty()) {
-    throw Error(ErrorCode::unsupported, std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
+    throw Error(ErrorCode::unsupported,
+                std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
   }
   // Only from facts that are the same on all ranks: their segments must agree.
   const std::uint64_t block = std::min(block_bound(offers.slot_bytes, program.message_blocks),

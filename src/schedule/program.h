@@ -3,17 +3,18 @@
 // A Program is a value. It is generated for one rank without its peers' programs, lowered to what a transport offers
 // (lower.h), and then only read: by the executor, the verifier, describe and the JSON form.
 //
-// Words. The vector of a call is cut into *segments* (pipelined pieces), each segment into `blocks` *blocks* (usually one
-// chunk per rank); layout.h says where each lies once the count is known. A *step* is
+// Words. The vector of a call is cut into *segments* (pipelined pieces), each segment into `blocks` *blocks* (usually
+// one chunk per rank); layout.h says where each lies once the count is known. A *step* is
 //
 //     destinations <- op(sources)
 //
-// over *operands*: Own memory, a Window onto a peer's memory, or a Slot, which is a message: as a destination it is sent
-// to the rank, as a source it is received from it, matched first-in-first-out per (source, destination, channel).
+// over *operands*: Own memory, a Window onto a peer's memory, or a Slot, which is a message: as a destination it is
+// sent to the rank, as a source it is received from it, matched first-in-first-out per (source, destination, channel).
 // The steps of a *lane* run in order, once per segment; lanes of a rank interleave freely. A lane that is `published`
 // shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there.
 //
-// A step fires when all its waits hold, all its source slots hold a message and all its destination slots have a credit.
+// A step fires when all its waits hold, all its source slots hold a message and all its destination slots have a
+// credit.
 // Every operand of a step covers the same number of elements; a slot takes its size from the other operands.
 #pragma once
 
@@ -27,9 +28,9 @@
 namespace tutti::schedule {
 
 // X(name, symbol, meaning): the operations of a step; enum, names, JSON and legends come from here.
-#define TUTTI_STEP_OPS(X)                                                                              \
-  X(copy, "<-", "every destination receives the source")                                              \
-  X(reduce, "<+", "every destination receives the sources reduced in canonical order, as listed")     \
+#define TUTTI_STEP_OPS(X)                                                                         \
+  X(copy, "<-", "every destination receives the source")                                          \
+  X(reduce, "<+", "every destination receives the sources reduced in canonical order, as listed") \
   X(wait, "..", "nothing moves: the lane goes on when the waits hold")
 
 enum class StepOp : std::uint8_t {
@@ -40,9 +41,9 @@ enum class StepOp : std::uint8_t {
 
 // X(name, meaning)
 // Scratch has the shape of one segment, `scratch_planes` times, `scratch_depth` deep: segment s uses copy s mod depth.
-#define TUTTI_BUFFERS(X)                 \
-  X(input, "what the caller gives")      \
-  X(output, "what the caller receives")  \
+#define TUTTI_BUFFERS(X)                \
+  X(input, "what the caller gives")     \
+  X(output, "what the caller receives") \
   X(scratch, "memory of the operation")
 
 enum class Buffer : std::uint8_t {

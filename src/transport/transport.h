@@ -8,9 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +22,8 @@ namespace tutti::transport {
 
 // One rank's flags in one channel, which the rank writes and all others read: a line about its call, written once per
 // operation, and a line of progress, written at every step. Were they one line, a peer that runs ahead would take it
-// away from a rank that is still reading about the call. Progress values are (epoch << 32 | segment, step), so that they
-// only ever grow and need no reset between operations.
+// away from a rank that is still reading about the call. Progress values are (epoch << 32 | segment, step), so that
+// they only ever grow and need no reset between operations.
 struct alignas(128) Flags {
   static constexpr int kLanes = 3;
 

@@ -100,32 +100,37 @@ void run_quietly(Communicator& comm, const std::function<void()>& call) {
   }
   if (comm.rank() != 0) leave(true, "");
   char why[160];
-  std::snprintf(why, sizeof why, "allocations %ld, locks %ld, other system calls %d (last %d), silent batches %d of %d\n", allocations, locks,
-                static_cast<int>(other_calls), static_cast<int>(last_other_call), silent, kBatches);
+  std::snprintf(why, sizeof why,
+                "allocations %ld, locks %ld, other system calls %d (last %d), silent batches %d of %d\n", allocations,
+                locks, static_cast<int>(other_calls), static_cast<int>(last_other_call), silent, kBatches);
   leave(allocations == 0 && locks == 0 && other_calls == 0 && silent > 0, why);
 }
 
 void expect_quiet(const std::function<std::function<void()>(Communicator&)>& make_call) {
-  const auto ends = run_processes(2, [&](Communicator& comm) { run_quietly(comm, make_call(comm)); }, {}, true);
+  const auto ends = run_processes(
+      2, [&](Communicator& comm) { run_quietly(comm, make_call(comm)); }, {}, true);
   testing::expect_all_ok(ends);
 }
 
 TEST(Quiet, SmallAllReduce) {
   expect_quiet([](Communicator& comm) {
-    return [&comm, data = std::vector<float>(2, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
+    return [&comm, data = std::vector<float>(2, 1.0f)]() mutable {
+      comm.all_reduce(data.data(), data.data(), data.size(), DType::float32);
+    };
   });
 }
 
 TEST(Quiet, StagedAllReduce) {
   expect_quiet([](Communicator& comm) {
-    return [&comm, data = std::vector<float>(30'000, 1.0f)]() mutable { comm.all_reduce(data.data(), data.data(), data.size(), DType::float32); };
+    return [&comm, data = std::vector<float>(30'000, 1.0f)]() mutable {
+      comm.all_reduce(data.data(), data.data(), data.size(), DType::float32);
+    };
   });
 }
 
 TEST(Quiet, SymmetricAllReduce) {
-  expect_quiet([](Communicator& comm) {
-    return [&comm, data = comm.allocate<float>(3000)] { comm.all_reduce(data.span()); };
-  });
+  expect_quiet(
+      [](Communicator& comm) { return [&comm, data = comm.allocate<float>(3000)] { comm.all_reduce(data.span()); }; });
 }
 
 TEST(Quiet, MessagesBothWays) {

@@ -15,7 +15,8 @@ namespace tutti::testing {
 // Floats that punish any change of order: huge and tiny, opposite signs, infinities, NaN with payloads, denormals.
 // The bits depend only on (seed, rank, i), never on the count.
 inline std::uint32_t hostile_bits(std::uint32_t seed, int rank, std::size_t i) {
-  std::uint64_t x = seed * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(rank) * 0xbf58476d1ce4e5b9ull + i * 0x94d049bb133111ebull;
+  std::uint64_t x = seed * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(rank) * 0xbf58476d1ce4e5b9ull +
+                    i * 0x94d049bb133111ebull;
   x ^= x >> 31;
   x *= 0xd6e8feb86659fd93ull;
   x ^= x >> 32;
@@ -32,14 +33,18 @@ inline void fill_hostile(DType type, void* memory, std::size_t count, std::uint3
       std::memcpy(static_cast<std::byte*>(memory) + 4 * i, &value, 4);
     } else {
       const auto raw = static_cast<std::uint16_t>(bits >> 7);
-      const auto half = static_cast<std::uint16_t>(bits % 64 == 0 ? raw : type == DType::float16 ? (raw & 0xbfffu) : ((raw & 0x807fu) | ((120u + bits % 12u) << 7)));
+      const auto half =
+          static_cast<std::uint16_t>(bits % 64 == 0           ? raw
+                                     : type == DType::float16 ? (raw & 0xbfffu)
+                                                              : ((raw & 0x807fu) | ((120u + bits % 12u) << 7)));
       std::memcpy(static_cast<std::byte*>(memory) + 2 * i, &half, 2);
     }
   }
 }
 
 // The reduction of all ranks' vectors, in canonical order, pair by pair.
-inline std::vector<std::byte> reduce_naively(DType type, ReduceOp op, std::vector<std::vector<std::byte>> inputs, std::size_t count) {
+inline std::vector<std::byte> reduce_naively(DType type, ReduceOp op, std::vector<std::vector<std::byte>> inputs,
+                                             std::size_t count) {
   const auto kernel = kernels::find_reduce(type, op);
   const auto divisor = op == ReduceOp::average ? static_cast<std::uint32_t>(inputs.size()) : 1u;
   std::size_t joins_left = inputs.size() - 1;

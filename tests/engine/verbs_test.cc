@@ -16,12 +16,14 @@ class Verbs : public ::testing::TestWithParam<Ranks> {};
 TEST_P(Verbs, BroadcastFromEveryRoot) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     const auto body = [](Communicator& comm) {
-      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{13}, std::size_t{9'000}, std::size_t{100'003}}) {
+      for (const std::size_t count :
+           {std::size_t{0}, std::size_t{1}, std::size_t{13}, std::size_t{9'000}, std::size_t{100'003}}) {
         for (int root = 0; root < comm.size(); ++root) {
           std::vector<int> data(count, -1);
           if (comm.rank() == root) std::iota(data.begin(), data.end(), root);
           comm.broadcast(std::span(data), root);
-          for (std::size_t i = 0; i < count; ++i) require(data[i] == root + static_cast<int>(i), "element " + std::to_string(i));
+          for (std::size_t i = 0; i < count; ++i)
+            require(data[i] == root + static_cast<int>(i), "element " + std::to_string(i));
         }
       }
     };
@@ -48,7 +50,8 @@ TEST_P(Verbs, MessagesBetweenAllPairsKeepTheirOrder) {
     for (int peer = 0; peer < comm.size(); ++peer) {
       if (peer == comm.rank()) continue;
       for (const std::size_t count : counts) {
-        require(received[next] == std::vector<int>(count, peer * 1000 + comm.rank()), "message from " + std::to_string(peer));
+        require(received[next] == std::vector<int>(count, peer * 1000 + comm.rank()),
+                "message from " + std::to_string(peer));
         ++next;
       }
     }
@@ -60,7 +63,8 @@ TEST_P(Verbs, ManyAsyncCallsInFlightMixedWithBlockingOnes) {
   const auto body = [](Communicator& comm) {
     constexpr int kCalls = 23;  // more than the engine has tracks
     std::vector<std::vector<float>> data;
-    for (int i = 0; i < kCalls; ++i) data.emplace_back(i % 3 == 0 ? 7 : 30'000 + i, static_cast<float>(comm.rank() + i));
+    for (int i = 0; i < kCalls; ++i)
+      data.emplace_back(i % 3 == 0 ? 7 : 30'000 + i, static_cast<float>(comm.rank() + i));
     std::vector<Work> works;
     for (auto& vector : data) {
       works.push_back(comm.all_reduce_async(vector.data(), vector.data(), vector.size(), DType::float32));
@@ -75,7 +79,8 @@ TEST_P(Verbs, ManyAsyncCallsInFlightMixedWithBlockingOnes) {
     for (std::size_t i = works.size(); i-- > 0;) works[i].wait();  // in another order than they were started
     for (int i = 0; i < kCalls; ++i) {
       const auto p = static_cast<float>(comm.size());
-      for (const float value : data[static_cast<std::size_t>(i)]) require(value == p * (p - 1) / 2 + p * static_cast<float>(i), "call " + std::to_string(i));
+      for (const float value : data[static_cast<std::size_t>(i)])
+        require(value == p * (p - 1) / 2 + p * static_cast<float>(i), "call " + std::to_string(i));
     }
   };
   testing::expect_all_ok(testing::run_ranks(GetParam(), 3, body));
@@ -88,7 +93,8 @@ TEST_P(Verbs, AsyncCallsNeverBlockTheCaller) {
     std::vector<Work> works;
     float token = 0;
     if (comm.rank() == 1) comm.recv(&token, 1, DType::float32, 0);
-    for (auto& vector : data) works.push_back(comm.all_reduce_async(vector.data(), vector.data(), vector.size(), DType::float32));
+    for (auto& vector : data)
+      works.push_back(comm.all_reduce_async(vector.data(), vector.data(), vector.size(), DType::float32));
     if (comm.rank() == 0) comm.send(&token, 1, DType::float32, 1);
     for (Work& work : works) work.wait();
     for (const auto& vector : data) require(vector[4999] == 2.0f, "sum");
@@ -157,14 +163,27 @@ ErrorCode code_of(const std::function<void()>& call) {
 TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
   const auto body = [](Communicator& comm) {
     std::vector<float> data(100, 1.0f);
-    const auto refused = [&](ErrorCode code, const std::function<void()>& call, const char* what) { require(code_of(call) == code, what); };
-    refused(ErrorCode::invalid_argument, [&] { comm.all_reduce(nullptr, data.data(), 4, DType::float32); }, "null input");
-    refused(ErrorCode::invalid_argument, [&] { comm.all_reduce(data.data(), data.data() + 1, 4, DType::float32); }, "overlap");
-    refused(ErrorCode::invalid_argument, [&] { comm.all_reduce(reinterpret_cast<char*>(data.data()) + 1, data.data() + 50, 4, DType::float32); }, "misaligned");
-    refused(ErrorCode::unsupported, [&] { comm.all_reduce(data.data(), data.data(), 4, DType::float32, ReduceOp::bxor); }, "operator");
-    refused(ErrorCode::invalid_argument, [&] { comm.broadcast(data.data(), 4, DType::float32, 2); }, "root");
-    refused(ErrorCode::invalid_argument, [&] { comm.send(data.data(), 4, DType::float32, comm.rank()); }, "to oneself");
-    refused(ErrorCode::invalid_argument, [&] { comm.recv(data.data(), 4, DType::float32, -1); }, "peer");
+    const auto refused = [&](ErrorCode code, const std::function<void()>& call, const char* what) {
+      require(code_of(call) == code, what);
+    };
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.all_reduce(nullptr, data.data(), 4, DType::float32); }, "null input");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.all_reduce(data.data(), data.data() + 1, 4, DType::float32); },
+        "overlap");
+    refused(
+        ErrorCode::invalid_argument,
+        [&] { comm.all_reduce(reinterpret_cast<char*>(data.data()) + 1, data.data() + 50, 4, DType::float32); },
+        "misaligned");
+    refused(
+        ErrorCode::unsupported, [&] { comm.all_reduce(data.data(), data.data(), 4, DType::float32, ReduceOp::bxor); },
+        "operator");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.broadcast(data.data(), 4, DType::float32, 2); }, "root");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.send(data.data(), 4, DType::float32, comm.rank()); }, "to oneself");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.recv(data.data(), 4, DType::float32, -1); }, "peer");
     comm.all_reduce(std::span(data));
     require(data[0] == 2.0f, "the communicator still works");
   };
@@ -174,8 +193,14 @@ TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
 TEST(BadCalls, UnknownAlgorithmNamesTheKnownOnes) {
   Options options;
   options.algorithm = "quantum";
-  const auto ends = run_threads(2, [](Communicator&) {}, options);
+  const auto ends = run_threads(
+      2, [](Communicator&) {}, options);
   EXPECT_NE(ends[0].message.find("recursive_doubling"), std::string::npos) << ends[0].message;
+  options.algorithm = "ring";
+  EXPECT_NE(run_threads(
+                2, [](Communicator&) {}, options)[0]
+                .message.find("deterministic"),
+            std::string::npos);
   EXPECT_THROW(run_threads(0, [](Communicator&) {}), Error);
 }
 

@@ -23,7 +23,8 @@ void expect_exact(const Layout& layout) {
       ASSERT_EQ(range.begin, within);
       if (range.count != 0) {
         ASSERT_EQ(range.begin % line, 0u) << "a block shares a cache line with its neighbour";
-        ASSERT_EQ(range.begin, layout.block(0, block).begin) << "a block moves between segments, into another's scratch";
+        ASSERT_EQ(range.begin, layout.block(0, block).begin)
+            << "a block moves between segments, into another's scratch";
       }
       ASSERT_LE(range.count, layout.block(0, 0).count);
       within += range.count;

@@ -42,7 +42,8 @@ std::vector<std::string> run_as_threads(int ranks, const Body& body) {
 
 std::vector<std::string> run_as_processes(int ranks, const Body& body) {
   rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks links) {
-    MemoryTransport transport(make_shm_mapper({links.rank, links.size, std::move(links.sockets), std::move(links.life)}), kChannels, soon());
+    MemoryTransport transport(
+        make_shm_mapper({links.rank, links.size, std::move(links.sockets), std::move(links.life)}), kChannels, soon());
     body(transport);
   });
   std::vector<std::string> words;
@@ -84,7 +85,8 @@ void send(Transport& transport, int channel, int peer, const std::string& text, 
 
 std::string receive(Transport& transport, int channel, int peer, std::size_t bytes, std::uint64_t* fingerprint) {
   const std::byte* memory = nullptr;
-  await(transport, [&] { return (memory = transport.receiver(channel, peer).try_begin(bytes, fingerprint)) != nullptr; });
+  await(transport,
+        [&] { return (memory = transport.receiver(channel, peer).try_begin(bytes, fingerprint)) != nullptr; });
   std::string text(reinterpret_cast<const char*>(memory), bytes);
   transport.receiver(channel, peer).end();
   return text;
@@ -92,7 +94,8 @@ std::string receive(Transport& transport, int channel, int peer, std::size_t byt
 
 std::string text_of(std::size_t bytes, int salt) {
   std::string text(bytes, 'x');
-  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + (i * 7 + static_cast<std::size_t>(salt)) % 23);
+  for (std::size_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>('a' + (i * 7 + static_cast<std::size_t>(salt)) % 23);
   return text;
 }
 
@@ -104,7 +107,8 @@ TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
       for (const std::size_t bytes : sizes) {
         send(transport, 0, right, text_of(bytes, round), static_cast<std::uint64_t>(round));
         std::uint64_t fingerprint = 0;
-        require(receive(transport, 0, left, bytes, &fingerprint) == text_of(bytes, round), "payload of " + std::to_string(bytes));
+        require(receive(transport, 0, left, bytes, &fingerprint) == text_of(bytes, round),
+                "payload of " + std::to_string(bytes));
         require(fingerprint == static_cast<std::uint64_t>(round), "fingerprint");
       }
     }
@@ -188,7 +192,8 @@ TEST_P(Conformance, SymmetricMemoryIsKnownByAddressAndReached) {
     for (int peer = 0; peer < 3; ++peer) {
       await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) == 1; });
       const MemoryRef theirs = transport.flags(0, peer)->input.load(std::memory_order_relaxed);
-      require(*reinterpret_cast<char*>(transport.window(peer, theirs)) == 'A' + peer, "window onto rank " + std::to_string(peer));
+      require(*reinterpret_cast<char*>(transport.window(peer, theirs)) == 'A' + peer,
+              "window onto rank " + std::to_string(peer));
     }
   });
 }

@@ -27,7 +27,8 @@ inline Step copy_step(std::vector<Operand> destinations, Operand source, std::ve
   return {StepOp::copy, false, std::move(destinations), {source}, std::move(waits)};
 }
 
-inline Step reduce_step(std::vector<Operand> destinations, std::vector<Operand> sources, bool last, std::vector<Wait> waits = {}) {
+inline Step reduce_step(std::vector<Operand> destinations, std::vector<Operand> sources, bool last,
+                        std::vector<Wait> waits = {}) {
   return {StepOp::reduce, last, std::move(destinations), std::move(sources), std::move(waits)};
 }
 
@@ -37,17 +38,20 @@ inline Step wait_step(std::vector<Wait> waits) { return {StepOp::wait, false, {}
 inline Program alone(Program program) {
   program.blocks = 1;
   program.message_blocks = 0;
-  program.lanes = {{"alone", false, {copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::own(Buffer::input, all_blocks(1)))}}};
+  program.lanes = {
+      {"alone",
+       false,
+       {copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::own(Buffer::input, all_blocks(1)))}}};
   return program;
 }
 
 // The part a rank plays in an algorithm made for a power of two q <= p: with r = p - q, ranks 2i and 2i+1 (i < r) join
 // first, the even one goes on as core member i, and the odd one stands aside until the result comes back.
 struct CoreRole {
-  int core;       // q
-  int pairs;      // r
-  int member;     // this rank's number in the core, -1 for an odd partner that stands aside
-  int partner;    // the other rank of the pair, -1 without one
+  int core;     // q
+  int pairs;    // r
+  int member;   // this rank's number in the core, -1 for an odd partner that stands aside
+  int partner;  // the other rank of the pair, -1 without one
 
   static CoreRole of(int ranks, int rank);
   int rank_of(int core_member) const { return core_member < pairs ? 2 * core_member : core_member + pairs; }

@@ -16,7 +16,8 @@ Program exchange_all_reduce(const Shape& shape) {
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   std::vector<Operand> everyone_else, everyone;
-  for (int distance = 1; distance < shape.ranks; ++distance) everyone_else.push_back(Operand::slot(Index::plus(distance)));
+  for (int distance = 1; distance < shape.ranks; ++distance)
+    everyone_else.push_back(Operand::slot(Index::plus(distance)));
   for (int rank = 0; rank < shape.ranks; ++rank) {
     everyone.push_back(rank == shape.rank ? input : Operand::slot(Index::absolute(rank)));
   }

@@ -38,7 +38,8 @@ Program recursive_doubling_all_reduce(const Shape& shape) {
   for (int distance = 1; distance < role.core; distance *= 2) {
     const int peer_member = role.member ^ distance;
     const bool absolute = role.pairs != 0;  // without pairs the peer is rank xor distance, the same text on every rank
-    const Operand peer = Operand::slot(absolute ? Index::absolute(role.rank_of(peer_member)) : Index::exclusive_or(distance));
+    const Operand peer =
+        Operand::slot(absolute ? Index::absolute(role.rank_of(peer_member)) : Index::exclusive_or(distance));
     lane.steps.push_back(copy_step({peer}, held));
     std::vector<Operand> in_order = role.member < peer_member ? std::vector{held, peer} : std::vector{peer, held};
     lane.steps.push_back(reduce_step({output}, std::move(in_order), 2 * distance == role.core));

@@ -11,14 +11,17 @@
 //
 // Nearest first, so that every block is summed in canonical order; the price is that a rank's blocks are strided.
 // With p = q + r the odd partners of the first r pairs stand aside as in recursive doubling.
-// Cost: 2 lg p alpha + 2f n beta + f n gamma, f = (p-1)/p; for other p (2 floor(lg p) + 2) alpha + (2f + 2) n beta + (1 + f) n gamma.
+// Cost: 2 lg p alpha + 2f n beta + f n gamma, f = (p-1)/p;
+//       for other p (2 floor(lg p) + 2) alpha + (2f + 2) n beta + (1 + f) n gamma.
 #include "schedule/algorithms/build.h"
 
 namespace tutti::schedule {
 namespace {
 
 // The blocks b with b mod modulus == member mod modulus.
-BlockSet congruent(int member, int modulus, int blocks) { return {Index::absolute(member % modulus), modulus, blocks / modulus}; }
+BlockSet congruent(int member, int modulus, int blocks) {
+  return {Index::absolute(member % modulus), modulus, blocks / modulus};
+}
 
 }  // namespace
 
@@ -40,10 +43,13 @@ Program recursive_halving_all_reduce(const Shape& shape) {
 
   Buffer held = Buffer::input;
   if (role.partner >= 0) {
-    lane.steps.push_back(reduce_step({own(Buffer::output, all)}, {own(held, all), Operand::slot(Index::plus(1))}, q == 1));
+    lane.steps.push_back(
+        reduce_step({own(Buffer::output, all)}, {own(held, all), Operand::slot(Index::plus(1))}, q == 1));
     held = Buffer::output;
   }
-  const auto peer_at = [&](int distance) { return Operand::slot(Index::absolute(role.rank_of(role.member ^ distance))); };
+  const auto peer_at = [&](int distance) {
+    return Operand::slot(Index::absolute(role.rank_of(role.member ^ distance)));
+  };
   for (int distance = 1; distance < q; distance *= 2) {
     const BlockSet keep = congruent(role.member, 2 * distance, q);
     const BlockSet give = congruent(role.member ^ distance, 2 * distance, q);

@@ -1,6 +1,6 @@
 // Ring all_reduce: reduce-scatter around the ring, then all-gather around it.
 //
-// 4 ranks, chunks a b c d; in step k rank i sends chunk (i - k) mod 4 to the right and reduces (i - k - 1) from the left:
+// 4 ranks, chunks a b c d; in step k rank i sends chunk (i - k) mod 4 right and reduces (i - k - 1) from its left:
 //
 //         rank 0        rank 1        rank 2        rank 3
 //   k=0   a -> 1        b -> 2        c -> 3        d -> 0      rank 0 now holds d over {3,0}

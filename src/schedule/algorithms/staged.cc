@@ -29,10 +29,11 @@ Program staged_all_reduce(const Shape& shape) {
 
   const BlockSet mine{Index::plus(0), 1, 1};
   const BlockSet others{Index::plus(1), 1, p - 1};
-  // Scratch is free again when all peers have reduced and copied out the segment that used it. The right neighbour's end
-  // of both tells: its out lane has waited for everybody's reduction, and everybody waits for its own neighbour in turn.
+  // Scratch is free again when all peers have reduced and copied out the segment that used it. The right neighbour's
+  // end of both tells: its out lane has waited for everybody's reduction, and everybody waits for its own neighbour.
   const Index right = Index::plus(1);
-  const std::vector<Wait> scratch_free{{right, kReduce, 0, program.scratch_depth}, {right, kOut, p - 2, program.scratch_depth}};
+  const std::vector<Wait> scratch_free{{right, kReduce, 0, program.scratch_depth},
+                                       {right, kOut, p - 2, program.scratch_depth}};
   std::vector<Wait> all_in;
   std::vector<Operand> contributions;
   for (int distance = 0; distance < p; ++distance) all_in.push_back({Index::plus(distance), kIn, 0, 0});
@@ -41,12 +42,18 @@ Program staged_all_reduce(const Shape& shape) {
                                                : Operand::window(Index::absolute(rank), Buffer::scratch, mine));
   }
 
-  Lane in{"in", true, {copy_step({Operand::own(Buffer::scratch, others)}, Operand::own(Buffer::input, others), scratch_free)}};
-  Lane reduce{"reduce", true, {reduce_step({Operand::own(Buffer::output, mine), Operand::own(Buffer::scratch, mine)}, contributions, true, all_in)}};
+  Lane in{"in",
+          true,
+          {copy_step({Operand::own(Buffer::scratch, others)}, Operand::own(Buffer::input, others), scratch_free)}};
+  Lane reduce{"reduce",
+              true,
+              {reduce_step({Operand::own(Buffer::output, mine), Operand::own(Buffer::scratch, mine)}, contributions,
+                           true, all_in)}};
   Lane out{"out", true, {}};
   for (int distance = 1; distance < p; ++distance) {
     const BlockSet theirs{Index::plus(distance), 1, 1};
-    out.steps.push_back(copy_step({Operand::own(Buffer::output, theirs)}, Operand::window(Index::plus(distance), Buffer::scratch, theirs),
+    out.steps.push_back(copy_step({Operand::own(Buffer::output, theirs)},
+                                  Operand::window(Index::plus(distance), Buffer::scratch, theirs),
                                   {{Index::plus(distance), kReduce, 0, 0}}));
   }
   program.lanes = {std::move(in), std::move(reduce), std::move(out)};

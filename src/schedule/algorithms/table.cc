@@ -6,7 +6,7 @@ namespace tutti::schedule {
 namespace {
 
 constexpr std::array kAlgorithms = {
-    //        verb              name                  generator                      canonical  user windows  scratch windows
+    // verb, name, generator, canonical, needs windows onto user buffers, needs windows onto scratch
     Algorithm{Verb::all_reduce, "direct", direct_all_reduce, true, true, false},
     Algorithm{Verb::all_reduce, "staged", staged_all_reduce, true, false, true},
     Algorithm{Verb::all_reduce, "exchange", exchange_all_reduce, true, false, false},

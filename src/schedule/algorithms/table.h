@@ -18,9 +18,9 @@ struct Algorithm {
   Verb verb;
   std::string_view name;
   Program (*generate)(const Shape& shape);
-  bool canonical;       // reductions follow the canonical order (the verifier's tests hold the row to it)
-  bool user_windows;    // needs windows onto the callers' buffers
-  bool scratch_windows; // needs windows onto scratch
+  bool canonical;        // reductions follow the canonical order (the verifier's tests hold the row to it)
+  bool user_windows;     // needs windows onto the callers' buffers
+  bool scratch_windows;  // needs windows onto scratch
 };
 
 std::span<const Algorithm> algorithms();

@@ -1,6 +1,7 @@
 // The shared memory of a group, byte by byte: one header that all ranks agree on, written once.
 //
-//   ArenaHeader | Bell per rank | Flags per (channel, rank) | edges per (channel, from, to) | scratch per (channel, rank)
+//   ArenaHeader | Bell per rank | Flags per (channel, rank) | edges per (channel, from, to)
+//               | scratch per (channel, rank)
 //
 // Every word has one writer, except the sleepers mask and the bells, which anybody may touch. Lines that different
 // ranks write lie 128 bytes apart, because cores fetch lines in pairs.
@@ -56,17 +57,24 @@ struct ArenaShape {
   std::size_t bells_at() const { return round(sizeof(ArenaHeader)); }
   std::size_t flags_at() const { return bells_at() + static_cast<std::size_t>(ranks) * sizeof(Bell); }
   std::size_t edges_at() const { return flags_at() + lines() * sizeof(Flags); }
-  std::size_t scratch_at() const { return page(edges_at() + lines() * static_cast<std::size_t>(ranks) * edge_stride()); }
+  std::size_t scratch_at() const {
+    return page(edges_at() + lines() * static_cast<std::size_t>(ranks) * edge_stride());
+  }
   std::size_t bytes() const { return scratch_at() + lines() * page(scratch_bytes); }
 
   std::size_t flags_of(int channel, int rank) const { return flags_at() + line(channel, rank) * sizeof(Flags); }
   std::size_t edge_of(int channel, int from, int to) const {
-    return edges_at() + (line(channel, from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * edge_stride();
+    return edges_at() +
+           (line(channel, from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * edge_stride();
   }
-  std::size_t scratch_of(int channel, int rank) const { return scratch_at() + line(channel, rank) * page(scratch_bytes); }
+  std::size_t scratch_of(int channel, int rank) const {
+    return scratch_at() + line(channel, rank) * page(scratch_bytes);
+  }
 
  private:
-  std::size_t line(int channel, int rank) const { return static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank); }
+  std::size_t line(int channel, int rank) const {
+    return static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank);
+  }
   std::size_t lines() const { return static_cast<std::size_t>(channels) * static_cast<std::size_t>(ranks); }
   static std::size_t round(std::size_t bytes) { return (bytes + kPairBytes - 1) / kPairBytes * kPairBytes; }
   static std::size_t page(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }

@@ -25,7 +25,8 @@ void note_cores(ArenaHeader* header) {
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return;
   for (int core = 0; core < CPU_SETSIZE && core < kMaxRanks; ++core) {
-    if (CPU_ISSET(core, &set)) header->cores[core / 64].fetch_or(std::uint64_t{1} << (core % 64), std::memory_order_relaxed);
+    if (CPU_ISSET(core, &set))
+      header->cores[core / 64].fetch_or(std::uint64_t{1} << (core % 64), std::memory_order_relaxed);
   }
 }
 
@@ -38,9 +39,14 @@ int noted_cores(const ArenaHeader* header) {
 }  // namespace
 
 MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline)
-    : mapper_(std::move(mapper)), rank_(mapper_->rank()), size_(mapper_->size()), shape_(shape_for(size_, channels)), symmetric_(mapper_.get()) {
+    : mapper_(std::move(mapper)),
+      rank_(mapper_->rank()),
+      size_(mapper_->size()),
+      shape_(shape_for(size_, channels)),
+      symmetric_(mapper_.get()) {
   if (size_ > kMaxRanks) {
-    throw Error(ErrorCode::unsupported, "shared memory holds at most " + std::to_string(kMaxRanks) + " ranks of a host");
+    throw Error(ErrorCode::unsupported,
+                "shared memory holds at most " + std::to_string(kMaxRanks) + " ranks of a host");
   }
   offers_.windows_to_scratch = true;
   offers_.windows_to_user = true;

@@ -28,7 +28,9 @@ class MemoryTransport final : public Transport {
   Flags* flags(int channel, int rank) override { return at<Flags>(shape_.flags_of(channel, rank)); }
   std::byte* scratch(int channel, int rank) override { return at<std::byte>(shape_.scratch_of(channel, rank)); }
 
-  std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override { return symmetric_.allocate(bytes, deadline); }
+  std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override {
+    return symmetric_.allocate(bytes, deadline);
+  }
   bool has_allocations() const override { return symmetric_.any(); }
   MemoryRef locate(const void* memory, std::size_t bytes) const override { return symmetric_.locate(memory, bytes); }
   std::byte* window(int rank, MemoryRef ref) const override { return symmetric_.window(rank, ref); }
@@ -49,7 +51,9 @@ class MemoryTransport final : public Transport {
   }
   ArenaHeader* header() const { return at<ArenaHeader>(0); }
   EdgeMemory edge(int channel, int from, int to) const;
-  std::size_t edge_index(int channel, int peer) const { return static_cast<std::size_t>(channel) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(peer); }
+  std::size_t edge_index(int channel, int peer) const {
+    return static_cast<std::size_t>(channel) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(peer);
+  }
   void meet(const Deadline& deadline);
   Bell* bell(int rank) const { return at<Bell>(shape_.bells_at()) + rank; }
   int dead_peer();

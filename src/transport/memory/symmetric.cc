@@ -30,7 +30,9 @@ std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadlin
   // The caller's handle keeps the mapping alive and says when this rank is done with it.
   auto* header = static_cast<Header*>(made.mapping.base.get());
   std::byte* mine = made.part(mapper_->rank());
-  return {mine, [mapping = made.mapping.base, header](std::byte*) { header->dropped.fetch_add(1, std::memory_order_acq_rel); }};
+  return {mine, [mapping = made.mapping.base, header](std::byte*) {
+            header->dropped.fetch_add(1, std::memory_order_acq_rel);
+          }};
 }
 
 MemoryRef SymmetricMemory::locate(const void* memory, std::size_t bytes) const {

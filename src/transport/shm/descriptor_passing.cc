@@ -59,7 +59,8 @@ FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, c
   if (got < 0) throw_errno(what);
   if (got == 0) throw Error(ErrorCode::peer_lost, what + ": it has ended", from);
   const cmsghdr* part = CMSG_FIRSTHDR(&header);
-  if (got != sizeof message.number || part == nullptr || part->cmsg_type != SCM_RIGHTS || part->cmsg_len != CMSG_LEN(sizeof(int))) {
+  if (got != sizeof message.number || part == nullptr || part->cmsg_type != SCM_RIGHTS ||
+      part->cmsg_len != CMSG_LEN(sizeof(int))) {
     throw Error(ErrorCode::system, what + ": no descriptor came (too many open files?)", from);
   }
   int descriptor = -1;
@@ -71,9 +72,11 @@ FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, c
 void require_same_user(int socket) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) throw_errno("asking who is at the other end of a socket");
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+    throw_errno("asking who is at the other end of a socket");
   if (peer.uid != ::geteuid()) {
-    throw Error(ErrorCode::system, "a peer belongs to another user (uid " + std::to_string(peer.uid) + "); all ranks must run as one user");
+    throw Error(ErrorCode::system, "a peer belongs to another user (uid " + std::to_string(peer.uid) +
+                                       "); all ranks must run as one user");
   }
 }
 

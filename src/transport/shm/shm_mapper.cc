@@ -15,8 +15,10 @@ FileDescriptor make_sealed_memory(std::size_t bytes) {
   FileDescriptor memory(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.valid()) throw_errno("memfd_create");
   if (::fchmod(memory.get(), 0600) != 0) throw_errno("fchmod of shared memory");
-  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) throw_errno("sizing shared memory to " + std::to_string(bytes) + " bytes");
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) throw_errno("sealing shared memory");
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0)
+    throw_errno("sizing shared memory to " + std::to_string(bytes) + " bytes");
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    throw_errno("sealing shared memory");
   return memory;
 }
 
@@ -68,8 +70,10 @@ class ShmMapper final : public Mapper {
     std::uint64_t offered = 0;
     const FileDescriptor memory = receive_descriptor(links_.sockets[0].get(), &offered, 0, deadline);
     if (offered != bytes) {
-      throw Error(ErrorCode::mismatch, "rank 0 asked for shared memory of " + std::to_string(offered) + " bytes and rank " +
-                                           std::to_string(links_.rank) + " for " + std::to_string(bytes) + " in the same call", 0);
+      throw Error(ErrorCode::mismatch,
+                  "rank 0 asked for shared memory of " + std::to_string(offered) + " bytes and rank " +
+                      std::to_string(links_.rank) + " for " + std::to_string(bytes) + " in the same call",
+                  0);
     }
     require_sealed(memory.get(), bytes);
     return map_descriptor(memory.get(), bytes);

@@ -27,8 +27,8 @@ class Table {
     Entry& entry = entries_[number];
     if (entry.taken == 0) entry.mapping = map_anonymous(bytes);
     if (entry.mapping.bytes != bytes) {
-      throw Error(ErrorCode::mismatch, "ranks asked for shared memory of " + std::to_string(entry.mapping.bytes) + " and " +
-                                           std::to_string(bytes) + " bytes in the same call");
+      throw Error(ErrorCode::mismatch, "ranks asked for shared memory of " + std::to_string(entry.mapping.bytes) +
+                                           " and " + std::to_string(bytes) + " bytes in the same call");
     }
     Mapping mapping = entry.mapping;
     if (++entry.taken == ranks_) entries_.erase(number);
@@ -47,7 +47,8 @@ class Table {
 
 class ThreadsMapper final : public Mapper {
  public:
-  ThreadsMapper(std::shared_ptr<Table> table, int rank, int size) : table_(std::move(table)), rank_(rank), size_(size) {}
+  ThreadsMapper(std::shared_ptr<Table> table, int rank, int size)
+      : table_(std::move(table)), rank_(rank), size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Mapping map_shared(std::size_t bytes, const Deadline&) override { return table_->get(next_++, bytes); }
