@@ -1,8 +1,8 @@
 // The communicator: a group of ranks that call the same verbs in the same order.
 //
-// Thread rule: one thread at a time calls into a communicator; different communicators are independent. Every call has
-// a deadline (Options::timeout); a failed call throws tutti::Error and aborts the communicator: later calls throw
-// Error(aborted) with the first cause.
+// Thread rule: one thread at a time calls into a communicator and its Works; different communicators are independent.
+// Every call ends with an error when nothing has moved for Options::timeout. A call that fails after it began throws
+// tutti::Error and aborts the communicator: later calls throw Error(aborted) with the first cause.
 //
 // Buffers are ordinary memory, or symmetric memory from allocate(), which every rank of the host can reach: verbs
 // notice it by address and then run without intermediate copies. Any mixture works.
@@ -41,12 +41,13 @@ struct Options {
   // The operand order of every reduction depends only on the group: the same bits whatever the size, the algorithm or
   // the transport. Turned off, algorithms with other orders may be named below.
   bool deterministic = true;
-  std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds timeout{60'000};  // without any movement
   // Runs this algorithm for every all_reduce (or broadcast) instead of the chosen one; empty = choose. All ranks alike.
   std::string algorithm;
 };
 
-// An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call.
+// An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its
+// communicator goes first, the operation fails.
 class Work {
  public:
   Work() = default;
@@ -66,7 +67,8 @@ class Work {
   std::shared_ptr<engine::Pending> pending_;
 };
 
-// Memory of one rank that all ranks of the host can reach. Freed when every rank has dropped its part.
+// Memory of one rank that all ranks of the host can reach. Once every rank has dropped its part, the next allocation
+// frees it.
 template <class T>
 class Symmetric {
  public:
@@ -134,10 +136,11 @@ class Communicator {
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
   template <class T>
   Symmetric<T> allocate(std::size_t count) {
+    if (count > ~std::size_t{0} / sizeof(T)) throw Error(ErrorCode::invalid_argument, "allocate: too many elements");
     return {allocate_bytes(count * sizeof(T)), count};
   }
 
-  // The algorithm the last collective of this rank ran.
+  // The algorithm that the last blocking collective of this rank ran.
   std::string_view last_algorithm() const;
 
  private:

@@ -10,12 +10,18 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Deadline() = default;  // never, until assigned
+  // Longer waits count as this long, so that no sum with a clock can overflow.
+  static constexpr std::chrono::hours kForever{24 * 365};
 
-  static Deadline after(std::chrono::nanoseconds duration) { return Deadline(Clock::now() + duration); }
+  Deadline() = default;  // never
 
-  bool passed() const { return Clock::now() >= at_; }
+  static Deadline after(std::chrono::nanoseconds duration) {
+    return Deadline(Clock::now() + std::min<std::chrono::nanoseconds>(duration, kForever));
+  }
+
+  bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
   std::chrono::nanoseconds left() const {
+    if (at_ == Clock::time_point::max()) return kForever;
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
 

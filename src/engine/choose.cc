@@ -26,6 +26,7 @@ Chooser::Chooser(int ranks, std::string_view forced)
       message_(schedule::find_algorithm(Verb::send_recv, "message")) {
   const schedule::Algorithm* row = schedule::find_algorithm(Verb::all_reduce, forced);
   forced_ = row != nullptr;
+  options_hash_ = forced_ ? static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1 : 0;
   forced_all_reduce_ = row == direct_ ? nullptr : row;
 }
 

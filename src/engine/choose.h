@@ -15,11 +15,11 @@ class Chooser {
   Chooser(int ranks, std::string_view forced);
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
-  const schedule::Algorithm* choose(const Call& call, bool symmetric_memory_exists) const {
+  const schedule::Algorithm* choose(const Call& call) const {
     if (call.verb == Verb::broadcast) return broadcast_;
     if (call.verb == Verb::send_recv) return message_;
     if (forced_) return forced_all_reduce_;
-    if (symmetric_memory_exists && call.bytes() > enter_bytes_) return nullptr;
+    if (call.symmetric_memory_exists && call.bytes() > enter_bytes_) return nullptr;
     return choose_ordinary(call);
   }
   // Once all ranks have entered.
@@ -27,11 +27,15 @@ class Chooser {
     return all_symmetric ? direct_ : choose_ordinary(call);
   }
 
+  // Differs between ranks whose options would lead them to different programs.
+  std::uint64_t options_hash() const { return options_hash_; }
+
  private:
   const schedule::Algorithm* choose_ordinary(const Call& call) const {
     return call.bytes() <= exchange_bytes_ ? exchange_ : staged_;
   }
 
+  std::uint64_t options_hash_;
   bool forced_ = false;
   const schedule::Algorithm* forced_all_reduce_ = nullptr;  // nullptr where forced: direct, where the buffers allow it
   std::uint64_t exchange_bytes_;                            // up to here everyone sends everything to everyone

@@ -13,6 +13,8 @@ namespace {
 
 void require_buffer(const void* buffer, std::size_t count, DType type, const char* what) {
   if (count == 0) return;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 56;  // more than any machine has, and safe to add up
+  if (count > kMostBytes / size_of(type)) reject(std::to_string(count) + " elements are more than memory can hold");
   if (buffer == nullptr)
     reject(std::string(what) + " is null but " + std::to_string(count) + " elements are asked for");
   const std::size_t alignment = type == DType::complex64 ? 4 : type == DType::complex128 ? 8 : size_of(type);
@@ -35,7 +37,7 @@ void require_rank(int rank, int size, const char* what) {
 }
 
 // premul_sum scales the input into the output, and then sums in place.
-Call all_reduce_call(const engine::Engine& engine, const void* input, void* output, std::size_t count, DType type,
+Call all_reduce_call(engine::Engine& engine, const void* input, void* output, std::size_t count, DType type,
                      ReduceOp op, double factor) {
   const kernels::ReduceFunction reduce = engine.reduce_for(type, op);
   if (reduce == nullptr) {
@@ -45,9 +47,9 @@ Call all_reduce_call(const engine::Engine& engine, const void* input, void* outp
   require_buffer(output, count, type, "output");
   require_disjoint(input, output, count * size_of(type));
   if (op == ReduceOp::premul_sum) {
+    engine.require_alive();  // before anything is written
     kernels::find_scale(type)(output, input, count, factor);
     input = output;
-    op = ReduceOp::sum;
   }
   return {Verb::all_reduce,
           static_cast<const std::byte*>(input),
@@ -88,7 +90,8 @@ Call message_call(const void* input, void* output, std::size_t count, DType type
 Work::Work(std::shared_ptr<engine::Pending> pending) : pending_(std::move(pending)) {}
 
 Work& Work::operator=(Work&& other) noexcept {
-  std::swap(pending_, other.pending_);
+  const Work old(std::move(pending_));  // waits for what this one held
+  pending_ = std::move(other.pending_);
   return *this;
 }
 
@@ -96,19 +99,39 @@ Work::~Work() {
   if (!pending_ || pending_->ended()) return;
   try {
     wait();
-  } catch (const Error&) {
+  } catch (...) {
     // The communicator is aborted now and says so at its next call.
   }
 }
 
-bool Work::test() { return !pending_ || pending_->engine->test(*pending_); }
+namespace {
+
+// An ended call no longer needs its engine, which may be gone.
+void rethrow_error(const engine::Pending& pending) {
+  if (pending.state.load(std::memory_order_acquire) == engine::Pending::State::failed) std::rethrow_exception(pending.error);
+}
+
+}  // namespace
+
+bool Work::test() {
+  if (!pending_) return true;
+  const bool ended = pending_->ended() || pending_->engine->test(*pending_);
+  rethrow_error(*pending_);
+  return ended;
+}
 
 void Work::wait() {
-  if (pending_) pending_->engine->wait(*pending_, pending_->engine->timeout());
+  if (!pending_) return;
+  if (!pending_->ended()) pending_->engine->wait(*pending_);
+  rethrow_error(*pending_);
 }
 
 void Work::wait(std::chrono::milliseconds timeout) {
-  if (pending_) pending_->engine->wait(*pending_, timeout);
+  if (!pending_) return;
+  if (!pending_->ended()) {
+    pending_->engine->wait_until(*pending_, Deadline::after(std::min<std::chrono::milliseconds>(timeout, Deadline::kForever)));
+  }
+  rethrow_error(*pending_);
 }
 
 Communicator::Communicator(std::unique_ptr<engine::Engine> engine) : engine_(std::move(engine)) {}

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <signal.h>
+
 namespace tutti::engine {
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
@@ -7,6 +9,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
       options_(std::move(options)),
       plans_(*transport_, kTracks + 1),
       chooser_(transport_->size(), options_.algorithm) {
+  options_.timeout = std::min<std::chrono::milliseconds>(options_.timeout, Deadline::kForever);
   for (std::size_t type = 0; type < kDTypes; ++type) {
     for (std::size_t op = 0; op < kReduceOps; ++op) {
       reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
@@ -29,14 +32,27 @@ Engine::~Engine() {
     transport_->notify_self();
     thread_.join();
   }
+  if (queued_ != 0) {
+    // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
+    transport_->abort(-1);
+    fail_queues(std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended")));
+  }
 }
 
-Track& Engine::track_for(const Call& call) {
+Track& Engine::admit(Call& call) {
   if (call.verb == Verb::send_recv) {
     const int direction = call.peer == call.root ? size() : 0;
-    return *tracks_[static_cast<std::size_t>(kTracks + direction + call.peer)];
+    Track& track = *tracks_[static_cast<std::size_t>(kTracks + direction + call.peer)];
+    call.sequence = track.messages++;
+    return track;
   }
-  return *tracks_[next_collective_++ % kTracks];
+  call.symmetric_memory_exists = transport_->has_allocations();
+  if (call.symmetric_memory_exists && call.verb == Verb::all_reduce) {
+    call.input_ref = transport_->locate(call.input, call.bytes());
+    call.output_ref = transport_->locate(call.output, call.bytes());
+  }
+  call.sequence = next_collective_++;
+  return *tracks_[call.sequence % kTracks];
 }
 
 void Engine::require_alive() {
@@ -45,30 +61,34 @@ void Engine::require_alive() {
   throw Error(ErrorCode::aborted, "this communicator failed earlier: " + error_);
 }
 
-void Engine::run(const Call& call) {
+void Engine::run(Call call) {
   require_alive();
-  Track& track = track_for(call);
+  Track& track = admit(call);
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
-  track.start(call);
-  Waiter waiter(*transport_, options_.timeout);
-  const auto failed = [&] { return track.mismatched_peer() >= 0 || transport_->failure().has_value(); };
-  const Waiter::Outcome outcome = waiter.until_finished([&] { return track.advance(); }, failed);
-  if (outcome != Waiter::Outcome::finished) throw fail(call, track, outcome);
-  last_algorithm_ = track.algorithm();
+  try {
+    track.start(call);
+  } catch (const Error& error) {
+    throw fail(error);
+  }
+  Waiter waiter(*transport_);
+  const auto look = [&] { return track.advance(); };
+  const auto hopeless = [&] { return track.hopeless(options_.timeout); };
+  if (waiter.until_finished(look, hopeless) != Waiter::Outcome::finished) throw fail(track.error());
+  if (call.verb != Verb::send_recv) last_algorithm_ = track.algorithm();
 }
 
-std::shared_ptr<Pending> Engine::submit(const Call& call) {
+std::shared_ptr<Pending> Engine::submit(Call call) {
   require_alive();
   auto pending = std::make_shared<Pending>();
   pending->engine = this;
+  pending->track = &admit(call);
   pending->call = call;
-  pending->track = &track_for(call);
   {
     const std::lock_guard lock(queue_mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { progress_loop(); });
     pending->track->queue.push_back(pending);
     pending->track->queued.fetch_add(1, std::memory_order_release);
     ++queued_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { progress_loop(); });
   }
   work_.notify_one();
   transport_->notify_self();
@@ -79,37 +99,37 @@ bool Engine::test(Pending& pending) {
   if (!pending.ended()) {
     if (const std::unique_lock lock(progress_, std::try_to_lock); lock.owns_lock()) progress_queues();
   }
-  if (pending.state.load(std::memory_order_acquire) == Pending::State::failed) std::rethrow_exception(pending.error);
   return pending.ended();
 }
 
+void Engine::wait(Pending& pending) { wait_until(pending, {}); }
+
 // The caller takes the work over from the progress thread for as long as it waits.
-void Engine::wait(Pending& pending, std::chrono::nanoseconds timeout) {
-  if (!pending.ended()) {
-    {
-      const std::lock_guard lock(queue_mutex_);
-      ++waiting_callers_;
-    }
-    transport_->notify_self();  // the progress thread may sleep with the work in its hands
-    Waiter waiter(*transport_, timeout);
-    Waiter::Outcome outcome;
-    {
-      const std::lock_guard driving(progress_);
-      outcome = waiter.until_finished(
-          [&] {
-            const Advance advance = progress_queues();
-            return pending.ended() ? Advance::finished : advance == Advance::finished ? Advance::moved : advance;
-          },
-          [&] { return pending.track->mismatched_peer() >= 0 || transport_->failure().has_value(); });
-      if (outcome != Waiter::Outcome::finished) fail_queues(fail(pending.call, *pending.track, outcome));
-    }
-    {
-      const std::lock_guard lock(queue_mutex_);
-      --waiting_callers_;
-    }
-    work_.notify_one();
+void Engine::wait_until(Pending& pending, const Deadline& deadline) {
+  const auto count_caller = [this](int change) {
+    const std::lock_guard lock(queue_mutex_);
+    waiting_callers_ += change;
+  };
+  count_caller(+1);
+  transport_->notify_self();  // the progress thread may sleep with the work in its hands
+  Waiter::Outcome outcome{};
+  {
+    const std::lock_guard driving(progress_);
+    Track* stuck = nullptr;
+    const auto look = [&] {
+      const Advance advance = progress_queues();
+      return pending.ended() ? Advance::finished : advance;
+    };
+    const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
+    outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
+    if (outcome == Waiter::Outcome::hopeless) fail(stuck->error());
   }
-  if (pending.state.load(std::memory_order_acquire) == Pending::State::failed) std::rethrow_exception(pending.error);
+  count_caller(-1);
+  work_.notify_one();
+  if (outcome == Waiter::Outcome::timed_out) {
+    throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
+                                        ": still under way when the time given to wait() had passed");
+  }
 }
 
 // Finishes the async calls that a blocking call has to follow on its track.
@@ -118,23 +138,22 @@ void Engine::drain(Track& track) {
     std::shared_ptr<Pending> last;
     {
       const std::lock_guard lock(queue_mutex_);
-      if (track.queue.empty()) return;
+      if (track.queue.empty()) break;
       last = track.queue.back();
     }
-    wait(*last, options_.timeout);
+    wait(*last);
   }
+  require_alive();
 }
 
 // Takes every queue's first call as far as it goes. Called with progress_ held.
 Advance Engine::progress_queues() {
   Advance overall = Advance::stuck;
-  bool any = false;
   for (const auto& track : tracks_) {
     if (track->queued.load(std::memory_order_acquire) == 0) continue;
-    any = true;
     if (progress_queue(*track) != Advance::stuck) overall = Advance::moved;
   }
-  return any ? overall : Advance::finished;
+  return overall;
 }
 
 Advance Engine::progress_queue(Track& track) {
@@ -145,22 +164,32 @@ Advance Engine::progress_queue(Track& track) {
     first = track.queue.front();
   }
   if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
-    track.start(first->call);
+    try {
+      track.start(first->call);
+    } catch (const Error& error) {
+      fail(error);
+      return Advance::moved;
+    }
     first->state.store(Pending::State::running, std::memory_order_relaxed);
   }
   const Advance advance = track.advance();
   if (advance != Advance::finished) return advance;
   {
     const std::lock_guard lock(queue_mutex_);
+    if (track.queue.empty()) return Advance::moved;  // failed meanwhile, by a blocking call of the caller's
     track.queue.pop_front();
     --queued_;
+    track.queued.fetch_sub(1, std::memory_order_release);
+    first->state.store(Pending::State::finished, std::memory_order_release);
   }
-  track.queued.fetch_sub(1, std::memory_order_release);
-  first->state.store(Pending::State::finished, std::memory_order_release);
   return Advance::moved;
 }
 
 void Engine::progress_loop() {
+  // Signals are for the threads of the program.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::unique_lock lock(queue_mutex_);
   while (!stop_) {
     if (queued_ == 0 || waiting_callers_ > 0) {
@@ -168,68 +197,54 @@ void Engine::progress_loop() {
       continue;
     }
     lock.unlock();
-    // One stretch of work: until the queues are empty, a caller takes over, or nothing moves for a while.
-    Waiter waiter(*transport_, options_.timeout);
-    {
-      const std::lock_guard driving(progress_);
-      Track* stuck = nullptr;
-      const auto look = [&] {
-        {
-          const std::lock_guard guard(queue_mutex_);
-          if (stop_ || queued_ == 0 || waiting_callers_ > 0) return Advance::finished;
-        }
-        return progress_queues();
-      };
-      const auto failed = [&] {
-        for (const auto& track : tracks_) {
-          if (track->queued.load(std::memory_order_acquire) == 0) continue;
-          stuck = track.get();
-          if (track->mismatched_peer() >= 0) return true;
-        }
-        return transport_->failure().has_value();
-      };
-      const Waiter::Outcome outcome = waiter.until_finished(look, failed);
-      if (outcome != Waiter::Outcome::finished && stuck != nullptr) fail_queues(fail(stuck->call(), *stuck, outcome));
-    }
+    drive_until_idle();
     lock.lock();
   }
 }
 
-Error Engine::fail(const Call& call, Track& track, Waiter::Outcome outcome) {
-  const std::string mine = "rank " + std::to_string(rank()) + ", " + call.describe() + ": ";
-  int peer = -1;
-  ErrorCode code = ErrorCode::timeout;
-  std::string message;
-  const std::string where = track.stuck_at(&peer);
-  if (const int other = track.mismatched_peer(); other >= 0) {
-    code = ErrorCode::mismatch;
-    peer = other;
-    message = mine + "rank " + std::to_string(other) +
-              " made another call at this point; all ranks must make the same calls in the same order";
-  } else if (const auto failure = transport_->failure(); outcome == Waiter::Outcome::failed && failure) {
-    code = ErrorCode::peer_lost;
-    peer = failure->rank;
-    message = mine + "rank " + std::to_string(peer) + (failure->died ? " has ended" : " gave up after an error") +
-              " (" + where + ")";
-  } else {
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
-    message = mine + where + ", without any movement for " + std::to_string(ms) + " ms; is rank " +
-              std::to_string(peer) + " in the same call? Options::timeout sets the deadline";
-  }
-  {
-    const std::lock_guard lock(error_mutex_);
-    if (error_.empty()) error_ = message;
-  }
-  aborted_.store(true, std::memory_order_release);
-  transport_->abort(peer);
-  return {code, message, peer};
+// One stretch of work of the progress thread: until the queues are empty or a caller takes over.
+void Engine::drive_until_idle() {
+  const std::lock_guard driving(progress_);
+  const auto look = [&] {
+    {
+      const std::lock_guard lock(queue_mutex_);
+      if (stop_ || queued_ == 0 || waiting_callers_ > 0) return Advance::finished;
+    }
+    return progress_queues();
+  };
+  Track* stuck = nullptr;
+  const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
+  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck->error());
 }
 
-void Engine::fail_queues(const Error& error) {
+Track* Engine::hopeless_track() {
+  for (const auto& track : tracks_) {
+    {
+      const std::lock_guard lock(queue_mutex_);
+      if (track->queue.empty()) continue;
+      if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
+    }
+    if (track->hopeless(options_.timeout)) return track.get();
+  }
+  return nullptr;
+}
+
+Error Engine::fail(Error error) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (error_.empty()) error_ = error.what();
+  }
+  aborted_.store(true, std::memory_order_release);
+  transport_->abort(error.peer());
+  fail_queues(std::make_exception_ptr(error));
+  return error;
+}
+
+void Engine::fail_queues(const std::exception_ptr& error) {
   const std::lock_guard lock(queue_mutex_);
   for (const auto& track : tracks_) {
     for (const auto& pending : track->queue) {
-      pending->error = std::make_exception_ptr(error);
+      pending->error = error;
       pending->state.store(Pending::State::failed, std::memory_order_release);
     }
     queued_ -= static_cast<int>(track->queue.size());
@@ -238,9 +253,14 @@ void Engine::fail_queues(const Error& error) {
   }
 }
 
+// A rank that got no memory and one that did would number later allocations differently, so a failure is final.
 std::shared_ptr<void> Engine::allocate(std::size_t bytes) {
   require_alive();
-  return transport_->allocate(bytes, Deadline::after(options_.timeout));
+  try {
+    return transport_->allocate(bytes, Deadline::after(options_.timeout));
+  } catch (const Error& error) {
+    throw fail(error);
+  }
 }
 
 }  // namespace tutti::engine

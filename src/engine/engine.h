@@ -4,7 +4,7 @@
 // Collective calls take the tracks in turn, so that kTracks of them are in flight at once; each direction between two
 // ranks has a track of its own. Calls that find their track busy wait in its queue, in order.
 //
-// Threads: one caller thread at a time. An async call is progressed by whoever holds progress_: a caller that waits for
+// Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever holds progress_: a caller that waits for
 // it, else the progress thread. A track is driven by its blocking caller only while its queue is empty.
 #pragma once
 
@@ -48,27 +48,34 @@ class Engine {
   int size() const { return transport_->size(); }
   std::string_view last_algorithm() const { return last_algorithm_; }
 
-  void run(const Call& call);
-  std::shared_ptr<Pending> submit(const Call& call);
+  void run(Call call);
+  std::shared_ptr<Pending> submit(Call call);
   bool test(Pending& pending);
-  void wait(Pending& pending, std::chrono::nanoseconds timeout);
+  void wait(Pending& pending);
+  // Throws Error(timeout) when the deadline passes first; the call goes on then.
+  void wait_until(Pending& pending, const Deadline& deadline);
+  std::shared_ptr<void> allocate(std::size_t bytes);
+  // Throws Error(aborted) once this communicator has failed.
+  void require_alive();
   // nullptr where the type lacks the operator.
   kernels::ReduceFunction reduce_for(DType type, ReduceOp op) const {
-    return reduces_[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
+    const auto row = static_cast<std::size_t>(type), column = static_cast<std::size_t>(op);
+    return row < kDTypes && column < kReduceOps ? reduces_[row][column] : nullptr;
   }
-  std::chrono::nanoseconds timeout() const { return options_.timeout; }
-  std::shared_ptr<void> allocate(std::size_t bytes);
 
  private:
-  Track& track_for(const Call& call);
-  void require_alive();
+  // Gives the call its track and what must be read in the order of the calls.
+  Track& admit(Call& call);
   void drain(Track& track);
   Advance progress_queues();
   Advance progress_queue(Track& track);
   void progress_loop();
-  // Records why the communicator is lost, tells the peers, and returns the error for the caller.
-  Error fail(const Call& call, Track& track, Waiter::Outcome outcome);
-  void fail_queues(const Error& error);
+  void drive_until_idle();
+  // The first running async call that is hopeless, or nullptr.
+  Track* hopeless_track();
+  // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error.
+  Error fail(Error error);
+  void fail_queues(const std::exception_ptr& error);
 
   std::unique_ptr<transport::Transport> transport_;
   Options options_;

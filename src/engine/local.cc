@@ -23,6 +23,9 @@ RankEnd run_rank(std::unique_ptr<transport::Mapper> mapper, const RankFunction& 
   } catch (const std::exception& error) {
     end.exit_code = 1;
     end.message = error.what();
+  } catch (...) {
+    end.exit_code = 1;
+    end.message = "an exception of unknown type";
   }
   return end;
 }

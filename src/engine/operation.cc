@@ -1,5 +1,9 @@
 #include "engine/operation.h"
 
+#include <string>
+
+#include "tutti/error.h"
+
 namespace tutti::engine {
 
 using schedule::Buffer;
@@ -13,6 +17,9 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   const schedule::Program& program = plan.lowered.program;
   layout_ = schedule::Layout::make(binding.count, binding.element_bytes, static_cast<std::uint32_t>(program.blocks),
                                    plan.lowered.segment_bytes);
+  if (plan.uses_flags && layout_.segments >> kSegmentBits != 0) {
+    throw Error(ErrorCode::unsupported, "a vector of " + std::to_string(layout_.segments) + " segments is too large for one call");
+  }
   scratch_copy_bytes_ = layout_.segment_count * binding.element_bytes;
   heads_.resize(plan.lanes.size());
   slots_.resize(plan.most_operands);
@@ -160,32 +167,27 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
   kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
 }
 
-std::string Operation::stuck_at(int* peer) const {
-  const schedule::Program& program = plan_->lowered.program;
-  for (std::size_t i = 0; i < heads_.size(); ++i) {
+Blocked Operation::blocked() const {
+  for (std::size_t i = 0; plan_ != nullptr && i < heads_.size(); ++i) {
     const LaneHead& head = heads_[i];
     const PlanLane& lane = plan_->lanes[i];
     if (head.segment == layout_.segments || lane.steps_begin == lane.steps_end) continue;
     const PlanStep& step = plan_->steps[head.step];
-    const std::string where = "lane '" + program.lanes[i].name + "' step " +
-                              std::to_string(head.step - lane.steps_begin) + " segment " +
-                              std::to_string(head.segment) + " of '" + program.algorithm + "'";
+    const auto at = [&](Blocked::On on, int peer) {
+      return Blocked{on, peer, static_cast<std::uint32_t>(i), head.step - lane.steps_begin, head.segment};
+    };
     for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
-      if (wait_holds(plan_->waits[w], head.segment)) continue;
-      *peer = plan_->waits[w].rank;
-      return where + " waits for progress of rank " + std::to_string(*peer);
+      if (!wait_holds(plan_->waits[w], head.segment)) return at(Blocked::On::progress, plan_->waits[w].rank);
     }
     const std::uint64_t bytes = step_bytes(step, head.segment);
     for (std::uint32_t o = step.operands_begin; o < step.operands_end; ++o) {
       const PlanOperand& operand = plan_->operands[o];
       std::uint64_t fingerprint = 0;
       if (operand.receiver != nullptr && operand.receiver->try_begin(bytes, &fingerprint) == nullptr) {
-        *peer = operand.rank;
-        return where + " waits for a message from rank " + std::to_string(*peer);
+        return at(Blocked::On::message, operand.rank);
       }
       if (operand.sender != nullptr && operand.sender->try_begin(bytes) == nullptr) {
-        *peer = operand.rank;
-        return where + " waits for rank " + std::to_string(*peer) + " to take a message";
+        return at(Blocked::On::credit, operand.rank);
       }
     }
   }

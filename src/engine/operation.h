@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "engine/plan.h"
@@ -30,6 +29,23 @@ struct Binding {
 
 enum class Advance : std::uint8_t { stuck, moved, finished };
 
+// What a rank waits for: a value, so that asking costs no text.
+struct Blocked {
+  enum class On : std::uint8_t { nothing, entry, retirement, progress, message, credit };
+
+  On on = On::nothing;
+  int peer = -1;
+  std::uint32_t lane = 0, step = 0;  // progress, message and credit: where in this rank's program
+  std::uint64_t segment = 0;
+};
+
+// The value of a published lane: grows over all operations of a channel, and compares right across its wrap-around as
+// long as the two epochs are less than 2^31 apart.
+inline constexpr int kStepBits = 12, kSegmentBits = 20;
+inline std::uint64_t progress_word(std::uint64_t epoch, std::uint64_t segment, std::uint32_t steps_done) {
+  return (epoch << 32) | (segment << kStepBits) | steps_done;
+}
+
 class Operation {
  public:
   explicit Operation(transport::Transport& transport) : transport_(&transport) {}
@@ -39,8 +55,8 @@ class Operation {
   void set_epoch(std::uint64_t epoch) { binding_.epoch = epoch; }
   Advance advance();
 
-  // What the first stuck lane waits for, in words, and the rank it waits for.
-  std::string stuck_at(int* peer) const;
+  // What the first stuck lane waits for.
+  Blocked blocked() const;
   // The rank whose message did not fit this call, or -1.
   int mismatched_peer() const { return mismatched_peer_; }
   const Plan* plan() const { return plan_; }
@@ -50,11 +66,6 @@ class Operation {
     std::uint64_t segment = 0;
     std::uint32_t step = 0;  // index into the plan's steps
   };
-
-  static constexpr int kStepBits = 12;
-  static std::uint64_t progress_word(std::uint64_t epoch, std::uint64_t segment, std::uint32_t steps_done) {
-    return (epoch << 32) | (segment << kStepBits) | steps_done;
-  }
 
   bool try_step(const PlanStep& step, std::uint64_t segment);
   bool waits_hold(const PlanStep& step, std::uint64_t segment) const;

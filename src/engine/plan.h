@@ -64,7 +64,7 @@ struct Plan {
   std::vector<std::uint32_t> run_firsts;
   std::uint32_t most_operands = 0;
   bool uses_flags = false;    // publishes lanes
-  bool uses_scratch = false;  // peers read or write this rank's scratch
+  bool uses_scratch = false;
 
  private:
   void compile_step(const schedule::Step& step, transport::Transport& transport, int channel);

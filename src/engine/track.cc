@@ -1,5 +1,7 @@
 #include "engine/track.h"
 
+#include <string>
+
 namespace tutti::engine {
 
 using transport::Flags;
@@ -15,17 +17,19 @@ Track::Track(transport::Transport& transport, Plans& plans, const Chooser& choos
 
 void Track::start(const Call& call) {
   call_ = call;
+  moved_ = true;
+  verdict_ = Verdict::none;
   entered_ = compared_ = all_symmetric_ = false;
   binding_.input = call.input;
   binding_.output = call.output;
   binding_.count = call.count;
   binding_.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
-  binding_.fingerprint = call.fingerprint();
+  binding_.fingerprint = call.fingerprint(chooser_->options_hash());
   if (call.verb == Verb::all_reduce) {
     binding_.reduce = call.reduce;
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }
-  if (const schedule::Algorithm* chosen = chooser_->choose(call, transport_->has_allocations())) {
+  if (const schedule::Algorithm* chosen = chooser_->choose(call)) {
     begin(*chosen);
   } else {
     enter();
@@ -35,6 +39,12 @@ void Track::start(const Call& call) {
 }
 
 Advance Track::advance() {
+  const Advance advance = advance_phases();
+  if (advance != Advance::stuck) moved_ = true;
+  return advance;
+}
+
+Advance Track::advance_phases() {
   bool moved = false;
   if (phase_ == Phase::entering) {
     if (!all_entered()) return Advance::stuck;
@@ -67,11 +77,15 @@ Advance Track::advance() {
 void Track::enter() {
   Flags* mine = flags_[static_cast<std::size_t>(transport_->rank())];
   binding_.epoch = ++epoch_;
+  // Lanes that the programs of late did not use must not fall so far behind that comparing wraps around.
+  if ((epoch_ & 0x3fffffff) == 0) {
+    for (auto& lane : mine->lanes) lane.store(progress_word(epoch_ - 1, 0, 0), std::memory_order_relaxed);
+  }
   // Released after the zero, so that whoever sees the new fingerprint cannot take it for the call before.
   mine->entered.store(0, std::memory_order_relaxed);
   mine->fingerprint.store(binding_.fingerprint, std::memory_order_release);
-  mine->input.store(transport_->locate(call_.input, call_.bytes()), std::memory_order_relaxed);
-  mine->output.store(transport_->locate(call_.output, call_.bytes()), std::memory_order_relaxed);
+  mine->input.store(call_.input_ref, std::memory_order_relaxed);
+  mine->output.store(call_.output_ref, std::memory_order_relaxed);
   mine->entered.store(epoch_, std::memory_order_release);
   transport_->notify_all();
   entered_ = true;
@@ -144,20 +158,96 @@ int Track::mismatched_peer() const {
   return -1;
 }
 
-std::string Track::stuck_at(int* peer) const {
-  if (phase_ == Phase::running) return operation_.stuck_at(peer);
+Blocked Track::blocked() const {
+  if (phase_ == Phase::running || phase_ == Phase::mismatched) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (phase_ == Phase::entering && flags->entered.load(std::memory_order_acquire) < epoch_) {
-      *peer = rank;
-      return "rank " + std::to_string(rank) + " has not made this call";
+      return {Blocked::On::entry, rank, 0, 0, 0};
     }
     if (phase_ == Phase::reusing && flags->retired.load(std::memory_order_acquire) < scratch_epoch_) {
-      *peer = rank;
-      return "rank " + std::to_string(rank) + " has not finished an earlier call";
+      return {Blocked::On::retirement, rank, 0, 0, 0};
     }
   }
-  return "all ranks are there";
+  return {};
+}
+
+bool Track::hopeless(std::chrono::nanoseconds timeout) {
+  if (moved_) {
+    moved_ = false;
+    timeout_ = timeout;
+    deadline_ = Deadline::after(timeout);
+    departed_peer_ = -1;
+  }
+  blocked_ = blocked();
+  if (const int peer = mismatched_peer(); peer >= 0) {
+    blocked_.peer = peer;
+    verdict_ = Verdict::mismatch;
+  } else if (const auto failure = transport_->failure()) {
+    failure_ = *failure;
+    verdict_ = Verdict::failure;
+  } else if (blocked_.peer >= 0 && transport_->departed(blocked_.peer)) {
+    // What it published before it left counts: only if it is still missing at the next look, it will never come.
+    if (departed_peer_ == blocked_.peer) verdict_ = Verdict::departed;
+    departed_peer_ = blocked_.peer;
+  } else if (deadline_.passed()) {
+    verdict_ = Verdict::timeout;
+  }
+  return verdict_ != Verdict::none;
+}
+
+namespace {
+
+std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
+
+std::string words_of(const Blocked& blocked, const schedule::Program* program) {
+  const std::string peer = rank_name(blocked.peer);
+  std::string where;
+  if (program != nullptr && blocked.lane < program->lanes.size()) {
+    where = "lane '" + program->lanes[blocked.lane].name + "' step " + std::to_string(blocked.step) + " segment " +
+            std::to_string(blocked.segment) + " of '" + program->algorithm + "' waits for ";
+  }
+  switch (blocked.on) {
+    case Blocked::On::nothing: return "nothing is missing";
+    case Blocked::On::entry: return peer + " has not made this call";
+    case Blocked::On::retirement: return peer + " has not finished an earlier call";
+    case Blocked::On::progress: return where + "progress of " + peer;
+    case Blocked::On::message: return where + "a message from " + peer;
+    case Blocked::On::credit: return where + peer + " to take a message";
+  }
+  return {};
+}
+
+}  // namespace
+
+Error Track::error() const {
+  const std::string mine = rank_name(transport_->rank()) + ", " + call_.describe() + ": ";
+  const std::string where = words_of(blocked_, operation_.plan() == nullptr ? nullptr : &operation_.plan()->lowered.program);
+  const std::string peer = rank_name(blocked_.peer);
+  switch (verdict_) {
+    case Verdict::mismatch:
+      return {ErrorCode::mismatch,
+              mine + peer + " made another call at this point; all ranks must make the same calls in the same order",
+              blocked_.peer};
+    case Verdict::failure: {
+      const std::string culprit = rank_name(failure_.rank);
+      if (failure_.died) return {ErrorCode::peer_lost, mine + culprit + " has ended (" + where + ")", failure_.rank};
+      const bool blames = failure_.blamed >= 0;
+      return {ErrorCode::peer_failed,
+              mine + culprit + " gave up after an error" + (blames ? ", blaming " + rank_name(failure_.blamed) : "") +
+                  " (" + where + ")",
+              blames ? failure_.blamed : failure_.rank};
+    }
+    case Verdict::departed:
+      return {ErrorCode::peer_lost, mine + peer + " has left the group (" + where + ")", blocked_.peer};
+    case Verdict::timeout:
+    case Verdict::none: break;
+  }
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
+  return {ErrorCode::timeout,
+          mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; is " + peer +
+              " in the same call? Options::timeout sets the deadline",
+          blocked_.peer};
 }
 
 }  // namespace tutti::engine

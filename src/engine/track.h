@@ -2,19 +2,22 @@
 //
 // A call goes through phases: *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of
 // algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch on behalf of the call
-// before); *running* (the operation). Resumable in each.
+// before); *running* (the operation). Resumable in each. Driven by one thread at a time.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "engine/call.h"
 #include "engine/choose.h"
 #include "engine/operation.h"
 #include "engine/plans.h"
+#include "tutti/error.h"
 
 namespace tutti::engine {
 
@@ -26,19 +29,23 @@ class Track {
 
   void start(const Call& call);
   Advance advance();
-
-  const Call& call() const { return call_; }
   std::string_view algorithm() const { return algorithm_->name; }
-  // For errors: a peer that is in another call, or -1; what this rank waits for.
-  int mismatched_peer() const;
-  std::string stuck_at(int* peer) const;
 
+  // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
+  // `timeout`. To be called between advances that were stuck; makes system calls, but builds no text.
+  bool hopeless(std::chrono::nanoseconds timeout);
+  // What hopeless() found, in words.
+  Error error() const;
+
+  std::uint64_t messages = 0;                  // send_recv calls made in this direction; the caller's thread
   std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
   enum class Phase : std::uint8_t { entering, reusing, running, mismatched };
+  enum class Verdict : std::uint8_t { none, mismatch, failure, departed, timeout };
 
+  Advance advance_phases();
   void enter();
   bool all_entered();
   void bind_windows();
@@ -46,6 +53,8 @@ class Track {
   void prepare(const schedule::Algorithm& algorithm);
   bool scratch_is_free() const;
   void finish();
+  int mismatched_peer() const;
+  Blocked blocked() const;
 
   transport::Transport* transport_;
   Plans* plans_;
@@ -63,6 +72,15 @@ class Track {
   std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
   std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
+
+  // For hopeless(): the deadline counts since the last movement.
+  bool moved_ = true;
+  Deadline deadline_;
+  std::chrono::nanoseconds timeout_{0};
+  int departed_peer_ = -1;  // was blocked on this rank after it had left
+  Verdict verdict_ = Verdict::none;
+  Blocked blocked_;
+  transport::Failure failure_;
 };
 
 }  // namespace tutti::engine

@@ -1,6 +1,6 @@
 // Waiting for peers: spin, yield when ranks outnumber cores, then sleep until somebody rings.
 //
-// The clock is read only after the spin; a wait during which nothing moves ends at the timeout.
+// The clock is read only after the spin.
 #pragma once
 
 #include <sched.h>
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/deadline.h"
 #include "base/pause.h"
 #include "engine/operation.h"
 #include "transport/transport.h"
@@ -16,27 +17,27 @@ namespace tutti::engine {
 
 class Waiter {
  public:
-  enum class Outcome : std::uint8_t { finished, timed_out, failed };
+  enum class Outcome : std::uint8_t { finished, timed_out, hopeless };
 
-  Waiter(transport::Transport& transport, std::chrono::nanoseconds timeout)
-      : transport_(&transport), timeout_(timeout), crowded_(transport.oversubscribed()) {}
+  explicit Waiter(transport::Transport& transport, Deadline deadline = {})
+      : transport_(&transport), deadline_(deadline), crowded_(transport.oversubscribed()) {}
 
-  // Calls look() (an Advance()) until it has finished, the timeout has passed without any movement, or failed() (a
-  // bool() that may be slow) says that waiting is in vain.
-  template <class Look, class Failed>
-  Outcome until_finished(Look&& look, Failed&& failed) {
+  // Calls look() (an Advance()) until it has finished, the deadline has passed, or hopeless() (a bool() that may be
+  // slow, called between looks that found nothing to do) says that waiting is in vain.
+  template <class Look, class Hopeless>
+  Outcome until_finished(Look&& look, Hopeless&& hopeless) {
     for (;;) {
       const Advance advance = look();
       if (advance == Advance::finished) return Outcome::finished;
       if (advance == Advance::moved) {
         rounds_ = 0;
-        timing_ = false;
-        continue;
-      }
-      if (rounds_ < spin_rounds()) {
+      } else if (rounds_ < spin_rounds()) {
         ++rounds_;
         pause_core();
-      } else if (const auto outcome = wait_slowly(look, failed)) {
+      } else if (rounds_ < spin_rounds() + kYieldRounds) {
+        ++rounds_;
+        ::sched_yield();
+      } else if (const auto outcome = sleep(look, hopeless)) {
         return *outcome;
       }
     }
@@ -50,37 +51,25 @@ class Waiter {
 
   int spin_rounds() const { return crowded_ ? kCrowdedSpinRounds : kSpinRounds; }
 
-  template <class Look, class Failed>
-  std::optional<Outcome> wait_slowly(Look&& look, Failed&& failed) {
-    if (++rounds_ < spin_rounds() + kYieldRounds) {
-      ::sched_yield();
-      return std::nullopt;
-    }
-    if (!timing_) deadline_ = Deadline::after(timeout_);
-    timing_ = true;
+  template <class Look, class Hopeless>
+  std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless) {
     const std::uint32_t ticket = transport_->prepare_sleep();
     const Advance advance = look();
-    if (advance != Advance::stuck) {
-      transport_->cancel_sleep();
+    if (advance == Advance::finished) return Outcome::finished;
+    if (advance == Advance::moved) {
       rounds_ = 0;
-      timing_ = false;
-      return advance == Advance::finished ? std::optional(Outcome::finished) : std::nullopt;
+      return std::nullopt;
     }
-    if (failed()) {
-      transport_->cancel_sleep();
-      return Outcome::failed;
-    }
-    const auto left = deadline_.left();
-    transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(left, kLongestSleep));
-    return left == std::chrono::nanoseconds(0) ? std::optional(Outcome::timed_out) : std::nullopt;
+    if (hopeless()) return Outcome::hopeless;
+    if (deadline_.passed()) return Outcome::timed_out;
+    transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline_.left(), kLongestSleep));
+    return std::nullopt;
   }
 
   transport::Transport* transport_;
-  std::chrono::nanoseconds timeout_;
+  Deadline deadline_;
   bool crowded_;
   int rounds_ = 0;
-  bool timing_ = false;  // the deadline counts since the last movement
-  Deadline deadline_;
 };
 
 }  // namespace tutti::engine

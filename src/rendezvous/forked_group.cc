@@ -80,9 +80,11 @@ struct Wiring {
 std::string read_all(int descriptor) {
   std::string text;
   char buffer[512];
-  for (ssize_t got; (got = ::read(descriptor, buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<std::size_t>(got));
-  return text;
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    if (got == 0 || (got < 0 && errno != EINTR)) return text;
+  }
 }
 
 }  // namespace

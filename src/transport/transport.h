@@ -1,7 +1,8 @@
 // The transport contract: what moves a program's bytes between the ranks of one group, seen from one rank.
 //
-// Nothing here blocks but allocate() and sleep(); nothing here allocates but construction and allocate(). Calls on
-// different channels may come from different threads at once; a channel belongs to one thread at a time.
+// Nothing here blocks but allocate() and sleep(); nothing here allocates but construction, allocate() and the first use
+// of an edge. An edge, and a channel's flags, belong to one thread at a time; different ones may be used by different
+// threads at once. allocate(), has_allocations() and locate() belong to the caller's thread.
 //
 // A *channel* is an independent set of edges, flags and scratch, so that operations on different channels cannot
 // starve or disturb each other. The engine gives each operation in flight a channel of its own.
@@ -55,10 +56,11 @@ class Receiver {
   virtual void end() = 0;
 };
 
-// Why the group cannot go on.
+// Why the group cannot go on: a rank's process ended, or a rank gave up after an error of its own.
 struct Failure {
-  int rank = -1;      // the culprit
-  bool died = false;  // its process ended; else it aborted after an error of its own
+  int rank = -1;     // the one that ended or gave up
+  int blamed = -1;   // given up: whom it blamed, or -1
+  bool died = false;
 };
 
 class Transport {
@@ -68,7 +70,6 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const Offers& offers() const = 0;
-  virtual int channels() const = 0;
   // More ranks than cores: a waiting rank must leave its core to others.
   virtual bool oversubscribed() const = 0;
 
@@ -90,14 +91,15 @@ class Transport {
   // Wakes this rank's own sleeping threads.
   virtual void notify_self() = 0;
 
-  // To sleep: ticket = prepare_sleep(); look once more for work; then sleep(ticket, ...) or cancel_sleep().
-  // Whatever a peer publishes after prepare_sleep() ends the sleep.
+  // To sleep: ticket = prepare_sleep(); look once more for work; if there is none, sleep(ticket, ...). Whatever a peer
+  // publishes after prepare_sleep() ends the sleep. Any number of this rank's threads may sleep.
   virtual std::uint32_t prepare_sleep() = 0;
-  virtual void cancel_sleep() = 0;
   virtual void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) = 0;
 
   // A peer that is gone or gave up, looked up with system calls: for the slow path.
   virtual std::optional<Failure> failure() = 0;
+  // The peer has left the group in good order: what it has published so far is all there will ever be.
+  virtual bool departed(int peer) const = 0;
   // Tells all ranks that this one gives up, and whom it blames (-1 = nobody).
   virtual void abort(int culprit) = 0;
 };

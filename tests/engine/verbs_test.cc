@@ -117,7 +117,7 @@ TEST_P(Verbs, AMissingRankIsNamedAfterTheDeadline) {
         comm.all_reduce(std::span(data));
         require(false, "a call without rank 2 must not return");
       } catch (const Error& error) {
-        require(error.code() == ErrorCode::timeout || error.code() == ErrorCode::peer_lost, error.what());
+        require(error.code() == ErrorCode::timeout || error.code() == ErrorCode::peer_failed, error.what());
         require(error.peer() == 2 && std::string(error.what()).find("rank 2") != std::string::npos, error.what());
       }
       try {
@@ -141,7 +141,7 @@ TEST_P(Verbs, DifferentCallsAreAMismatch) {
         comm.all_reduce(std::span(data));
         require(false, "different counts must not pass");
       } catch (const Error& error) {
-        require(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost, error.what());
+        require(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_failed, error.what());
       }
     };
     testing::expect_all_ok(testing::run_ranks(GetParam(), 2, body, options));

@@ -149,7 +149,7 @@ TEST_P(ReduceTest, EveryOperatorAndSourceCount) {
 TEST_P(ReduceTest, AverageDividesBeforeTheLastRounding) {
   // Booleans have no average, and find_reduce says so.
   if (!reference_supports(GetParam(), ReduceOp::average)) {
-    EXPECT_EQ(find_reduce(GetParam(), ReduceOp::average), nullptr);
+    EXPECT_EQ(kernels::find_reduce(GetParam(), ReduceOp::average), nullptr);
     return;
   }
   for (const std::size_t source_count : {1, 2, 3, 5, 8, 9}) {

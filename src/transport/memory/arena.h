@@ -3,7 +3,7 @@
 //   ArenaHeader | Bell per rank | Flags per (channel, rank) | edges per (channel, from, to)
 //               | scratch per (channel, rank)
 //
-// Every word has one writer, except the sleepers mask and the bells, which anybody may touch. Lines that different
+// Every word has one writer, except those of the header and the bells, which anybody may touch. Lines that different
 // ranks write lie 128 bytes apart, because cores fetch lines in pairs.
 #pragma once
 

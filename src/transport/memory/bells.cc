@@ -26,17 +26,12 @@ std::uint32_t Bells::prepare_sleep() {
   return ticket;
 }
 
-void Bells::cancel_sleep() {
-  header_->sleepers[rank_ / 64].fetch_and(~(std::uint64_t{1} << (rank_ % 64)), std::memory_order_relaxed);
-}
-
 void Bells::sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   timespec timeout{seconds.count(), (at_most - seconds).count()};
   // Not FUTEX_PRIVATE: the ranks may be processes. Every way of returning (woken, timed out, interrupted, bell rung
   // already) means the same: look again.
   ::syscall(SYS_futex, &bells_[rank_].rings, FUTEX_WAIT, ticket, &timeout, nullptr, 0);
-  cancel_sleep();
 }
 
 void Bells::wake(int word, std::uint64_t bits) {

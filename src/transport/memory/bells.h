@@ -4,6 +4,9 @@
 // A publisher stores its flag, then loads the mask. Either the publisher sees the bit or the sleeper sees the flag, if
 // a full fence separates the two accesses on both sides. The sleeper pays for both with membarrier, which makes every
 // core that runs a registered rank execute a fence; where the system lacks it, publishers fence themselves.
+//
+// A bit is cleared by whoever rings, never by the rank itself: other threads of the rank may sleep on the same bell. A
+// rank that found work after all leaves its bit set, which costs the next publisher one needless ring.
 #pragma once
 
 #include <chrono>
@@ -35,7 +38,6 @@ class Bells {
   }
 
   std::uint32_t prepare_sleep();
-  void cancel_sleep();
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most);
 
  private:

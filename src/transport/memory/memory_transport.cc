@@ -9,6 +9,8 @@
 namespace tutti::transport {
 namespace {
 
+constexpr std::chrono::milliseconds kDeathCheckInterval{10};
+
 // Sized so that a group of 8 holds about 10 MB per channel, of which only touched pages count.
 ArenaShape shape_for(int ranks, int channels) {
   ArenaShape shape;
@@ -105,18 +107,19 @@ Receiver& MemoryTransport::receiver(int channel, int peer) {
 
 std::optional<Failure> MemoryTransport::failure() {
   if (const std::uint64_t word = header()->abort.load(std::memory_order_acquire)) {
-    const int culprit = static_cast<int>(word >> 32) - 2;
-    const int by = static_cast<int>(word & 0xffffffff) - 1;
-    return Failure{culprit >= 0 ? culprit : by, false};
+    return Failure{static_cast<int>(word & 0xffffffff) - 1, static_cast<int>(word >> 32) - 2, false};
   }
-  if (const int dead = dead_peer(); dead >= 0) return Failure{dead, true};
+  const auto now = Deadline::Clock::now().time_since_epoch();
+  if (now.count() < next_death_check_.load(std::memory_order_relaxed)) return std::nullopt;
+  next_death_check_.store((now + kDeathCheckInterval).count(), std::memory_order_relaxed);
+  if (const int dead = dead_peer(); dead >= 0) return Failure{dead, -1, true};
   return std::nullopt;
 }
 
 // A rank that left in good order has done all that was asked of it, even if its process has ended since.
 int MemoryTransport::dead_peer() {
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && mapper_->ended(peer) && bell(peer)->departed.load(std::memory_order_acquire) == 0) return peer;
+    if (peer != rank_ && mapper_->ended(peer) && !departed(peer)) return peer;
   }
   return -1;
 }

@@ -20,7 +20,6 @@ class MemoryTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   const Offers& offers() const override { return offers_; }
-  int channels() const override { return shape_.channels; }
   bool oversubscribed() const override { return oversubscribed_; }
 
   Sender& sender(int channel, int peer) override;
@@ -38,11 +37,11 @@ class MemoryTransport final : public Transport {
   void notify_all() override { bells_->ring_all(size_); }
   void notify_self() override { bells_->ring(rank_); }
   std::uint32_t prepare_sleep() override { return bells_->prepare_sleep(); }
-  void cancel_sleep() override { bells_->cancel_sleep(); }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bells_->sleep(ticket, at_most); }
 
   std::optional<Failure> failure() override;
   void abort(int culprit) override;
+  bool departed(int peer) const override { return bell(peer)->departed.load(std::memory_order_acquire) != 0; }
 
  private:
   template <class T>
@@ -67,6 +66,7 @@ class MemoryTransport final : public Transport {
   SymmetricMemory symmetric_;
   std::unique_ptr<Bells> bells_;
   bool oversubscribed_ = false;
+  std::atomic<Deadline::Clock::rep> next_death_check_{0};  // looking for the dead costs a system call per peer
   // By edge_index; made on first use, which is when a plan is compiled.
   std::vector<std::unique_ptr<MemorySender>> senders_;
   std::vector<std::unique_ptr<MemoryReceiver>> receivers_;

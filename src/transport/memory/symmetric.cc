@@ -19,11 +19,16 @@ std::byte* SymmetricMemory::Allocation::part(int rank) const {
 
 std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadline& deadline) {
   sweep();
+  // Never reallocated: window() may be called from the progress thread while the caller allocates.
+  if (allocations_.empty()) allocations_.reserve(kMaxAllocations);
   if (allocations_.size() == kMaxAllocations) {
     throw Error(ErrorCode::unsupported, "allocate: this communicator has made " + std::to_string(kMaxAllocations) +
                                             " symmetric allocations; make fewer, larger ones");
   }
   const auto ranks = static_cast<std::size_t>(mapper_->size());
+  if (bytes > (std::size_t{1} << kOffsetBits) / ranks) {
+    throw Error(ErrorCode::invalid_argument, "allocate: " + std::to_string(bytes) + " bytes per rank are more than can be");
+  }
   const std::size_t stride = (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
   Allocation made{mapper_->map_shared(kHeaderBytes + ranks * stride, deadline), bytes, stride};
   allocations_.push_back(made);
@@ -41,7 +46,7 @@ MemoryRef SymmetricMemory::locate(const void* memory, std::size_t bytes) const {
     const Allocation& allocation = allocations_[i];
     if (!allocation.mapping.base) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(allocation.part(mapper_->rank()));
-    if (address >= begin && address + bytes <= begin + allocation.bytes) {
+    if (address >= begin && bytes <= allocation.bytes && address - begin <= allocation.bytes - bytes) {
       return (std::uint64_t{i + 1} << kOffsetBits) | (address - begin);
     }
   }

@@ -2,6 +2,7 @@
 //
 // An allocation is one mapping: a header, then `stride` bytes per rank. It is unmapped once every rank has dropped its
 // part, because until then a peer may still name it; dead allocations are swept when the next one is made.
+// allocate(), any() and locate() belong to the caller's thread; window() may be called from others.
 #pragma once
 
 #include <atomic>

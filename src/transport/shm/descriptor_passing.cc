@@ -38,7 +38,8 @@ void await(int socket, short events, const Deadline& deadline, const std::string
 
 }  // namespace
 
-void send_descriptor(int socket, int descriptor, std::uint64_t number, const Deadline& deadline) {
+void send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline) {
+  const std::string what = "handing shared memory to rank " + std::to_string(to);
   Message message{number};
   msghdr header = message.header();
   cmsghdr* part = CMSG_FIRSTHDR(&header);
@@ -46,8 +47,10 @@ void send_descriptor(int socket, int descriptor, std::uint64_t number, const Dea
   part->cmsg_type = SCM_RIGHTS;
   part->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
-  await(socket, POLLOUT, deadline, "handing over shared memory");
-  if (::sendmsg(socket, &header, MSG_NOSIGNAL) != sizeof message.number) throw_errno("handing over shared memory");
+  await(socket, POLLOUT, deadline, what);
+  if (::sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message.number) return;
+  if (errno == EPIPE || errno == ECONNRESET) throw Error(ErrorCode::peer_lost, what + ": it has ended", to);
+  throw_errno(what);
 }
 
 FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, const Deadline& deadline) {
@@ -56,8 +59,8 @@ FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, c
   msghdr header = message.header();
   await(socket, POLLIN, deadline, what);
   const ssize_t got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  if (got < 0) throw_errno(what);
-  if (got == 0) throw Error(ErrorCode::peer_lost, what + ": it has ended", from);
+  if (got < 0 && errno != ECONNRESET) throw_errno(what);
+  if (got <= 0) throw Error(ErrorCode::peer_lost, what + ": it has ended", from);
   const cmsghdr* part = CMSG_FIRSTHDR(&header);
   if (got != sizeof message.number || part == nullptr || part->cmsg_type != SCM_RIGHTS ||
       part->cmsg_len != CMSG_LEN(sizeof(int))) {

@@ -8,13 +8,14 @@
 
 namespace tutti::transport {
 
-// Sends `descriptor` with one number beside it.
-void send_descriptor(int socket, int descriptor, std::uint64_t number, const Deadline& deadline);
+// Sends `descriptor` with one number beside it. `to` is the peer's rank, for the error.
+void send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline);
 
 // Receives what send_descriptor sent. `from` is the peer's rank, for the error.
 FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, const Deadline& deadline);
 
-// Throws unless the other end of the socket belongs to this process's user.
+// Throws unless the other end of the socket was made by this process's user (for a socket pair that is whoever made the
+// pair, so there it only says that the launcher is ours).
 void require_same_user(int socket);
 
 }  // namespace tutti::transport

@@ -61,7 +61,7 @@ class ShmMapper final : public Mapper {
   Mapping hand_out(std::size_t bytes, const Deadline& deadline) {
     const FileDescriptor memory = make_sealed_memory(bytes);
     for (int peer = 1; peer < links_.size; ++peer) {
-      send_descriptor(links_.sockets[static_cast<std::size_t>(peer)].get(), memory.get(), bytes, deadline);
+      send_descriptor(links_.sockets[static_cast<std::size_t>(peer)].get(), memory.get(), bytes, peer, deadline);
     }
     return map_descriptor(memory.get(), bytes);
   }
