@@ -13,7 +13,7 @@ namespace tutti {
   X(unsupported)      /* the type lacks the operator, or the platform the feature */ \
   X(timeout)          /* a peer did not answer within the deadline */                \
   X(peer_lost)        /* a peer's process ended */                                   \
-  X(peer_failed)      /* a peer gave up after an error of its own */ \
+  X(peer_failed)      /* a peer gave up after an error of its own */                 \
   X(mismatch)         /* ranks called different operations */                        \
   X(aborted)          /* the communicator failed earlier */                          \
   X(system)           /* the operating system refused a request */

@@ -108,7 +108,8 @@ namespace {
 
 // An ended call no longer needs its engine, which may be gone.
 void rethrow_error(const engine::Pending& pending) {
-  if (pending.state.load(std::memory_order_acquire) == engine::Pending::State::failed) std::rethrow_exception(pending.error);
+  if (pending.state.load(std::memory_order_acquire) == engine::Pending::State::failed)
+    std::rethrow_exception(pending.error);
 }
 
 }  // namespace
@@ -129,7 +130,8 @@ void Work::wait() {
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!pending_) return;
   if (!pending_->ended()) {
-    pending_->engine->wait_until(*pending_, Deadline::after(std::min<std::chrono::milliseconds>(timeout, Deadline::kForever)));
+    pending_->engine->wait_until(*pending_,
+                                 Deadline::after(std::min<std::chrono::milliseconds>(timeout, Deadline::kForever)));
   }
   rethrow_error(*pending_);
 }

@@ -35,7 +35,8 @@ Engine::~Engine() {
   if (queued_ != 0) {
     // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
     transport_->abort(-1);
-    fail_queues(std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended")));
+    fail_queues(
+        std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended")));
   }
 }
 

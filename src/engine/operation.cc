@@ -18,7 +18,8 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   layout_ = schedule::Layout::make(binding.count, binding.element_bytes, static_cast<std::uint32_t>(program.blocks),
                                    plan.lowered.segment_bytes);
   if (plan.uses_flags && layout_.segments >> kSegmentBits != 0) {
-    throw Error(ErrorCode::unsupported, "a vector of " + std::to_string(layout_.segments) + " segments is too large for one call");
+    throw Error(ErrorCode::unsupported,
+                "a vector of " + std::to_string(layout_.segments) + " segments is too large for one call");
   }
   scratch_copy_bytes_ = layout_.segment_count * binding.element_bytes;
   heads_.resize(plan.lanes.size());

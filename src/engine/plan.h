@@ -63,7 +63,7 @@ struct Plan {
   std::vector<PlanRun> runs;
   std::vector<std::uint32_t> run_firsts;
   std::uint32_t most_operands = 0;
-  bool uses_flags = false;    // publishes lanes
+  bool uses_flags = false;  // publishes lanes
   bool uses_scratch = false;
 
  private:

@@ -222,7 +222,8 @@ std::string words_of(const Blocked& blocked, const schedule::Program* program) {
 
 Error Track::error() const {
   const std::string mine = rank_name(transport_->rank()) + ", " + call_.describe() + ": ";
-  const std::string where = words_of(blocked_, operation_.plan() == nullptr ? nullptr : &operation_.plan()->lowered.program);
+  const std::string where =
+      words_of(blocked_, operation_.plan() == nullptr ? nullptr : &operation_.plan()->lowered.program);
   const std::string peer = rank_name(blocked_.peer);
   switch (verdict_) {
     case Verdict::mismatch:

@@ -58,8 +58,8 @@ class Receiver {
 
 // Why the group cannot go on: a rank's process ended, or a rank gave up after an error of its own.
 struct Failure {
-  int rank = -1;     // the one that ended or gave up
-  int blamed = -1;   // given up: whom it blamed, or -1
+  int rank = -1;    // the one that ended or gave up
+  int blamed = -1;  // given up: whom it blamed, or -1
   bool died = false;
 };
 

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kRanks = 4;
 constexpr int kKills = 200;
-constexpr std::chrono::milliseconds kTimeout{3000};
+constexpr std::chrono::milliseconds kTimeout{10'000};
 
 // Calls of every kind, until something fails.
 void work_until_failure(rendezvous::GroupLinks links) {
@@ -77,12 +77,13 @@ TEST(Kill, SurvivorsEndBeforeTheirDeadlineAndNothingIsLeft) {
       ++survivors;
       if (end.message.find("rank " + std::to_string(victim)) != std::string::npos) ++named;
     }
-    // Far below the deadline: the end of a process is noticed, not waited out.
-    ASSERT_LT(longest, kTimeout + std::chrono::seconds(2)) << "kill " << kill << " of rank " << victim;
+    ASSERT_LT(longest, kTimeout) << "kill " << kill << " of rank " << victim << " was waited out, not noticed";
   }
   EXPECT_EQ(entries_of("/dev/shm"), shared_before);
   EXPECT_EQ(entries_of("/proc/self/fd").size(), open_before);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+  // In the meeting a rank may only see that another survivor went before it; after it, all name the victim.
+  EXPECT_GE(named, survivors * 9 / 10) << "survivors that name the dead rank, of " << survivors;
   std::printf("%d kills: slowest group ended after %.1f ms; %d of %d survivors named the dead rank\n", kKills,
               std::chrono::duration<double, std::milli>(longest).count(), named, survivors);
 }

@@ -61,15 +61,15 @@ class Conformance : public ::testing::TestWithParam<Ranks> {
   }
 };
 
-// Waits the way the engine does: look, prepare, look again, sleep.
+// Waits the way the engine does: look, prepare, look again, sleep. A sleep that nobody ends is a lost wake-up.
 template <class Look>
 void await(Transport& transport, Look&& look) {
-  const Deadline deadline = soon();
   while (!look()) {
+    const Deadline deadline = soon();
     const std::uint32_t ticket = transport.prepare_sleep();
     if (look()) return;
-    transport.sleep(ticket, std::chrono::milliseconds(200));
-    require(!deadline.passed(), "await: nothing happened before the deadline");
+    transport.sleep(ticket, deadline.left());
+    require(!deadline.passed(), "await: slept through to the deadline");
   }
 }
 
@@ -155,6 +155,29 @@ TEST_P(Conformance, ASleeperMissesNoFlag) {
         await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) >= round; });
       }
     }
+  });
+}
+
+TEST_P(Conformance, TwoSleepingThreadsOfARankWakeEachForItsOwn) {
+  // Per rank one thread waits on channel 0 and another on channel 1, both on the same bell.
+  run(2, [](Transport& transport) {
+    std::string words[2];
+    std::vector<std::thread> threads;
+    for (int channel = 0; channel < 2; ++channel) {
+      threads.emplace_back([&, channel] {
+        try {
+          std::uint64_t fingerprint = 0;
+          for (int round = 0; round < 2000; ++round) {
+            send(transport, channel, 1 - transport.rank(), "ping", 0);
+            receive(transport, channel, 1 - transport.rank(), 4, &fingerprint);
+          }
+        } catch (const std::exception& error) {
+          words[channel] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& word : words) require(word.empty(), word);
   });
 }
 

@@ -27,7 +27,8 @@ std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadlin
   }
   const auto ranks = static_cast<std::size_t>(mapper_->size());
   if (bytes > (std::size_t{1} << kOffsetBits) / ranks) {
-    throw Error(ErrorCode::invalid_argument, "allocate: " + std::to_string(bytes) + " bytes per rank are more than can be");
+    throw Error(ErrorCode::invalid_argument,
+                "allocate: " + std::to_string(bytes) + " bytes per rank are more than can be");
   }
   const std::size_t stride = (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
   Allocation made{mapper_->map_shared(kHeaderBytes + ranks * stride, deadline), bytes, stride};

@@ -1,0 +1,210 @@
+// What goes wrong between ranks: lost, late, out of step, leaving, or dropping things in the wrong order.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "check.h"
+
+namespace tutti {
+namespace {
+
+using testing::Ranks;
+using testing::require;
+
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("the call succeeded");
+}
+
+bool names(const Error& error, int rank) {
+  return std::string(error.what()).find("rank " + std::to_string(rank)) != std::string::npos;
+}
+
+class Failures : public ::testing::TestWithParam<Ranks> {
+ protected:
+  void run(int ranks, const RankFunction& body, const Options& options = {}) {
+    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
+  }
+};
+
+Options impatient(int ms) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(ms);
+  return options;
+}
+
+TEST_P(Failures, WaitingWithATimeoutLeavesTheCallAlone) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> data(5000, 1.0f), token(1);
+    if (comm.rank() == 0) {
+      Work work = comm.all_reduce_async(data.data(), data.data(), data.size(), DType::float32);
+      const Error error = error_of([&] { work.wait(std::chrono::milliseconds(30)); });
+      require(error.code() == ErrorCode::timeout, error.what());
+      comm.send(token.data(), 1, DType::float32, 1);  // only now rank 1 makes its call
+      work.wait();
+    } else {
+      comm.recv(token.data(), 1, DType::float32, 0);
+      comm.all_reduce(std::span(data));
+    }
+    require(data[4999] == 2.0f, "sum");
+  });
+}
+
+// The fifth call queues behind the first; whether it starts before or after allocate() must not matter.
+TEST_P(Failures, AllocatingBesideQueuedCallsChangesNoChoice) {
+  for (int round = 0; round < 20; ++round) {
+    run(
+        2,
+        [](Communicator& comm) {
+          std::vector<std::vector<float>> data(9, std::vector<float>(1000, 1.0f));
+          std::vector<Work> works;
+          for (auto& vector : data)
+            works.push_back(comm.all_reduce_async(vector.data(), vector.data(), 1000, DType::float32));
+          const Symmetric<float> memory = comm.allocate<float>(1000);
+          for (Work& work : works) work.wait();
+          for (const auto& vector : data) require(vector[999] == 2.0f, "sum");
+          memory[0] = 1.0f;
+          comm.all_reduce(memory.span());
+          require(memory[0] == 2.0f, "symmetric sum");
+        },
+        impatient(10'000));
+  }
+}
+
+TEST_P(Failures, RanksOutOfStepAreToldEvenIfTheirCallsLookAlike) {
+  run(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(4, 1.0f), extra(4, 1.0f);
+        Work orphan;
+        if (comm.rank() == 0)
+          orphan = comm.broadcast_async(extra.data(), 4, DType::float32, 0);  // rank 1 never makes this call
+        const Error error = error_of([&] {
+          for (int i = 0; i < 8; ++i) comm.all_reduce(std::span(data));
+        });
+        require(error.code() != ErrorCode::aborted, error.what());
+      },
+      impatient(500));
+}
+
+TEST_P(Failures, ARankThatThrowsIsNotWaitedFor) {
+  const auto ends = testing::run_ranks(GetParam(), 3, [](Communicator& comm) {
+    std::vector<float> data(100, 1.0f);
+    comm.all_reduce(std::span(data));
+    if (comm.rank() == 1) throw std::runtime_error("the user's own trouble");
+    const Error error = error_of([&] { comm.all_reduce(std::span(data)); });
+    require(error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::peer_failed, error.what());
+    require(error.peer() == 1 && names(error, 1), error.what());
+  });  // with the default timeout of a minute: this test would take as long
+  EXPECT_TRUE(ends[0].ok()) << ends[0].message;
+  EXPECT_EQ(ends[1].message, "the user's own trouble");
+  EXPECT_TRUE(ends[2].ok()) << ends[2].message;
+}
+
+TEST_P(Failures, ARankMayLeaveWhenItsPartIsDone) {
+  for (int round = 0; round < 20; ++round) {
+    run(
+        4,
+        [](Communicator& comm) {
+          std::vector<float> data(3, static_cast<float>(comm.rank()));
+          comm.broadcast(std::span(data), 0);
+          if (comm.rank() != 0) require(data[0] == 0.0f, "broadcast");
+        },
+        impatient(5000));
+  }
+}
+
+TEST_P(Failures, AWorkMayOutliveItsCommunicator) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> data(100, 1.0f);
+    Work done = comm.all_reduce_async(data.data(), data.data(), data.size(), DType::float32);
+    Work never;
+    done.wait();
+    {
+      Communicator moved = std::move(comm);
+      never = moved.recv_async(data.data(), 1, DType::float32, 1 - moved.rank());
+    }
+    done.wait();
+    const Error error = error_of([&] { never.wait(); });
+    require(error.code() == ErrorCode::aborted || error.code() == ErrorCode::peer_failed ||
+                error.code() == ErrorCode::peer_lost,
+            error.what());
+  });
+}
+
+TEST_P(Failures, AStuckCallIsToldWhileOthersMove) {
+  run(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(4, 1.0f), never(1);
+        Work stuck = comm.recv_async(never.data(), 1, DType::float32, 1 - comm.rank());
+        const Error error = error_of([&] {
+          for (;;) {
+            comm.all_reduce(std::span(data));
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+        });
+        require(names(error, 1 - comm.rank()), error.what());
+      },
+      impatient(300));
+}
+
+TEST_P(Failures, AFailedAllocationEndsTheCommunicator) {
+  run(
+      2,
+      [](Communicator& comm) {
+        // Rank 0 may get its memory before rank 1 complains, but then its next call fails.
+        const Error error = error_of([&] {
+          const Symmetric<float> memory = comm.allocate<float>(comm.rank() == 0 ? 100'000 : 200'000);
+          comm.all_reduce(memory.span());
+        });
+        const Error later = error_of([&] { comm.allocate<float>(10); });
+        require(later.code() == ErrorCode::aborted, later.what());
+        require(error.code() != ErrorCode::aborted, error.what());
+      },
+      impatient(2000));
+}
+
+TEST_P(Failures, EndlessPatienceIsAllowed) {
+  Options options;
+  options.timeout = std::chrono::milliseconds::max();
+  run(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(50'000, 1.0f);
+        for (int i = 0; i < 50; ++i) comm.all_reduce(std::span(data));
+      },
+      options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::Values(Ranks::threads, Ranks::processes),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+TEST(ManyRanks, MoreThanAWordOfThem) {
+  constexpr int kRanks = 70;
+  testing::expect_all_ok(run_threads(kRanks, [](Communicator& comm) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3000}}) {
+      std::vector<std::int64_t> data(count, comm.rank());
+      comm.all_reduce(std::span(data));
+      for (const std::int64_t value : data) require(value == kRanks * (kRanks - 1) / 2, "sum");
+    }
+  }));
+}
+
+TEST(Sizes, BeyondAllMemoryAreRefused) {
+  testing::expect_all_ok(run_threads(1, [](Communicator& comm) {
+    float one = 1.0f;
+    const Error call = error_of([&] { comm.all_reduce(&one, &one, std::size_t{1} << 62, DType::float32); });
+    require(call.code() == ErrorCode::invalid_argument, call.what());
+    const Error memory = error_of([&] { comm.allocate<float>(std::size_t{1} << 62); });
+    require(memory.code() == ErrorCode::invalid_argument, memory.what());
+  }));
+}
+
+}  // namespace
+}  // namespace tutti
