@@ -30,5 +30,6 @@ inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction&
 }
 
 inline std::string name_of(Ranks kind) { return kind == Ranks::threads ? "threads" : "processes"; }
+inline void PrintTo(Ranks kind, std::ostream* out) { *out << name_of(kind); }
 
 }  // namespace tutti::testing

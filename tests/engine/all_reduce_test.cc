@@ -33,6 +33,10 @@ struct Case {
   int ranks;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.ranks << " " << testing::name_of(c.kind) << ", " << (c.algorithm.empty() ? "chosen" : c.algorithm);
+}
+
 class AllReduce : public ::testing::TestWithParam<Case> {};
 
 // Canonical programs give the reference's bits; the ring gives the same bits on all ranks, and exact sums of integers.

@@ -49,9 +49,16 @@ using testing::require;
 constexpr int kBatches = 400;
 constexpr int kCallsPerBatch = 25;
 
+bool is_poll(int number) {
+#ifdef SYS_poll  // newer architectures have ppoll only
+  if (number == SYS_poll) return true;
+#endif
+  return number == SYS_ppoll;
+}
+
 void on_system_call(int, siginfo_t* info, void*) {
   const int number = info->si_syscall;
-  if (number == SYS_sched_yield || number == SYS_futex || number == SYS_membarrier || number == SYS_poll) {
+  if (number == SYS_sched_yield || number == SYS_futex || number == SYS_membarrier || is_poll(number)) {
     waiting_calls = waiting_calls + 1;
   } else {
     other_calls = other_calls + 1;

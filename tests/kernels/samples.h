@@ -5,9 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 
 #include "kernels/reference.h"
 #include "tutti/types.h"
+
+namespace tutti {
+
+// So that test names hold the type's name.
+inline void PrintTo(DType type, std::ostream* out) { *out << name_of(type); }
+
+}  // namespace tutti
 
 namespace tutti::kernels_test {
 
