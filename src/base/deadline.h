@@ -15,8 +15,11 @@ class Deadline {
 
   Deadline() = default;  // never
 
-  static Deadline after(std::chrono::nanoseconds duration) {
-    return Deadline(Clock::now() + std::min<std::chrono::nanoseconds>(duration, kForever));
+  template <class Rep, class Period>
+  static Deadline after(std::chrono::duration<Rep, Period> duration) {
+    // Compared before it is converted: the longest number of milliseconds is no number of nanoseconds.
+    const std::chrono::nanoseconds wait = duration < kForever ? std::chrono::nanoseconds(duration) : kForever;
+    return Deadline(Clock::now() + wait);
   }
 
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }

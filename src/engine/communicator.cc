@@ -130,8 +130,7 @@ void Work::wait() {
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!pending_) return;
   if (!pending_->ended()) {
-    pending_->engine->wait_until(*pending_,
-                                 Deadline::after(std::min<std::chrono::milliseconds>(timeout, Deadline::kForever)));
+    pending_->engine->wait_until(*pending_, Deadline::after(timeout));
   }
   rethrow_error(*pending_);
 }

@@ -4,8 +4,9 @@
 // Collective calls take the tracks in turn, so that kTracks of them are in flight at once; each direction between two
 // ranks has a track of its own. Calls that find their track busy wait in its queue, in order.
 //
-// Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever holds progress_: a caller that waits for
-// it, else the progress thread. A track is driven by its blocking caller only while its queue is empty.
+// Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever
+// holds progress_: a caller that waits for it, else the progress thread. A track is driven by its blocking caller only
+// while its queue is empty.
 #pragma once
 
 #include <condition_variable>

