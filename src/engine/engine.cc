@@ -69,12 +69,12 @@ void Engine::run(Call call) {
   try {
     track.start(call);
   } catch (const Error& error) {
-    throw fail(error);
+    throw fail_from_caller(error);
   }
   Waiter waiter(*transport_);
   const auto look = [&] { return track.advance(); };
   const auto hopeless = [&] { return track.hopeless(options_.timeout); };
-  if (waiter.until_finished(look, hopeless) != Waiter::Outcome::finished) throw fail(track.error());
+  if (waiter.until_finished(look, hopeless) != Waiter::Outcome::finished) throw fail_from_caller(track.error());
   if (call.verb != Verb::send_recv) last_algorithm_ = track.algorithm();
 }
 
@@ -105,28 +105,34 @@ bool Engine::test(Pending& pending) {
 
 void Engine::wait(Pending& pending) { wait_until(pending, {}); }
 
-// The caller takes the work over from the progress thread for as long as it waits.
-void Engine::wait_until(Pending& pending, const Deadline& deadline) {
-  const auto count_caller = [this](int change) {
-    const std::lock_guard lock(queue_mutex_);
-    waiting_callers_ += change;
-  };
-  count_caller(+1);
-  transport_->notify_self();  // the progress thread may sleep with the work in its hands
-  Waiter::Outcome outcome{};
+Engine::Seat::Seat(Engine& engine) : engine_(&engine) {
   {
-    const std::lock_guard driving(progress_);
-    Track* stuck = nullptr;
-    const auto look = [&] {
-      const Advance advance = progress_queues();
-      return pending.ended() ? Advance::finished : advance;
-    };
-    const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
-    outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
-    if (outcome == Waiter::Outcome::hopeless) fail(stuck->error());
+    const std::lock_guard lock(engine.queue_mutex_);
+    ++engine.waiting_callers_;
   }
-  count_caller(-1);
-  work_.notify_one();
+  engine.transport_->notify_self();  // the progress thread may sleep with the work in its hands
+  driving_ = std::unique_lock(engine.progress_);
+}
+
+Engine::Seat::~Seat() {
+  driving_.unlock();
+  {
+    const std::lock_guard lock(engine_->queue_mutex_);
+    --engine_->waiting_callers_;
+  }
+  engine_->work_.notify_one();
+}
+
+void Engine::wait_until(Pending& pending, const Deadline& deadline) {
+  const Seat seat(*this);
+  Track* stuck = nullptr;
+  const auto look = [&] {
+    const Advance advance = progress_queues();
+    return pending.ended() ? Advance::finished : advance;
+  };
+  const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
+  const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
+  if (outcome == Waiter::Outcome::hopeless) fail(stuck->error());
   if (outcome == Waiter::Outcome::timed_out) {
     throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
                                         ": still under way when the time given to wait() had passed");
@@ -177,7 +183,6 @@ Advance Engine::progress_queue(Track& track) {
   if (advance != Advance::finished) return advance;
   {
     const std::lock_guard lock(queue_mutex_);
-    if (track.queue.empty()) return Advance::moved;  // failed meanwhile, by a blocking call of the caller's
     track.queue.pop_front();
     --queued_;
     track.queued.fetch_sub(1, std::memory_order_release);
@@ -230,6 +235,11 @@ Track* Engine::hopeless_track() {
   return nullptr;
 }
 
+Error Engine::fail_from_caller(const Error& error) {
+  const Seat seat(*this);
+  return fail(error);
+}
+
 Error Engine::fail(Error error) {
   {
     const std::lock_guard lock(error_mutex_);
@@ -260,7 +270,7 @@ std::shared_ptr<void> Engine::allocate(std::size_t bytes) {
   try {
     return transport_->allocate(bytes, Deadline::after(options_.timeout));
   } catch (const Error& error) {
-    throw fail(error);
+    throw fail_from_caller(error);
   }
 }
 

@@ -65,6 +65,17 @@ class Engine {
   }
 
  private:
+  // The caller takes the work over from the progress thread, for as long as this lives.
+  class Seat {
+   public:
+    explicit Seat(Engine& engine);
+    ~Seat();
+
+   private:
+    Engine* engine_;
+    std::unique_lock<std::mutex> driving_;
+  };
+
   // Gives the call its track and what must be read in the order of the calls.
   Track& admit(Call& call);
   void drain(Track& track);
@@ -74,8 +85,10 @@ class Engine {
   void drive_until_idle();
   // The first running async call that is hopeless, or nullptr.
   Track* hopeless_track();
-  // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error.
+  // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
+  // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
   Error fail(Error error);
+  Error fail_from_caller(const Error& error);
   void fail_queues(const std::exception_ptr& error);
 
   std::unique_ptr<transport::Transport> transport_;

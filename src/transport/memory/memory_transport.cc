@@ -80,6 +80,7 @@ void MemoryTransport::meet(const Deadline& deadline) {
                                           std::to_string(size_) + " ranks arrived before the deadline");
     }
     if (const int dead = dead_peer(); dead >= 0) {
+      abort(dead);  // so that ranks that went on name the first to end, not this one
       throw Error(ErrorCode::peer_lost, "rank " + std::to_string(dead) + " ended before the group was made", dead);
     }
     ::sched_yield();
