@@ -1,7 +1,11 @@
 // The transport contract, checked on every transport: each test runs one function per rank over the bare Transport.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -244,10 +248,37 @@ TEST(ShmTransport, AnEndedPeerIsNoticedUnlessItLeftInGoodOrder) {
     if (transport.rank() == 1) ::_exit(0);  // ends without leaving the group
     if (transport.rank() == 2) return;      // leaves in good order
     std::optional<Failure> failure;
-    await(transport, [&] { return (failure = transport.failure()).has_value(); });
+    // Nobody rings for the dead: whoever waits looks again now and then.
+    for (const Deadline deadline = soon(); !(failure = transport.failure()) && !deadline.passed();) {
+      transport.sleep(transport.prepare_sleep(), std::chrono::milliseconds(20));
+    }
+    require(failure.has_value(), "the end of rank 1 was never noticed");
     require(failure->rank == 1 && failure->died, "rank 1 is the one that died");
   });
   EXPECT_EQ(words[0], "");
+}
+
+// Every mapping of ours, as the kernel knows it: owner's eyes only, and it can neither shrink nor grow.
+TEST(ShmTransport, SharedMemoryIsSealedAndPrivateToTheUser) {
+  const auto words = run_as_processes(2, [](Transport& transport) {
+    const auto memory = transport.allocate(10'000, soon());
+    std::ifstream maps("/proc/self/maps");
+    int seen = 0;
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("/memfd:tutti") == std::string::npos) continue;
+      const std::string range = line.substr(0, line.find(' '));
+      const FileDescriptor file(::open(("/proc/self/map_files/" + range).c_str(), O_RDWR));
+      if (!file.valid()) return;  // only a privileged user may look
+      struct stat facts {};
+      require(::fstat(file.get(), &facts) == 0 && (facts.st_mode & 0777) == 0600, "mode 0600");
+      const int seals = ::fcntl(file.get(), F_GET_SEALS);
+      require((seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_GROW) != 0 && (seals & F_SEAL_SEAL) != 0, "sealed");
+      require(::ftruncate(file.get(), 4096) != 0, "a peer cannot shrink it");
+      ++seen;
+    }
+    require(seen == 2, "the arena and the allocation, not " + std::to_string(seen));
+  });
+  EXPECT_EQ(words, (std::vector<std::string>{"", ""}));
 }
 
 TEST(ShmTransport, RanksThatAskForDifferentMemoryAreTold) {
