@@ -14,8 +14,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <span>
 
+#include "base/control.h"
 #include "base/deadline.h"
 #include "base/offers.h"
 
@@ -25,6 +26,8 @@ namespace tutti::transport {
 // operation, and a line of progress, written at every step. Were they one line, a peer that runs ahead would take it
 // away from a rank that is still reading about the call. Progress values are (epoch << 32 | segment, step), so that
 // they only ever grow and need no reset between operations.
+//
+// Where ranks share no memory, a peer's flags are a copy that holds only the call it announced last, nothing else.
 struct alignas(128) Flags {
   static constexpr int kLanes = 3;
 
@@ -32,20 +35,64 @@ struct alignas(128) Flags {
   std::atomic<std::uint64_t> fingerprint;  // of that operation
   std::atomic<std::uint64_t> input;        // MemoryRef of its buffers
   std::atomic<std::uint64_t> output;
+  std::atomic<std::uint64_t> sequence;  // the Statement about the call at hand; 0 while it is being written
+  std::atomic<std::uint64_t> kinds;
+  std::atomic<std::uint64_t> count;
   alignas(64) std::atomic<std::uint64_t> lanes[kLanes];
   std::atomic<std::uint64_t> retired;  // epoch of the last operation after which this rank touches no peer's scratch
 };
 static_assert(sizeof(Flags) == 128);
 
+inline void state(Flags& flags, const Statement& statement) {
+  // Released after the zero, so that whoever sees new words cannot take them for the statement before.
+  flags.sequence.store(0, std::memory_order_relaxed);
+  flags.kinds.store(statement.kinds, std::memory_order_release);
+  flags.count.store(statement.count, std::memory_order_release);
+  flags.sequence.store(statement.sequence, std::memory_order_release);
+}
+
+// What the rank says of its call; sequence 0 where it has said nothing or is saying something new.
+inline Statement stated(const Flags& flags) {
+  const std::uint64_t sequence = flags.sequence.load(std::memory_order_acquire);
+  Statement statement{sequence, flags.kinds.load(std::memory_order_acquire),
+                      flags.count.load(std::memory_order_acquire)};
+  if (flags.sequence.load(std::memory_order_relaxed) != sequence) statement.sequence = 0;
+  return statement;
+}
+
 // Where memory lies, in words that mean the same on every rank: 0 = ordinary memory, else allocation << 48 | offset.
 using MemoryRef = std::uint64_t;
 
+// One stretch of a message's memory.
+struct Piece {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Two ways to use an edge, never mixed on one: where offers().operands_in_slots, a step works in the slot's own memory
+// (try_begin, end); anywhere, a message is gathered from the sender's memory and lands in the receiver's (try_send,
+// try_receive).
 class Sender {
  public:
   virtual ~Sender() = default;
   // Memory for a message of `bytes`, or nullptr while there is no credit. Repeatable until end().
   virtual std::byte* try_begin(std::size_t bytes) = 0;
   virtual void end(std::uint64_t fingerprint) = 0;
+
+  // Takes one message of `bytes`, gathered from `pieces`, whose memory is free again afterwards; false while there is
+  // no credit, and then nothing was taken.
+  virtual bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
+  // Whether everything taken has left this process; takes it further. An operation ends only when its edges have.
+  virtual bool try_flush() { return true; }
+  // Whether a message would be taken now.
+  virtual bool has_credit() = 0;
+};
+
+enum class Arrival : std::uint8_t {
+  none,    // nothing new
+  moved,   // a part has landed
+  whole,   // the message has landed, and is done with
+  other,   // the next message belongs to another call, or has another size: nothing of it has landed
 };
 
 class Receiver {
@@ -54,13 +101,11 @@ class Receiver {
   // The next message of `bytes`, or nullptr while there is none. Repeatable until end().
   virtual const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) = 0;
   virtual void end() = 0;
-};
 
-// Why the group cannot go on: a rank's process ended, or a rank gave up after an error of its own.
-struct Failure {
-  int rank = -1;    // the one that ended or gave up
-  int blamed = -1;  // given up: whom it blamed, or -1
-  bool died = false;
+  // Lets the next message land in `pieces`, `bytes` in all; called again with the same arguments until it is `whole`.
+  virtual Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
+  // Whether try_receive() would find something to do.
+  virtual bool ready() = 0;
 };
 
 class Transport {
@@ -76,11 +121,12 @@ class Transport {
   virtual Sender& sender(int channel, int peer) = 0;
   virtual Receiver& receiver(int channel, int peer) = 0;
 
-  // Shared memory only; nullptr elsewhere.
   virtual Flags* flags(int channel, int rank) = 0;
+  // Of this rank; of its peers where offers().windows_to_scratch, else nullptr.
   virtual std::byte* scratch(int channel, int rank) = 0;
 
-  // Symmetric memory. allocate() is collective and throws Error when the memory cannot be had.
+  // Symmetric memory. allocate() is collective and throws Error when the memory cannot be had. Where ranks share no
+  // memory it is ordinary memory, has_allocations() stays false and locate() knows none of it.
   virtual std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) = 0;
   virtual bool has_allocations() const = 0;
   virtual MemoryRef locate(const void* memory, std::size_t bytes) const = 0;
@@ -96,12 +142,16 @@ class Transport {
   virtual std::uint32_t prepare_sleep() = 0;
   virtual void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) = 0;
 
+  // Whether some rank gave up, as far as can be told without a system call: for every call's start.
+  virtual bool given_up() const = 0;
   // A peer that is gone or gave up, looked up with system calls: for the slow path.
   virtual std::optional<Failure> failure() = 0;
   // The peer has left the group in good order: what it has published so far is all there will ever be.
   virtual bool departed(int peer) const = 0;
-  // Tells all ranks that this one gives up, and whom it blames (-1 = nobody).
-  virtual void abort(int culprit) = 0;
+  // Tells all ranks that this one gives up, whom it blames (-1 = nobody) and why.
+  virtual void abort(int culprit, ErrorCode cause) = 0;
+  // Lets peers that share no memory with this rank know what its flags say of its call.
+  virtual void announce(int channel) = 0;
 };
 
 }  // namespace tutti::transport

@@ -1,0 +1,69 @@
+// The meeting: how the ranks of a job find each other, agree on who they are, and end up linked.
+//
+//   every rank  -- join -->  lobby  -- roster -->  every rank
+//   every rank  -- control, data and memory links, one handshake each -->  its peers
+//   every rank  -- ready --> lobby  -- go -->  every rank
+//
+// The lobby is a listening place that the launcher or rank 0 keeps; whoever dies between join and go is named by it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/control.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "rendezvous/network.h"
+#include "rendezvous/token.h"
+
+namespace tutti::rendezvous {
+
+enum class Wanted : unsigned char { automatic, shm, tcp };
+
+struct MeetingOptions {
+  int rank = 0;
+  int size = 1;
+  std::string job;       // ranks of different jobs never meet
+  Endpoint lobby;        // where the lobby is
+  bool keep_lobby = false;  // this rank keeps it (on the endpoint above)
+  // Needed where the lobby is reached over TCP. On one host, over a UNIX socket, the kernel vouches for the user, and
+  // the lobby hands out a token for whatever TCP connections follow.
+  std::optional<Token> token;
+  Wanted wanted = Wanted::automatic;
+  int channels = 1;       // data links per pair of ranks that do not share memory
+  std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
+  std::chrono::milliseconds silence{900};  // a rank silent for this long on its control link counts as dead; 0 = never
+  Deadline deadline;
+  Log log;
+};
+
+// What a rank is known by.
+struct Member {
+  std::string host;     // name for people
+  std::string host_id;  // equal for ranks that can share memory: boot id, network and process namespaces, user
+  Endpoint endpoint;    // where it listens for TCP links; empty where it needs none
+  int pid = 0;
+};
+
+struct Met {
+  int rank = 0;
+  int size = 1;
+  std::vector<Member> members;    // by rank
+  std::vector<int> memory_ranks;  // the ranks this one shares memory with, itself included, ascending; or itself alone
+  // In the order of memory_ranks: UNIX sockets for handing over memory (the first rank has one to each other, the
+  // others have one, at index 0), and descriptors (pidfds) that become readable when that rank's process ends.
+  std::vector<FileDescriptor> memory_sockets;
+  std::vector<FileDescriptor> life;
+  // [rank][channel]: connected, non-blocking TCP sockets; empty for ranks reached through memory and for this rank.
+  std::vector<std::vector<FileDescriptor>> data;
+  // Runs on a thread of its own; nullptr where all ranks share memory.
+  std::unique_ptr<Control> control;
+};
+
+// Throws Error: what is wrong, which rank, and what to do about it.
+Met meet(const MeetingOptions& options);
+
+}  // namespace tutti::rendezvous
