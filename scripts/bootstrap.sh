@@ -8,7 +8,7 @@ set -eu
 # One line per purpose: package=probe, where a probe is a command, or empty for a package that brings no command.
 packages_for() {
   case "$1" in
-    build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev=" ;;
+    build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" ;;
     test) echo "libgtest-dev= libgmock-dev=" ;;
     bench) echo "libbenchmark-dev=" ;;
     format) echo "clang-format=clang-format git=git" ;;

@@ -34,7 +34,7 @@ Engine::~Engine() {
   }
   if (queued_ != 0) {
     // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
-    transport_->abort(-1);
+    transport_->abort(-1, ErrorCode::aborted);
     fail_queues(
         std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended")));
   }
@@ -246,7 +246,7 @@ Error Engine::fail(Error error) {
     if (error_.empty()) error_ = error.what();
   }
   aborted_.store(true, std::memory_order_release);
-  transport_->abort(error.peer());
+  transport_->abort(error.peer(), error.code());
   fail_queues(std::make_exception_ptr(error));
   return error;
 }

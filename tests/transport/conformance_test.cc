@@ -233,10 +233,10 @@ TEST_P(Conformance, DroppedSymmetricMemoryIsGivenBack) {
 
 TEST_P(Conformance, AnAbortReachesEveryRankAndNamesTheCulprit) {
   run(3, [](Transport& transport) {
-    if (transport.rank() == 1) transport.abort(2);
+    if (transport.rank() == 1) transport.abort(2, ErrorCode::mismatch);
     std::optional<Failure> failure;
     await(transport, [&] { return (failure = transport.failure()).has_value(); });
-    require(failure->rank == 1 && failure->blamed == 2 && !failure->died, "culprit " + std::to_string(failure->rank));
+    require(failure->rank == 1 && failure->blamed == 2 && !failure->died && failure->cause == ErrorCode::mismatch, "culprit " + std::to_string(failure->rank));
   });
 }
 

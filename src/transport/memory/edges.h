@@ -28,11 +28,13 @@ class MemorySender final : public Sender {
   MemorySender(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
 
   std::byte* try_begin(std::size_t bytes) override {
-    if (sent_ - consumed_ >= edge_.credits) {
-      consumed_ = edge_.header->consumed.load(std::memory_order_acquire);
-      if (sent_ - consumed_ >= edge_.credits) return nullptr;
-    }
-    return EdgeMemory::payload(edge_.slot(sent_), bytes);
+    return has_credit() ? EdgeMemory::payload(edge_.slot(sent_), bytes) : nullptr;
+  }
+
+  bool has_credit() override {
+    if (sent_ - consumed_ < edge_.credits) return true;
+    consumed_ = edge_.header->consumed.load(std::memory_order_acquire);
+    return sent_ - consumed_ < edge_.credits;
   }
 
   void end(std::uint64_t fingerprint) override {
@@ -55,10 +57,14 @@ class MemoryReceiver final : public Receiver {
   MemoryReceiver(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override {
+    if (!ready()) return nullptr;
     SlotHeader* slot = edge_.slot(received_);
-    if (slot->sequence.load(std::memory_order_acquire) != received_ + 1) return nullptr;
     *fingerprint = slot->fingerprint;
     return EdgeMemory::payload(slot, bytes);
+  }
+
+  bool ready() override {
+    return edge_.slot(received_)->sequence.load(std::memory_order_acquire) == received_ + 1;
   }
 
   void end() override {

@@ -80,7 +80,7 @@ void MemoryTransport::meet(const Deadline& deadline) {
                                           std::to_string(size_) + " ranks arrived before the deadline");
     }
     if (const int dead = dead_peer(); dead >= 0) {
-      abort(dead);  // so that ranks that went on name the first to end, not this one
+      abort(dead, ErrorCode::peer_lost);  // so that ranks that went on name the first to end, not this one
       throw Error(ErrorCode::peer_lost, "rank " + std::to_string(dead) + " ended before the group was made", dead);
     }
     ::sched_yield();
@@ -108,7 +108,8 @@ Receiver& MemoryTransport::receiver(int channel, int peer) {
 
 std::optional<Failure> MemoryTransport::failure() {
   if (const std::uint64_t word = header()->abort.load(std::memory_order_acquire)) {
-    return Failure{static_cast<int>(word & 0xffffffff) - 1, static_cast<int>(word >> 32) - 2, false};
+    return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false,
+                   static_cast<ErrorCode>(word >> 24 & 0xff)};
   }
   const auto now = Deadline::Clock::now().time_since_epoch();
   if (now.count() < next_death_check_.load(std::memory_order_relaxed)) return std::nullopt;
@@ -125,9 +126,10 @@ int MemoryTransport::dead_peer() {
   return -1;
 }
 
-void MemoryTransport::abort(int culprit) {
+void MemoryTransport::abort(int culprit, ErrorCode cause) {
   std::uint64_t none = 0;
-  const std::uint64_t word = (static_cast<std::uint64_t>(culprit + 2) << 32) | static_cast<std::uint64_t>(rank_ + 1);
+  const std::uint64_t word = static_cast<std::uint64_t>(culprit + 2) << 32 | static_cast<std::uint64_t>(cause) << 24 |
+                             static_cast<std::uint64_t>(rank_ + 1);
   header()->abort.compare_exchange_strong(none, word, std::memory_order_acq_rel);  // the first to fail is the one named
   bells_->ring_all(size_);
 }

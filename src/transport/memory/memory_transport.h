@@ -39,8 +39,10 @@ class MemoryTransport final : public Transport {
   std::uint32_t prepare_sleep() override { return bells_->prepare_sleep(); }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bells_->sleep(ticket, at_most); }
 
+  bool given_up() const override { return header()->abort.load(std::memory_order_relaxed) != 0; }
   std::optional<Failure> failure() override;
-  void abort(int culprit) override;
+  void abort(int culprit, ErrorCode cause) override;
+  void announce(int) override {}  // the flags are in everybody's sight
   bool departed(int peer) const override { return bell(peer)->departed.load(std::memory_order_acquire) != 0; }
 
  private:
