@@ -80,7 +80,7 @@ class Track {
   int departed_peer_ = -1;  // was blocked on this rank after it had left
   Verdict verdict_ = Verdict::none;
   Blocked blocked_;
-  transport::Failure failure_;
+  Failure failure_;
 };
 
 }  // namespace tutti::engine
