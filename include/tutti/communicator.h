@@ -37,6 +37,11 @@ struct bfloat16 {
 template <class T>
 struct DTypeOf;
 
+// How far ranks check that they make the same call. quick: every message is checked before it lands, at no cost; a rank
+// that meets another call's message keeps its output, others may not. full: one more round before every collective, and
+// no rank's buffers are touched unless all ranks make the same call.
+enum class Check : unsigned char { quick, full };
+
 struct Options {
   // The operand order of every reduction depends only on the group: the same bits whatever the size, the algorithm or
   // the transport. Turned off, algorithms with other orders may be named below.
@@ -44,6 +49,7 @@ struct Options {
   std::chrono::milliseconds timeout{60'000};  // without any movement
   // Runs this algorithm for every all_reduce (or broadcast) instead of the chosen one; empty = choose. All ranks alike.
   std::string algorithm;
+  Check check = Check::quick;  // all ranks alike
 };
 
 // An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its
@@ -92,6 +98,10 @@ class Communicator {
 
   int rank() const;
   int size() const;
+
+  // The deadline of the calls that follow, until it is set again: for a single call that may take longer, or must not.
+  void set_timeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeout() const;
 
   // output[i] = op over all ranks of input[i]. In place where input and output are the same address; they must not
   // overlap otherwise. `factor` is premul_sum's.

@@ -39,7 +39,7 @@ class Control {
 
   // What the data plane lends to the control plane's thread. After lend({}) returns, nothing lent is used any more.
   struct Lent {
-    std::function<void()> wake;                          // called at every piece of news
+    std::function<void()> wake;                           // called at every piece of news
     std::function<Statement(std::uint32_t channel)> say;  // what this rank is in; asked for when somebody gives up
     std::uint32_t channels = 0;
     int readable = -1;  // a descriptor (an epoll) that calls for `wake` when it becomes readable after arm(); or -1

@@ -20,21 +20,21 @@ struct Variable {
 };
 
 // X(name, unset, meaning, secret). What a launcher sets comes last.
-#define TUTTI_VARIABLES(X)                                                                                            \
-  X(TUTTI_TRANSPORT, "auto", "shm, tcp, or auto: shared memory inside a host and TCP across hosts", false)            \
-  X(TUTTI_RENDEZVOUS, "from the launcher", "where the ranks meet: host:port, or unix:@name on one host", false)       \
-  X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "address or interface that TCP binds", false)           \
-  X(TUTTI_TOKEN_FILE, "none", "file with the job's token, mode 0600, made by `tutti token`", false)                   \
-  X(TUTTI_TOKEN, "none", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true)      \
-  X(TUTTI_TIMEOUT_MS, "60000", "a call during which nothing moves for this long is an error", false)                  \
-  X(TUTTI_SILENCE_MS, "900", "a rank silent for this long across TCP counts as dead; 0 = never", false)               \
-  X(TUTTI_CHECK, "quick", "quick, or full: all ranks compare each call before any buffer is touched", false)          \
-  X(TUTTI_ALGORITHM, "chosen by size", "the algorithm to run for every all_reduce (see `tutti list`)", false)         \
-  X(TUTTI_LOG, "warn", "off, warn, info or debug, to standard error", false)                                          \
-  X(TUTTI_RANK, "from the launcher", "this process's rank", false)                                                    \
-  X(TUTTI_SIZE, "from the launcher", "number of ranks of the job", false)                                             \
-  X(TUTTI_LOCAL_RANK, "from the launcher", "this process's number among the ranks of its host", false)                \
-  X(TUTTI_LOCAL_SIZE, "from the launcher", "number of ranks on this host", false)                                     \
+#define TUTTI_VARIABLES(X)                                                                                       \
+  X(TUTTI_TRANSPORT, "auto", "shm, tcp, or auto: shared memory inside a host and TCP across hosts", false)       \
+  X(TUTTI_RENDEZVOUS, "from the launcher", "where the ranks meet: host:port, or unix:@name on one host", false)  \
+  X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "address or interface that TCP binds", false)      \
+  X(TUTTI_TOKEN_FILE, "none", "file with the job's token, mode 0600, made by `tutti token`", false)              \
+  X(TUTTI_TOKEN, "none", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true) \
+  X(TUTTI_TIMEOUT_MS, "60000", "a call during which nothing moves for this long is an error", false)             \
+  X(TUTTI_SILENCE_MS, "900", "a rank silent for this long across TCP counts as dead; 0 = never", false)          \
+  X(TUTTI_CHECK, "quick", "quick, or full: all ranks compare each call before any buffer is touched", false)     \
+  X(TUTTI_ALGORITHM, "chosen by size", "the algorithm to run for every all_reduce (see `tutti list`)", false)    \
+  X(TUTTI_LOG, "warn", "off, warn, info or debug, to standard error", false)                                     \
+  X(TUTTI_RANK, "from the launcher", "this process's rank", false)                                               \
+  X(TUTTI_SIZE, "from the launcher", "number of ranks of the job", false)                                        \
+  X(TUTTI_LOCAL_RANK, "from the launcher", "this process's number among the ranks of its host", false)           \
+  X(TUTTI_LOCAL_SIZE, "from the launcher", "number of ranks on this host", false)                                \
   X(TUTTI_JOB, "from the launcher", "name of the job; ranks of different jobs never meet", false)
 
 std::span<const Variable> variables();

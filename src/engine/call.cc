@@ -1,14 +1,34 @@
 #include "engine/call.h"
 
 namespace tutti::engine {
+namespace {
+
+std::string words_of(Verb verb, std::uint64_t number, std::uint64_t count, DType type) {
+  return std::string(name_of(verb)) + " " + std::to_string(number) + " of " + std::to_string(count) + " " +
+         std::string(name_of(type));
+}
+
+}  // namespace
+
+std::string words_of(const Statement& statement) {
+  const Verb verb = statement.verb();
+  // Statements come from other processes.
+  if (verb > Verb::send_recv || static_cast<std::size_t>(statement.type()) >= kDTypes ||
+      static_cast<std::size_t>(statement.op()) >= kReduceOps) {
+    return "a call of an unknown kind";
+  }
+  std::string text = words_of(verb, statement.sequence - 1, statement.count, statement.type());
+  if (verb == Verb::all_reduce) text += ", " + std::string(name_of(statement.op()));
+  if (verb == Verb::broadcast) text += ", root " + std::to_string(statement.root());
+  if (verb == Verb::send_recv) {
+    text += " from rank " + std::to_string(statement.root()) + " to rank " + std::to_string(statement.peer());
+  }
+  return text;
+}
 
 std::string Call::describe() const {
-  std::string text = std::string(name_of(verb)) + " " + std::to_string(sequence) + " of " + std::to_string(count) +
-                     " " + std::string(name_of(type));
-  if (verb == Verb::all_reduce) text += ", " + std::string(name_of(op));
-  if (verb == Verb::broadcast) text += ", root " + std::to_string(root);
-  if (verb == Verb::send_recv) text += (peer == root ? " from rank " : " to rank ") + std::to_string(peer);
-  return text;
+  if (!is_message()) return words_of(statement(-1));
+  return words_of(verb, sequence, count, type) + (peer == root ? " from rank " : " to rank ") + std::to_string(peer);
 }
 
 }  // namespace tutti::engine

@@ -36,7 +36,6 @@ void require_rank(int rank, int size, const char* what) {
     reject(std::string(what) + " " + std::to_string(rank) + " is not a rank of this group of " + std::to_string(size));
 }
 
-// premul_sum scales the input into the output, and then sums in place.
 Call all_reduce_call(engine::Engine& engine, const void* input, void* output, std::size_t count, DType type,
                      ReduceOp op, double factor) {
   const kernels::ReduceFunction reduce = engine.reduce_for(type, op);
@@ -46,20 +45,20 @@ Call all_reduce_call(engine::Engine& engine, const void* input, void* output, st
   require_buffer(input, count, type, "input");
   require_buffer(output, count, type, "output");
   require_disjoint(input, output, count * size_of(type));
+  Call call{Verb::all_reduce,
+            static_cast<const std::byte*>(input),
+            static_cast<std::byte*>(output),
+            count,
+            type,
+            op,
+            0,
+            -1,
+            reduce};
   if (op == ReduceOp::premul_sum) {
-    engine.require_alive();  // before anything is written
-    kernels::find_scale(type)(output, input, count, factor);
-    input = output;
+    call.scale = kernels::find_scale(type);
+    call.factor = factor;
   }
-  return {Verb::all_reduce,
-          static_cast<const std::byte*>(input),
-          static_cast<std::byte*>(output),
-          count,
-          type,
-          op,
-          0,
-          -1,
-          reduce};
+  return call;
 }
 
 Call broadcast_call(void* buffer, std::size_t count, DType type, int root, int size) {
@@ -142,6 +141,8 @@ Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return engine_->rank(); }
 int Communicator::size() const { return engine_->size(); }
+void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine_->set_timeout(timeout); }
+std::chrono::milliseconds Communicator::timeout() const { return engine_->timeout(); }
 std::string_view Communicator::last_algorithm() const { return engine_->last_algorithm(); }
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op,

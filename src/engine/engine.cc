@@ -4,22 +4,31 @@
 
 namespace tutti::engine {
 
-Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options)
+Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log)
     : transport_(std::move(transport)),
       options_(std::move(options)),
+      log_(log),
       plans_(*transport_, kTracks + 1),
-      chooser_(transport_->size(), options_.algorithm) {
-  options_.timeout = std::min<std::chrono::milliseconds>(options_.timeout, Deadline::kForever);
+      chooser_(transport_->size(), transport_->offers(), options_.algorithm) {
+  set_timeout(options_.timeout);
+  const bool full = options_.check == Check::full;
+  chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
   for (std::size_t type = 0; type < kDTypes; ++type) {
     for (std::size_t op = 0; op < kReduceOps; ++op) {
       reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
     }
   }
   for (int track = 0; track < kTracks; ++track)
-    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track));
+    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
   for (int track = 0; track < 2 * size(); ++track)
-    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks));
+    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks, false));
+  if (!log_.says(Log::Level::info)) return;
+  for (const Choice& choice : chooser_.choices()) {
+    log_.info(std::string(name_of(choice.verb)) +
+              (choice.bytes == ~std::uint64_t{0} ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
+              std::string(choice.algorithm) + " (" + std::string(choice.why) + ")");
+  }
 }
 
 Engine::~Engine() {
@@ -40,11 +49,20 @@ Engine::~Engine() {
   }
 }
 
+void Engine::set_timeout(std::chrono::milliseconds timeout) {
+  options_.timeout = std::min<std::chrono::milliseconds>(timeout, Deadline::kForever);
+}
+
 Track& Engine::admit(Call& call) {
-  if (call.verb == Verb::send_recv) {
+  if (transport_->given_up()) refuse(call);
+  call.timeout = options_.timeout;
+  if (call.is_message()) {
     const int direction = call.peer == call.root ? size() : 0;
     Track& track = *tracks_[static_cast<std::size_t>(kTracks + direction + call.peer)];
     call.sequence = track.messages++;
+    const Statement statement = call.statement(rank());
+    call.fingerprint = track.chain = fingerprint_of(statement, track.chain);
+    transport::state(*transport_->flags(kTracks, rank()), statement);
     return track;
   }
   call.symmetric_memory_exists = transport_->has_allocations();
@@ -53,29 +71,25 @@ Track& Engine::admit(Call& call) {
     call.output_ref = transport_->locate(call.output, call.bytes());
   }
   call.sequence = next_collective_++;
+  call.fingerprint = chain_ = fingerprint_of(call.statement(rank()), chain_);
   return *tracks_[call.sequence % kTracks];
-}
-
-void Engine::require_alive() {
-  if (!aborted_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(error_mutex_);
-  throw Error(ErrorCode::aborted, "this communicator failed earlier: " + error_);
 }
 
 void Engine::run(Call call) {
   require_alive();
   Track& track = admit(call);
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
+  bool finished = false;
   try {
     track.start(call);
+    const auto look = [&] { return track.advance(); };
+    const auto hopeless = [&] { return track.hopeless(); };
+    finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const Error& error) {
     throw fail_from_caller(error);
   }
-  Waiter waiter(*transport_);
-  const auto look = [&] { return track.advance(); };
-  const auto hopeless = [&] { return track.hopeless(options_.timeout); };
-  if (waiter.until_finished(look, hopeless) != Waiter::Outcome::finished) throw fail_from_caller(track.error());
-  if (call.verb != Verb::send_recv) last_algorithm_ = track.algorithm();
+  if (!finished) throw fail_from_caller(track);
+  if (!call.is_message()) last_algorithm_ = track.algorithm();
 }
 
 std::shared_ptr<Pending> Engine::submit(Call call) {
@@ -132,7 +146,7 @@ void Engine::wait_until(Pending& pending, const Deadline& deadline) {
   };
   const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
   const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
-  if (outcome == Waiter::Outcome::hopeless) fail(stuck->error());
+  if (outcome == Waiter::Outcome::hopeless) fail(*stuck);
   if (outcome == Waiter::Outcome::timed_out) {
     throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
                                         ": still under way when the time given to wait() had passed");
@@ -170,16 +184,17 @@ Advance Engine::progress_queue(Track& track) {
     if (track.queue.empty()) return Advance::stuck;
     first = track.queue.front();
   }
-  if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
-    try {
+  Advance advance = Advance::stuck;
+  try {
+    if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
       track.start(first->call);
-    } catch (const Error& error) {
-      fail(error);
-      return Advance::moved;
+      first->state.store(Pending::State::running, std::memory_order_relaxed);
     }
-    first->state.store(Pending::State::running, std::memory_order_relaxed);
+    advance = track.advance();
+  } catch (const Error& error) {
+    fail(error);
+    return Advance::moved;
   }
-  const Advance advance = track.advance();
   if (advance != Advance::finished) return advance;
   {
     const std::lock_guard lock(queue_mutex_);
@@ -220,7 +235,7 @@ void Engine::drive_until_idle() {
   };
   Track* stuck = nullptr;
   const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
-  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck->error());
+  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(*stuck);
 }
 
 Track* Engine::hopeless_track() {
@@ -230,38 +245,9 @@ Track* Engine::hopeless_track() {
       if (track->queue.empty()) continue;
       if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
     }
-    if (track->hopeless(options_.timeout)) return track.get();
+    if (track->hopeless()) return track.get();
   }
   return nullptr;
-}
-
-Error Engine::fail_from_caller(const Error& error) {
-  const Seat seat(*this);
-  return fail(error);
-}
-
-Error Engine::fail(Error error) {
-  {
-    const std::lock_guard lock(error_mutex_);
-    if (error_.empty()) error_ = error.what();
-  }
-  aborted_.store(true, std::memory_order_release);
-  transport_->abort(error.peer(), error.code());
-  fail_queues(std::make_exception_ptr(error));
-  return error;
-}
-
-void Engine::fail_queues(const std::exception_ptr& error) {
-  const std::lock_guard lock(queue_mutex_);
-  for (const auto& track : tracks_) {
-    for (const auto& pending : track->queue) {
-      pending->error = error;
-      pending->state.store(Pending::State::failed, std::memory_order_release);
-    }
-    queued_ -= static_cast<int>(track->queue.size());
-    track->queued.fetch_sub(static_cast<std::uint32_t>(track->queue.size()), std::memory_order_release);
-    track->queue.clear();
-  }
 }
 
 // A rank that got no memory and one that did would number later allocations differently, so a failure is final.

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "engine/call.h"
 #include "engine/plans.h"
 #include "engine/track.h"
@@ -42,7 +43,7 @@ class Engine {
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
   static constexpr int kTracks = 4;
 
-  Engine(std::unique_ptr<transport::Transport> transport, Options options);
+  Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log = {});
   ~Engine();
 
   int rank() const { return transport_->rank(); }
@@ -56,6 +57,9 @@ class Engine {
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
   void wait_until(Pending& pending, const Deadline& deadline);
   std::shared_ptr<void> allocate(std::size_t bytes);
+  // For the calls that follow.
+  void set_timeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeout() const { return options_.timeout; }
   // Throws Error(aborted) once this communicator has failed.
   void require_alive();
   // nullptr where the type lacks the operator.
@@ -88,16 +92,27 @@ class Engine {
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
   Error fail(Error error);
+  Error fail(const Track& track);
   Error fail_from_caller(const Error& error);
+  Error fail_from_caller(const Track& track);
+  // A rank gave up while this one was in no call: said before the call at hand touches anything.
+  [[noreturn]] void refuse(const Call& call);
+  // The error that says what a verdict means; tells the peers first, so that each of them says what it is in.
+  Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after);
+  std::string await_difference();
+  // What is known of the peer's last collective, as a sentence, or nothing.
+  std::string last_words_of(int peer) const;
   void fail_queues(const std::exception_ptr& error);
 
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
+  Log log_;
   kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
   Plans plans_;
   Chooser chooser_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t next_collective_ = 0;
+  std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
 
   std::atomic<bool> aborted_{false};

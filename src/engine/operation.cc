@@ -25,45 +25,123 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   heads_.resize(plan.lanes.size());
   slots_.resize(plan.most_operands);
   pieces_.resize(plan.most_operands);
+  stream_.resize(plan.most_runs);
   lanes_left_ = 0;
+  mismatched_peer_ = -1;
+  gate_open_ = binding.gate.empty();
+  touched_output_ = false;
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    heads_[i] = {0, plan.lanes[i].steps_begin};
+    heads_[i] = {0, plan.lanes[i].steps_begin, 0};
     if (plan.lanes[i].steps_begin != plan.lanes[i].steps_end) ++lanes_left_;
   }
 }
 
 Advance Operation::advance() {
   bool moved = false;
-  for (bool again = true; again;) {
+  partly_ = false;
+  for (bool again = lanes_left_ != 0; again;) {
     again = false;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
       LaneHead& head = heads_[i];
       const PlanLane& lane = plan_->lanes[i];
       if (head.segment == layout_.segments || lane.steps_begin == lane.steps_end) continue;
-      if (!try_step(plan_->steps[head.step], head.segment)) continue;
+      if (!try_step(plan_->steps[head.step], head)) continue;
       again = moved = true;
       ++head.step;
+      head.sent = 0;
       if (lane.published != nullptr) {
         lane.published->store(progress_word(binding_.epoch, head.segment, head.step - lane.steps_begin),
                               std::memory_order_release);
         transport_->notify_all();
       }
       if (head.step == lane.steps_end) {
-        head = {head.segment + 1, lane.steps_begin};
-        if (head.segment == layout_.segments && --lanes_left_ == 0) return Advance::finished;
+        head = {head.segment + 1, lane.steps_begin, 0};
+        if (head.segment == layout_.segments && --lanes_left_ == 0) {
+          return flush() ? Advance::finished : Advance::moved;
+        }
       }
     }
   }
-  return lanes_left_ == 0 ? Advance::finished : moved ? Advance::moved : Advance::stuck;
+  // What a peer waits for must not lie here while this rank waits for that peer.
+  const bool flushed = flush();
+  if (lanes_left_ == 0 && flushed) return Advance::finished;
+  return moved || partly_ ? Advance::moved : Advance::stuck;
 }
 
-bool Operation::try_step(const PlanStep& step, std::uint64_t segment) {
-  if (step.waits_begin != step.waits_end && !waits_hold(step, segment)) return false;
+bool Operation::flush() {
+  bool flushed = true;
+  for (transport::Sender* sender : plan_->senders) flushed = sender->try_flush() && flushed;
+  return flushed;
+}
+
+bool Operation::try_step(const PlanStep& step, LaneHead& head) {
+  if (step.waits_begin != step.waits_end && !waits_hold(step, head.segment)) return false;
   if (step.op == StepOp::wait) return true;
-  if (step.has_slots && !open_slots(step, segment)) return false;
-  run_step(step, segment);
+  if (step.writes_output && !gate_open_ && !gate_opens()) return false;
+  if (step.stream) return try_stream(step, head);
+  if (step.has_slots && !open_slots(step, head.segment)) return false;
+  if (step.writes_output) touched_output_ = true;
+  run_step(step, head.segment);
   if (step.has_slots) close_slots(step);
   return true;
+}
+
+// Flags alone could come from another call. A rank that has gone on to a later one has made this comparison itself.
+bool Operation::gate_opens() {
+  for (std::size_t rank = 0; rank < binding_.gate.size(); ++rank) {
+    const transport::Flags& flags = *binding_.gate[rank];
+    const std::uint64_t entered = flags.entered.load(std::memory_order_acquire);
+    if (entered < binding_.epoch) return false;
+    if (entered > binding_.epoch || flags.fingerprint.load(std::memory_order_acquire) == binding_.fingerprint) continue;
+    // Read while the rank entered a later call?
+    if (flags.entered.load(std::memory_order_relaxed) != entered) return false;
+    mismatched_peer_ = static_cast<int>(rank);
+    return false;
+  }
+  return gate_open_ = true;
+}
+
+bool Operation::try_stream(const PlanStep& step, LaneHead& head) {
+  const std::uint64_t bytes = step_bytes(step, head.segment);
+  const PlanOperand& source = plan_->operands[step.sources_begin];
+  if (source.receiver != nullptr) return receive_stream(step, source, head.segment, bytes);
+  return send_stream(step, head, bytes);
+}
+
+bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes) {
+  const auto pieces = pieces_of(step, step.sources_begin, head.segment);
+  for (; step.operands_begin + head.sent < step.sources_begin; ++head.sent) {
+    const PlanOperand& operand = plan_->operands[step.operands_begin + head.sent];
+    if (!operand.sender->try_send(pieces, bytes, binding_.fingerprint)) return false;
+    partly_ = true;
+  }
+  return true;
+}
+
+bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
+                               std::uint64_t bytes) {
+  const auto pieces = pieces_of(step, step.operands_begin, segment);
+  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, binding_.fingerprint);
+  if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
+  if (arrival == transport::Arrival::moved) partly_ = true;
+  if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
+    touched_output_ = touched_output_ || step.writes_output;
+  }
+  return arrival == transport::Arrival::whole;
+}
+
+// The memory of one operand of a step, run by run.
+std::span<const transport::Piece> Operation::pieces_of(const PlanStep& step, std::uint32_t operand,
+                                                       std::uint64_t segment) {
+  std::size_t count = 0;
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    const std::uint32_t first = plan_->run_firsts[run.first_index + (operand - step.operands_begin)];
+    const Range range = layout_.blocks_from(segment, first, run.blocks);
+    if (range.count == 0) continue;
+    stream_[count++] = {address(plan_->operands[operand], segment, range.begin), range.count * binding_.element_bytes};
+  }
+  return {stream_.data(), count};
 }
 
 bool Operation::waits_hold(const PlanStep& step, std::uint64_t segment) const {
@@ -180,17 +258,19 @@ Blocked Operation::blocked() const {
     for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
       if (!wait_holds(plan_->waits[w], head.segment)) return at(Blocked::On::progress, plan_->waits[w].rank);
     }
-    const std::uint64_t bytes = step_bytes(step, head.segment);
     for (std::uint32_t o = step.operands_begin; o < step.operands_end; ++o) {
       const PlanOperand& operand = plan_->operands[o];
-      std::uint64_t fingerprint = 0;
-      if (operand.receiver != nullptr && operand.receiver->try_begin(bytes, &fingerprint) == nullptr) {
-        return at(Blocked::On::message, operand.rank);
-      }
-      if (operand.sender != nullptr && operand.sender->try_begin(bytes) == nullptr) {
-        return at(Blocked::On::credit, operand.rank);
+      if (operand.receiver != nullptr && !operand.receiver->ready()) return at(Blocked::On::message, operand.rank);
+      if (operand.sender != nullptr && !operand.sender->has_credit()) return at(Blocked::On::credit, operand.rank);
+    }
+    for (std::size_t rank = 0; step.writes_output && !gate_open_ && rank < binding_.gate.size(); ++rank) {
+      if (binding_.gate[rank]->entered.load(std::memory_order_acquire) < binding_.epoch) {
+        return at(Blocked::On::entry, static_cast<int>(rank));
       }
     }
+  }
+  for (std::size_t s = 0; plan_ != nullptr && s < plan_->senders.size(); ++s) {
+    if (!plan_->senders[s]->has_credit()) return {Blocked::On::credit, plan_->sender_ranks[s], kNoLane, 0, 0};
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/plan.h"
@@ -25,9 +26,13 @@ struct Binding {
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
   std::byte* const* output_windows = nullptr;
+  // Where set, by rank: the first store to the output waits until all ranks have entered this very call.
+  std::span<transport::Flags* const> gate;
 };
 
 enum class Advance : std::uint8_t { stuck, moved, finished };
+
+inline constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
 
 // What a rank waits for: a value, so that asking costs no text.
 struct Blocked {
@@ -35,7 +40,7 @@ struct Blocked {
 
   On on = On::nothing;
   int peer = -1;
-  std::uint32_t lane = 0, step = 0;  // progress, message and credit: where in this rank's program
+  std::uint32_t lane = kNoLane, step = 0;  // progress, message and credit: where in this rank's program
   std::uint64_t segment = 0;
 };
 
@@ -51,23 +56,30 @@ class Operation {
   explicit Operation(transport::Transport& transport) : transport_(&transport) {}
 
   void start(const Plan& plan, const Binding& binding);
-  // For a call that learns its epoch only after start(); before the first advance().
-  void set_epoch(std::uint64_t epoch) { binding_.epoch = epoch; }
   Advance advance();
 
   // What the first stuck lane waits for.
   Blocked blocked() const;
-  // The rank whose message did not fit this call, or -1.
+  // The rank whose message or entry belongs to another call, or -1.
   int mismatched_peer() const { return mismatched_peer_; }
+  // Whether the caller's output is no longer what it was.
+  bool touched_output() const { return touched_output_; }
   const Plan* plan() const { return plan_; }
 
  private:
   struct LaneHead {
     std::uint64_t segment = 0;
     std::uint32_t step = 0;  // index into the plan's steps
+    std::uint32_t sent = 0;  // streams: operands of the step that are done
   };
 
-  bool try_step(const PlanStep& step, std::uint64_t segment);
+  bool try_step(const PlanStep& step, LaneHead& head);
+  bool gate_opens();
+  bool try_stream(const PlanStep& step, LaneHead& head);
+  bool send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes);
+  bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
+  std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
+  bool flush();
   bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
   bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;
   bool open_slots(const PlanStep& step, std::uint64_t segment);
@@ -83,10 +95,14 @@ class Operation {
   schedule::Layout layout_;
   std::uint64_t scratch_copy_bytes_ = 0;
   std::vector<LaneHead> heads_;
-  std::vector<std::byte*> slots_;  // per operand of the step at hand, for slots
-  std::vector<void*> pieces_;      // per operand of the step at hand, the address of the piece at hand
+  std::vector<std::byte*> slots_;         // per operand of the step at hand, for slots
+  std::vector<void*> pieces_;             // per operand of the step at hand, the address of the piece at hand
+  std::vector<transport::Piece> stream_;  // the pieces of a message
   std::uint32_t lanes_left_ = 0;
   int mismatched_peer_ = -1;
+  bool gate_open_ = false;
+  bool touched_output_ = false;
+  bool partly_ = false;  // a step has moved without being done
 };
 
 }  // namespace tutti::engine

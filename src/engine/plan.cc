@@ -49,6 +49,15 @@ void Plan::compile_step(const schedule::Step& step, transport::Transport& transp
   compiled.operands_end = static_cast<std::uint32_t>(operands.size());
   most_operands = std::max(most_operands, compiled.operands_end - compiled.operands_begin);
   compile_runs(step, compiled);
+  compiled.stream = compiled.has_slots && !lowered.offers.operands_in_slots;
+  compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
+    return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
+  });
+  if (compiled.stream && operands[compiled.sources_begin].receiver != nullptr &&
+      compiled.sources_begin - compiled.operands_begin != 1) {
+    throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' lets a message land in two places at once");
+  }
+  most_runs = std::max(most_runs, compiled.runs_end - compiled.runs_begin);
   steps.push_back(compiled);
 }
 
@@ -66,6 +75,11 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
       compiled.receiver = &transport.receiver(channel, compiled.rank);
     } else {
       compiled.sender = &transport.sender(channel, compiled.rank);
+      if (!lowered.offers.operands_in_slots &&
+          std::find(senders.begin(), senders.end(), compiled.sender) == senders.end()) {
+        senders.push_back(compiled.sender);
+        sender_ranks.push_back(compiled.rank);
+      }
     }
   } else if (operand.buffer == schedule::Buffer::scratch) {
     compiled.scratch = transport.scratch(channel, compiled.rank);

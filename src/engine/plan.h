@@ -43,6 +43,8 @@ struct PlanStep {
   std::uint32_t operands_begin = 0, sources_begin = 0, operands_end = 0;
   std::uint32_t runs_begin = 0, runs_end = 0;
   bool has_slots = false;
+  bool stream = false;  // its slots are messages that leave from own memory, or land there
+  bool writes_output = false;
   bool uniform = true;  // all operands name the same blocks
 };
 
@@ -62,7 +64,10 @@ struct Plan {
   std::vector<PlanOperand> operands;
   std::vector<PlanRun> runs;
   std::vector<std::uint32_t> run_firsts;
+  std::vector<transport::Sender*> senders;  // of streams: the operation ends when all they took has left
+  std::vector<int> sender_ranks;            // whom they send to
   std::uint32_t most_operands = 0;
+  std::uint32_t most_runs = 0;
   bool uses_flags = false;  // publishes lanes
   bool uses_scratch = false;
 

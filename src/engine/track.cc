@@ -1,13 +1,23 @@
 #include "engine/track.h"
 
-#include <string>
-
 namespace tutti::engine {
 
 using transport::Flags;
 
-Track::Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel)
-    : transport_(&transport), plans_(&plans), chooser_(&chooser), channel_(channel), operation_(transport) {
+namespace {
+
+constexpr std::chrono::milliseconds kAnnounceAfter{100};
+
+}  // namespace
+
+Track::Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel, bool check)
+    : transport_(&transport),
+      plans_(&plans),
+      chooser_(&chooser),
+      channel_(channel),
+      check_(check),
+      operation_(transport),
+      checking_(transport) {
   for (int rank = 0; rank < transport.size(); ++rank) flags_.push_back(transport.flags(channel, rank));
   input_windows_.resize(static_cast<std::size_t>(transport.size()));
   output_windows_.resize(static_cast<std::size_t>(transport.size()));
@@ -18,24 +28,51 @@ Track::Track(transport::Transport& transport, Plans& plans, const Chooser& choos
 void Track::start(const Call& call) {
   call_ = call;
   moved_ = true;
-  verdict_ = Verdict::none;
-  entered_ = compared_ = all_symmetric_ = false;
+  verdict_ = {};
+  entered_ = scaled_ = all_symmetric_ = false;
+  algorithm_ = nullptr;
   binding_.input = call.input;
   binding_.output = call.output;
   binding_.count = call.count;
   binding_.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
-  binding_.fingerprint = call.fingerprint(chooser_->options_hash());
+  binding_.fingerprint = call.fingerprint;
+  binding_.gate = {};
   if (call.verb == Verb::all_reduce) {
     binding_.reduce = call.reduce;
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }
-  if (const schedule::Algorithm* chosen = chooser_->choose(call)) {
+  if (call.is_message()) return begin_call();
+  transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call.statement(transport_->rank()));
+  // Scaling may overwrite the input, so it too must wait until all ranks are known to be in this call.
+  if (transport_->size() == 1 || !(check_ || call.scale != nullptr)) return begin_call();
+  Binding binding;
+  binding.input = binding.output = &checked_;
+  binding.count = 1;
+  binding.reduce = chooser_->check_reduce();
+  binding.fingerprint = call.fingerprint;
+  checking_.start(plans_->get(Call{}, chooser_->check(), channel_), binding);
+  phase_ = Phase::checking;
+}
+
+void Track::begin_call() {
+  if (call_.scale != nullptr) {
+    call_.scale(call_.output, call_.input, call_.count, call_.factor);
+    binding_.input = call_.output;
+    call_.input_ref = call_.output_ref;
+    scaled_ = true;
+  }
+  if (const schedule::Algorithm* chosen = chooser_->choose(call_)) {
     begin(*chosen);
   } else {
     enter();
-    prepare(*chooser_->choose_entered(call, true));  // the likely outcome, made ready while the others enter
+    prepare(*chooser_->choose_entered(call_, true));  // the likely outcome, made ready while the others enter
     phase_ = Phase::entering;
   }
+}
+
+const schedule::Program* Track::program() const {
+  const Operation& at_hand = phase_ == Phase::checking ? checking_ : operation_;
+  return at_hand.plan() == nullptr ? nullptr : &at_hand.plan()->lowered.program;
 }
 
 Advance Track::advance() {
@@ -46,8 +83,14 @@ Advance Track::advance() {
 
 Advance Track::advance_phases() {
   bool moved = false;
+  if (phase_ == Phase::checking) {
+    const Advance advance = checking_.advance();
+    if (advance != Advance::finished) return advance;
+    begin_call();
+    moved = true;
+  }
   if (phase_ == Phase::entering) {
-    if (!all_entered()) return Advance::stuck;
+    if (!all_entered()) return moved ? Advance::moved : Advance::stuck;
     if (all_symmetric_) {
       phase_ = Phase::running;
     } else {
@@ -60,16 +103,8 @@ Advance Track::advance_phases() {
     phase_ = Phase::running;
     moved = true;
   }
-  if (phase_ == Phase::mismatched) return Advance::stuck;
   const Advance advance = operation_.advance();
-  if (advance == Advance::finished) {
-    // Messages carry the fingerprint of their call, and entering compared them; flags alone could come from another.
-    if (entered_ && !compared_ && mismatched_peer() >= 0) {
-      phase_ = Phase::mismatched;
-      return Advance::stuck;
-    }
-    finish();
-  }
+  if (advance == Advance::finished) finish();
   return advance == Advance::stuck && moved ? Advance::moved : advance;
 }
 
@@ -96,7 +131,6 @@ bool Track::all_entered() {
     if (flags->entered.load(std::memory_order_acquire) < epoch_) return false;
     if (flags->fingerprint.load(std::memory_order_relaxed) != binding_.fingerprint) return false;
   }
-  compared_ = true;
   bind_windows();
   return true;
 }
@@ -117,12 +151,11 @@ void Track::bind_windows() {
 }
 
 void Track::begin(const schedule::Algorithm& algorithm) {
+  const bool compared = entered_;  // entering has compared the calls of all ranks
+  const Plan& plan = plans_->get(call_, algorithm, channel_);
+  if (plan.uses_flags && !entered_) enter();
+  if (plan.uses_flags && !compared) binding_.gate = flags_;
   prepare(algorithm);
-  const Plan& plan = *operation_.plan();
-  if (plan.uses_flags && !entered_) {
-    enter();
-    operation_.set_epoch(epoch_);
-  }
   phase_ = plan.uses_scratch && plan.uses_flags ? Phase::reusing : Phase::running;
 }
 
@@ -147,108 +180,63 @@ void Track::finish() {
 }
 
 int Track::mismatched_peer() const {
-  if (operation_.mismatched_peer() >= 0) return operation_.mismatched_peer();
-  if (!entered_) return -1;
+  const Operation& at_hand = phase_ == Phase::checking ? checking_ : operation_;
+  if (phase_ != Phase::entering && at_hand.mismatched_peer() >= 0) return at_hand.mismatched_peer();
+  if (call_.is_message()) return -1;
+  const Statement mine = call_.statement(transport_->rank());
   for (int rank = 0; rank < transport_->size(); ++rank) {
-    const Flags* flags = flags_[static_cast<std::size_t>(rank)];
-    if (flags->entered.load(std::memory_order_acquire) != epoch_) continue;
-    const bool differs = flags->fingerprint.load(std::memory_order_acquire) != binding_.fingerprint;
-    if (differs && flags->entered.load(std::memory_order_relaxed) == epoch_) return rank;
+    const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
+    const Statement theirs = transport::stated(flags);
+    if (theirs.sequence == mine.sequence && theirs != mine) return rank;
+    if (!entered_ || flags.entered.load(std::memory_order_acquire) != epoch_) continue;
+    const bool differs = flags.fingerprint.load(std::memory_order_acquire) != binding_.fingerprint;
+    if (differs && flags.entered.load(std::memory_order_relaxed) == epoch_) return rank;
   }
   return -1;
 }
 
 Blocked Track::blocked() const {
-  if (phase_ == Phase::running || phase_ == Phase::mismatched) return operation_.blocked();
+  if (phase_ == Phase::checking) return checking_.blocked();
+  if (phase_ == Phase::running) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (phase_ == Phase::entering && flags->entered.load(std::memory_order_acquire) < epoch_) {
-      return {Blocked::On::entry, rank, 0, 0, 0};
+      return {Blocked::On::entry, rank};
     }
     if (phase_ == Phase::reusing && flags->retired.load(std::memory_order_acquire) < scratch_epoch_) {
-      return {Blocked::On::retirement, rank, 0, 0, 0};
+      return {Blocked::On::retirement, rank};
     }
   }
   return {};
 }
 
-bool Track::hopeless(std::chrono::nanoseconds timeout) {
+bool Track::hopeless() {
   if (moved_) {
-    moved_ = false;
-    timeout_ = timeout;
-    deadline_ = Deadline::after(timeout);
+    moved_ = announced_ = false;
+    deadline_ = Deadline::after(call_.timeout);
+    announcement_ = Deadline::after(kAnnounceAfter);
     departed_peer_ = -1;
   }
-  blocked_ = blocked();
+  if (!announced_ && announcement_.passed()) {
+    announced_ = true;
+    transport_->announce(channel_);
+  }
+  verdict_.blocked = blocked();
+  const int waited_for = verdict_.blocked.peer;
   if (const int peer = mismatched_peer(); peer >= 0) {
-    blocked_.peer = peer;
-    verdict_ = Verdict::mismatch;
+    verdict_.blocked.peer = peer;
+    verdict_.kind = Verdict::Kind::mismatch;
   } else if (const auto failure = transport_->failure()) {
-    failure_ = *failure;
-    verdict_ = Verdict::failure;
-  } else if (blocked_.peer >= 0 && transport_->departed(blocked_.peer)) {
+    verdict_.failure = *failure;
+    verdict_.kind = Verdict::Kind::failure;
+  } else if (waited_for >= 0 && transport_->departed(waited_for)) {
     // What it published before it left counts: only if it is still missing at the next look, it will never come.
-    if (departed_peer_ == blocked_.peer) verdict_ = Verdict::departed;
-    departed_peer_ = blocked_.peer;
+    if (departed_peer_ == waited_for) verdict_.kind = Verdict::Kind::departed;
+    departed_peer_ = waited_for;
   } else if (deadline_.passed()) {
-    verdict_ = Verdict::timeout;
+    verdict_.kind = Verdict::Kind::timeout;
   }
-  return verdict_ != Verdict::none;
-}
-
-namespace {
-
-std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
-
-std::string words_of(const Blocked& blocked, const schedule::Program* program) {
-  const std::string peer = rank_name(blocked.peer);
-  std::string where;
-  if (program != nullptr && blocked.lane < program->lanes.size()) {
-    where = "lane '" + program->lanes[blocked.lane].name + "' step " + std::to_string(blocked.step) + " segment " +
-            std::to_string(blocked.segment) + " of '" + program->algorithm + "' waits for ";
-  }
-  switch (blocked.on) {
-    case Blocked::On::nothing: return "nothing is missing";
-    case Blocked::On::entry: return peer + " has not made this call";
-    case Blocked::On::retirement: return peer + " has not finished an earlier call";
-    case Blocked::On::progress: return where + "progress of " + peer;
-    case Blocked::On::message: return where + "a message from " + peer;
-    case Blocked::On::credit: return where + peer + " to take a message";
-  }
-  return {};
-}
-
-}  // namespace
-
-Error Track::error() const {
-  const std::string mine = rank_name(transport_->rank()) + ", " + call_.describe() + ": ";
-  const std::string where =
-      words_of(blocked_, operation_.plan() == nullptr ? nullptr : &operation_.plan()->lowered.program);
-  const std::string peer = rank_name(blocked_.peer);
-  switch (verdict_) {
-    case Verdict::mismatch:
-      return {ErrorCode::mismatch,
-              mine + peer + " made another call at this point; all ranks must make the same calls in the same order",
-              blocked_.peer};
-    case Verdict::failure: {
-      const std::string culprit = rank_name(failure_.rank);
-      if (failure_.died) return {ErrorCode::peer_lost, mine + culprit + " has ended (" + where + ")", failure_.rank};
-      const bool blames = failure_.blamed >= 0;
-      return {ErrorCode::peer_failed,
-              mine + culprit + " gave up after an error" + (blames ? ", blaming " + rank_name(failure_.blamed) : "") +
-                  " (" + where + ")",
-              blames ? failure_.blamed : failure_.rank};
-    }
-    case Verdict::departed:
-      return {ErrorCode::peer_lost, mine + peer + " has left the group (" + where + ")", blocked_.peer};
-    case Verdict::timeout:
-    case Verdict::none: break;
-  }
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
-  return {ErrorCode::timeout,
-          mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; is " + peer +
-              " in the same call? Options::timeout sets the deadline",
-          blocked_.peer};
+  return verdict_.any();
 }
 
 }  // namespace tutti::engine

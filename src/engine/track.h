@@ -1,8 +1,9 @@
 // A track: one channel and the calls that run on it, one after the other. Different tracks run independently.
 //
-// A call goes through phases: *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of
-// algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch on behalf of the call
-// before); *running* (the operation). Resumable in each. Driven by one thread at a time.
+// A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
+// *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of algorithm depends on it;
+// *reusing* (wait until no peer still reads this channel's scratch on behalf of the call before); *running* (the
+// operation). Resumable in each. Driven by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include "engine/choose.h"
 #include "engine/operation.h"
 #include "engine/plans.h"
+#include "engine/verdict.h"
 #include "tutti/error.h"
 
 namespace tutti::engine {
@@ -25,27 +27,32 @@ struct Pending;
 
 class Track {
  public:
-  Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel);
+  // `check`: every call of the whole group is checked on all ranks before any buffer is touched.
+  Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel, bool check);
 
   void start(const Call& call);
   Advance advance();
   std::string_view algorithm() const { return algorithm_->name; }
+  const Call& call() const { return call_; }
+  const schedule::Program* program() const;
+  // Whether the caller's output is no longer what it was before the call.
+  bool touched_output() const { return scaled_ || operation_.touched_output(); }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
-  // `timeout`. To be called between advances that were stuck; makes system calls, but builds no text.
-  bool hopeless(std::chrono::nanoseconds timeout);
-  // What hopeless() found, in words.
-  Error error() const;
+  // the call's timeout. To be called between advances that were stuck; makes system calls, but builds no text.
+  bool hopeless();
+  const Verdict& verdict() const { return verdict_; }
 
   std::uint64_t messages = 0;                  // send_recv calls made in this direction; the caller's thread
+  std::uint64_t chain = 0;                     // fingerprint of the last of them
   std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
-  enum class Phase : std::uint8_t { entering, reusing, running, mismatched };
-  enum class Verdict : std::uint8_t { none, mismatch, failure, departed, timeout };
+  enum class Phase : std::uint8_t { checking, entering, reusing, running };
 
   Advance advance_phases();
+  void begin_call();
   void enter();
   bool all_entered();
   void bind_windows();
@@ -60,13 +67,16 @@ class Track {
   Plans* plans_;
   const Chooser* chooser_;
   int channel_;
+  bool check_;
   Operation operation_;
+  Operation checking_;
+  std::byte checked_{};  // what checking_ reduces
   Call call_;
   Binding binding_;
   Phase phase_ = Phase::running;
   const schedule::Algorithm* algorithm_ = nullptr;
-  bool entered_ = false;   // this rank's call is shown to all
-  bool compared_ = false;  // ... and all ranks' calls were the same
+  bool entered_ = false;  // this rank's call is shown to all
+  bool scaled_ = false;   // premul_sum: the output holds the scaled input
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;               // operations on this channel that used flags
   std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
@@ -75,12 +85,11 @@ class Track {
 
   // For hopeless(): the deadline counts since the last movement.
   bool moved_ = true;
+  bool announced_ = false;
   Deadline deadline_;
-  std::chrono::nanoseconds timeout_{0};
+  Deadline announcement_;   // a rank that is stuck for so long tells what it is in
   int departed_peer_ = -1;  // was blocked on this rank after it had left
-  Verdict verdict_ = Verdict::none;
-  Blocked blocked_;
-  Failure failure_;
+  Verdict verdict_;
 };
 
 }  // namespace tutti::engine

@@ -89,10 +89,10 @@ class Sender {
 };
 
 enum class Arrival : std::uint8_t {
-  none,    // nothing new
-  moved,   // a part has landed
-  whole,   // the message has landed, and is done with
-  other,   // the next message belongs to another call, or has another size: nothing of it has landed
+  none,   // nothing new
+  moved,  // a part has landed
+  whole,  // the message has landed, and is done with
+  other,  // the next message belongs to another call, or has another size: nothing of it has landed
 };
 
 class Receiver {

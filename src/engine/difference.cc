@@ -1,0 +1,72 @@
+#include "engine/difference.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/rank_list.h"
+#include "engine/call.h"
+
+namespace tutti::engine {
+namespace {
+
+// The ranks that made each of the calls that were made at one place in the sequence.
+struct Group {
+  Statement statement;
+  std::vector<int> ranks;
+};
+using Groups = std::vector<Group>;
+
+void add(Groups& groups, const Statement& statement, int rank) {
+  const auto same =
+      std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.statement == statement; });
+  if (same != groups.end()) {
+    same->ranks.push_back(rank);
+  } else {
+    groups.push_back({statement, {rank}});
+  }
+}
+
+std::string list_calls(const Groups& groups) {
+  std::string text;
+  for (const Group& group : groups) {
+    text += (text.empty() ? "" : "; ") + rank_names(group.ranks) + " called " + words_of(group.statement);
+  }
+  return text;
+}
+
+}  // namespace
+
+Difference find_difference(int ranks, int collectives, const Stated& stated) {
+  std::map<std::uint64_t, Groups> by_sequence;  // collectives
+  std::map<int, std::uint64_t> latest;          // by rank
+  for (int channel = 0; channel < collectives; ++channel) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Statement statement = stated(channel, rank);
+      if (statement.sequence == 0) continue;
+      add(by_sequence[statement.sequence], statement, rank);
+      latest[rank] = std::max(latest[rank], statement.sequence);
+    }
+  }
+  for (const auto& [sequence, groups] : by_sequence) {
+    if (groups.size() < 2) continue;
+    const std::uint64_t reached = sequence;
+    const auto spoke =
+        std::count_if(latest.begin(), latest.end(), [&](const auto& it) { return it.second >= reached; });
+    return {list_calls(groups), ranks - static_cast<int>(spoke)};
+  }
+  // A message differs when its two ends, at the same number in the same direction, do.
+  std::map<std::pair<std::uint64_t, std::pair<int, int>>, Groups> messages;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Statement statement = stated(collectives, rank);
+    if (statement.sequence == 0) continue;
+    add(messages[{statement.sequence, {statement.root(), statement.peer()}}], statement, rank);
+  }
+  for (const auto& [edge, groups] : messages) {
+    if (groups.size() > 1) return {list_calls(groups), 0};
+  }
+  return {};
+}
+
+}  // namespace tutti::engine

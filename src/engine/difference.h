@@ -1,0 +1,22 @@
+// Who called what: the first difference between the ranks' statements, in words.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/statement.h"
+
+namespace tutti::engine {
+
+// What `rank` says of its call on `channel`; sequence 0 where it says nothing.
+using Stated = std::function<Statement(int channel, int rank)>;
+
+struct Difference {
+  std::string words;  // who called what; empty where no two ranks are known to differ
+  int silent = 0;     // ranks that have not said whether they made the call in question
+};
+
+// Channels below `collectives` hold calls of the whole group, and channel `collectives` each rank's last message.
+Difference find_difference(int ranks, int collectives, const Stated& stated);
+
+}  // namespace tutti::engine

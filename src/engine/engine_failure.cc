@@ -1,0 +1,135 @@
+// How an engine fails: what is recorded, who is told, and the words of the error.
+#include "base/rank_list.h"
+#include "engine/difference.h"
+#include "engine/engine.h"
+
+namespace tutti::engine {
+namespace {
+
+// How long a failing rank waits for the others to say what they called.
+constexpr std::chrono::milliseconds kHearing{250};
+
+std::string words_about_output(const Call& call, bool touched) {
+  if (call.output == nullptr) return {};
+  return touched ? "; the output of this rank is undefined" : "; the output of this rank is as it was";
+}
+
+}  // namespace
+
+void Engine::require_alive() {
+  if (!aborted_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(error_mutex_);
+  throw Error(ErrorCode::aborted, "this communicator failed earlier: " + error_);
+}
+
+Error Engine::fail_from_caller(const Error& error) {
+  const Seat seat(*this);
+  return fail(error);
+}
+
+Error Engine::fail_from_caller(const Track& track) {
+  const Seat seat(*this);
+  return fail(track);
+}
+
+Error Engine::fail(const Track& track) {
+  const Verdict& verdict = track.verdict();
+  const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
+  return fail(explain(verdict, mine, words_of(verdict.blocked, track.program()),
+                      words_about_output(track.call(), track.touched_output())));
+}
+
+void Engine::refuse(const Call& call) {
+  const Seat seat(*this);
+  const auto failure = transport_->failure();
+  const std::string mine = rank_name(rank()) + ", " + std::string(name_of(call.verb)) + " of " +
+                           std::to_string(call.count) + " " + std::string(name_of(call.type)) + ": ";
+  throw fail(explain(Verdict::of(failure.value_or(Failure{})), mine, "the call was not begun",
+                     words_about_output(call, false)));
+}
+
+Error Engine::explain(const Verdict& verdict, const std::string& mine, const std::string& where,
+                      const std::string& after) {
+  const ErrorCode code = verdict.code();
+  const int culprit = verdict.culprit(rank());
+  const std::string peer = rank_name(culprit);
+  const Failure& failure = verdict.failure;
+  transport_->abort(culprit, code);
+  switch (code) {
+    case ErrorCode::mismatch: {
+      const std::string difference = await_difference();
+      return {code,
+              mine + (difference.empty() ? peer + " made another call at this point" : difference) +
+                  "; all ranks must make the same calls in the same order" + after,
+              culprit};
+    }
+    case ErrorCode::peer_lost: {
+      const bool departed = verdict.kind == Verdict::Kind::departed;
+      const bool hearsay = verdict.kind == Verdict::Kind::failure && !failure.died && failure.rank != culprit;
+      return {code,
+              mine + peer + (departed ? " has left the group" : " has ended") +
+                  (hearsay ? ", as " + rank_name(failure.rank) + " found" : "") + " (" + where + ")" + after,
+              culprit};
+    }
+    case ErrorCode::timeout: {
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
+      return {code,
+              mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; is " + peer +
+                  " in the same call?" + last_words_of(culprit) + " Options::timeout sets the deadline" + after,
+              culprit};
+    }
+    default: break;
+  }
+  const bool blames = failure.blamed >= 0;
+  return {code,
+          mine + rank_name(failure.rank) + " gave up after an error (" + std::string(name_of(failure.cause)) + ")" +
+              (blames ? ", blaming " + rank_name(failure.blamed) : "") + " (" + where + ")" + after,
+          culprit};
+}
+
+// Other ranks state their calls as soon as they hear that somebody gave up.
+std::string Engine::await_difference() {
+  const Stated stated = [&](int channel, int rank) { return transport::stated(*transport_->flags(channel, rank)); };
+  const Deadline deadline = Deadline::after(kHearing);
+  for (;;) {
+    const std::uint32_t ticket = transport_->prepare_sleep();
+    const Difference difference = find_difference(size(), kTracks, stated);
+    if ((!difference.words.empty() && difference.silent == 0) || deadline.passed()) return difference.words;
+    transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(10)));
+  }
+}
+
+std::string Engine::last_words_of(int peer) const {
+  Statement last;
+  for (int track = 0; peer >= 0 && track < kTracks; ++track) {
+    const Statement statement = transport::stated(*transport_->flags(track, peer));
+    if (statement.sequence > last.sequence) last = statement;
+  }
+  return last.sequence == 0 ? "" : " Its last collective, as far as known, is " + words_of(last) + ".";
+}
+
+Error Engine::fail(Error error) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (error_.empty()) error_ = error.what();
+  }
+  aborted_.store(true, std::memory_order_release);
+  transport_->abort(error.peer(), error.code());
+  fail_queues(std::make_exception_ptr(error));
+  return error;
+}
+
+void Engine::fail_queues(const std::exception_ptr& error) {
+  const std::lock_guard lock(queue_mutex_);
+  for (const auto& track : tracks_) {
+    for (const auto& pending : track->queue) {
+      pending->error = error;
+      pending->state.store(Pending::State::failed, std::memory_order_release);
+    }
+    queued_ -= static_cast<int>(track->queue.size());
+    track->queued.fetch_sub(static_cast<std::uint32_t>(track->queue.size()), std::memory_order_release);
+    track->queue.clear();
+  }
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,44 @@
+#include "engine/verdict.h"
+
+#include "base/rank_list.h"
+
+namespace tutti::engine {
+
+ErrorCode Verdict::code() const {
+  switch (kind) {
+    case Kind::mismatch: return ErrorCode::mismatch;
+    case Kind::departed: return ErrorCode::peer_lost;
+    case Kind::failure:
+      if (failure.died || failure.cause == ErrorCode::peer_lost) return ErrorCode::peer_lost;
+      return failure.cause == ErrorCode::mismatch ? ErrorCode::mismatch : ErrorCode::peer_failed;
+    case Kind::timeout:
+    case Kind::none: break;
+  }
+  return ErrorCode::timeout;
+}
+
+int Verdict::culprit(int rank) const {
+  if (kind != Kind::failure) return blocked.peer;
+  // Who is blamed by a peer blames that peer.
+  return failure.died || failure.blamed < 0 || failure.blamed == rank ? failure.rank : failure.blamed;
+}
+
+std::string words_of(const Blocked& blocked, const schedule::Program* program) {
+  const std::string peer = rank_name(blocked.peer);
+  std::string where = "waits for ";
+  if (program != nullptr && blocked.lane < program->lanes.size()) {
+    where = "lane '" + program->lanes[blocked.lane].name + "' step " + std::to_string(blocked.step) + " segment " +
+            std::to_string(blocked.segment) + " of '" + program->algorithm + "' waits for ";
+  }
+  switch (blocked.on) {
+    case Blocked::On::nothing: return "nothing is missing";
+    case Blocked::On::entry: return peer + " has not made this call";
+    case Blocked::On::retirement: return peer + " has not finished an earlier call";
+    case Blocked::On::progress: return where + "progress of " + peer;
+    case Blocked::On::message: return where + "a message from " + peer;
+    case Blocked::On::credit: return where + peer + " to take a message";
+  }
+  return {};
+}
+
+}  // namespace tutti::engine

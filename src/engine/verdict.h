@@ -1,0 +1,30 @@
+// Why waiting for a call is in vain: a value, so that finding it out costs no text.
+#pragma once
+
+#include <string>
+
+#include "base/control.h"
+#include "engine/operation.h"
+#include "schedule/program.h"
+
+namespace tutti::engine {
+
+struct Verdict {
+  enum class Kind : std::uint8_t { none, mismatch, failure, departed, timeout };
+
+  Kind kind = Kind::none;
+  Blocked blocked;  // what the call waited for
+  Failure failure;  // kind failure: what happened
+
+  static Verdict of(const Failure& failure) { return {Kind::failure, {}, failure}; }
+
+  bool any() const { return kind != Kind::none; }
+  ErrorCode code() const;
+  // The rank to blame, seen from `rank`; -1 where there is none.
+  int culprit(int rank) const;
+};
+
+// What the call waited for, in words; `program` may be nullptr.
+std::string words_of(const Blocked& blocked, const schedule::Program* program);
+
+}  // namespace tutti::engine
