@@ -23,6 +23,7 @@ inline void expect_all_ok(const std::vector<RankEnd>& ends) {
 }
 
 enum class Ranks { threads, processes };
+inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes};
 
 inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function,
                                       const Options& options = {}) {

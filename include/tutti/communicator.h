@@ -37,6 +37,9 @@ struct bfloat16 {
 template <class T>
 struct DTypeOf;
 
+// What carries the bytes. automatic: shared memory inside a host, TCP across hosts.
+enum class TransportKind : unsigned char { automatic, shm, tcp };
+
 // How far ranks check that they make the same call. quick: every message is checked before it lands, at no cost; a rank
 // that meets another call's message keeps its output, others may not. full: one more round before every collective, and
 // no rank's buffers are touched unless all ranks make the same call.
@@ -49,7 +52,8 @@ struct Options {
   std::chrono::milliseconds timeout{60'000};  // without any movement
   // Runs this algorithm for every all_reduce (or broadcast) instead of the chosen one; empty = choose. All ranks alike.
   std::string algorithm;
-  Check check = Check::quick;  // all ranks alike
+  Check check = Check::quick;                          // all ranks alike
+  TransportKind transport = TransportKind::automatic;  // all ranks alike
 };
 
 // An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its

@@ -80,7 +80,7 @@ bool Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (step.writes_output && !gate_open_ && !gate_opens()) return false;
   if (step.stream) return try_stream(step, head);
   if (step.has_slots && !open_slots(step, head.segment)) return false;
-  if (step.writes_output) touched_output_ = true;
+  if (step.writes_output && !(step.keeps_input && binding_.input == binding_.output)) touched_output_ = true;
   run_step(step, head.segment);
   if (step.has_slots) close_slots(step);
   return true;

@@ -53,6 +53,9 @@ void Plan::compile_step(const schedule::Step& step, transport::Transport& transp
   compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
     return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
   });
+  const Operand source = step.sources.empty() ? Operand{} : step.sources.front();
+  compiled.keeps_input = step.op == schedule::StepOp::copy && source.kind == Operand::Kind::own &&
+                         source.buffer == schedule::Buffer::input && compiled.uniform;
   if (compiled.stream && operands[compiled.sources_begin].receiver != nullptr &&
       compiled.sources_begin - compiled.operands_begin != 1) {
     throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' lets a message land in two places at once");

@@ -125,12 +125,14 @@ TEST_P(Failures, AWorkMayOutliveItsCommunicator) {
     Work done = comm.all_reduce_async(data.data(), data.data(), data.size(), DType::float32);
     Work never;
     done.wait();
-    {
-      Communicator moved = std::move(comm);
-      never = moved.recv_async(data.data(), 1, DType::float32, 1 - moved.rank());
-    }
-    done.wait();
-    const Error error = error_of([&] { never.wait(); });
+    const Error error = error_of([&] {
+      {
+        Communicator moved = std::move(comm);
+        never = moved.recv_async(data.data(), 1, DType::float32, 1 - moved.rank());
+      }
+      done.wait();
+      never.wait();
+    });
     require(error.code() == ErrorCode::aborted || error.code() == ErrorCode::peer_failed ||
                 error.code() == ErrorCode::peer_lost,
             error.what());

@@ -1,0 +1,176 @@
+// Ranks that make different calls: each kind of difference is a typed error on every rank that says what each called,
+// and says truly what became of the output.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "check.h"
+
+namespace tutti {
+namespace {
+
+using testing::Ranks;
+using testing::require;
+
+// One difference: what the odd rank out calls and what the others call, and a word of each that the error must contain.
+struct Kind {
+  std::string name;
+  std::function<void(Communicator&, std::vector<float>&)> odd, even;
+  std::string odd_words, even_words;
+};
+
+void sum(Communicator& comm, std::vector<float>& data) { comm.all_reduce(std::span(data)); }
+void sum_of(Communicator& comm, std::vector<float>& data, std::size_t count) {
+  comm.all_reduce(std::span(data).first(count));
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> kKinds{
+      {"verb", [](auto& comm, auto& data) { comm.broadcast(std::span(data), 0); }, sum, "called broadcast",
+       "called all_reduce"},
+      {"count", [](auto& comm, auto& data) { sum_of(comm, data, data.size() - 1); }, sum, "of 39999 float32",
+       "of 40000 float32"},
+      {"program", [](auto& comm, auto& data) { sum_of(comm, data, 3); }, sum, "of 3 float32", "of 40000 float32"},
+      {"nothing", [](auto& comm, auto& data) { sum_of(comm, data, 0); }, sum, "of 0 float32", "of 40000 float32"},
+      {"type", [](auto& comm, auto& data) { comm.all_reduce(data.data(), data.data(), data.size(), DType::int32); },
+       sum, "40000 int32", "40000 float32"},
+      {"operator", [](auto& comm, auto& data) { comm.all_reduce(std::span(data), ReduceOp::maximum); }, sum, "maximum",
+       "sum"},
+      {"scaled",
+       [](auto& comm, auto& data) {
+         comm.all_reduce(data.data(), data.data(), data.size(), DType::float32, ReduceOp::premul_sum, 2.0);
+       },
+       sum, "premul_sum", "40000 float32, sum"},
+      {"root", [](auto& comm, auto& data) { comm.broadcast(std::span(data), 1); },
+       [](auto& comm, auto& data) { comm.broadcast(std::span(data), 0); }, "root 1", "root 0"},
+      {"order",
+       [](auto& comm, auto& data) {
+         comm.broadcast(std::span(data), 0);
+         comm.all_reduce(std::span(data));
+       },
+       [](auto& comm, auto& data) {
+         comm.all_reduce(std::span(data));
+         comm.broadcast(std::span(data), 0);
+       },
+       "broadcast 1", "all_reduce 1"},
+      {"small", [](auto& comm, auto& data) { sum_of(comm, data, 5); },
+       [](auto& comm, auto& data) { sum_of(comm, data, 7); }, "of 5 float32", "of 7 float32"},
+  };
+  return kKinds;
+}
+
+struct Case {
+  Ranks ranks;
+  int size;
+  std::size_t kind;
+  Check check;
+};
+
+class Mismatch : public ::testing::TestWithParam<Case> {};
+
+// Calls `call`, then something all ranks would agree on: a rank whose call ended before the difference was found must
+// hear of it there at the latest. Returns the error and whether the first call itself failed.
+Error provoke(Communicator& comm, const std::function<void()>& call, bool* first) {
+  *first = true;
+  try {
+    call();
+    *first = false;
+    std::vector<float> next(1, 1.0f);
+    comm.all_reduce(std::span(next));
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("two calls succeeded");
+}
+
+void check_rank(Communicator& comm, const Kind& kind, Check check, int odd_rank) {
+  std::vector<float> agreed(10, 1.0f);
+  comm.all_reduce(std::span(agreed));
+  std::vector<float> data(40'000);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(comm.rank() + 1) + static_cast<float>(i % 7);
+  const std::vector<float> before = data;
+  const bool odd = comm.rank() == odd_rank;
+  bool first = false;
+  const Error error = provoke(
+      comm, [&] { (odd ? kind.odd : kind.even)(comm, data); }, &first);
+  const std::string words = error.what();
+  require(error.code() == ErrorCode::mismatch, words);
+  require(words.find(kind.odd_words) != std::string::npos, "what the odd rank called: " + words);
+  require(words.find(kind.even_words) != std::string::npos, "what the others called: " + words);
+  const bool intact = words.find("is as it was") != std::string::npos;
+  require(intact || words.find("is undefined") != std::string::npos, "what became of the output: " + words);
+  if (first && intact) require(data == before, "the output was said to be as it was: " + words);
+  if (check == Check::full) require(intact && data == before, "with full checks: " + words);
+  // Two ranks are each other's neighbours, whatever the algorithm.
+  if (first && comm.size() == 2) require(intact, "adjacent to the difference: " + words);
+  bool again = false;
+  const Error later = provoke(
+      comm, [&] { sum(comm, data); }, &again);
+  require(again && later.code() == ErrorCode::aborted, later.what());
+}
+
+TEST_P(Mismatch, IsToldByEveryRank) {
+  const Case& test = GetParam();
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);  // a difference is found, not waited out
+  options.check = test.check;
+  for (const int odd_rank : {0, test.size - 1}) {
+    const auto started = std::chrono::steady_clock::now();
+    testing::expect_all_ok(testing::run_ranks(
+        test.ranks, test.size, [&](Communicator& comm) { check_rank(comm, kinds()[test.kind], test.check, odd_rank); },
+        options));
+    EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(10)) << "waited out";
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Ranks ranks : testing::kAllRanks) {
+    for (const int size : {2, 3, 4}) {
+      for (std::size_t kind = 0; kind < kinds().size(); ++kind) {
+        for (const Check check : {Check::quick, Check::full}) all.push_back({ranks, size, kind, check});
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Mismatch, ::testing::ValuesIn(cases()), [](const auto& test) {
+  return testing::name_of(test.param.ranks) + "_" + std::to_string(test.param.size) + "_" +
+         kinds()[test.param.kind].name + (test.param.check == Check::full ? "_full" : "");
+});
+
+// The two ends of a message.
+class MessageMismatch : public ::testing::TestWithParam<Ranks> {};
+
+TEST_P(MessageMismatch, IsToldByBothEnds) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  testing::expect_all_ok(testing::run_ranks(
+      GetParam(), 2,
+      [](Communicator& comm) {
+        std::vector<float> data(8, static_cast<float>(comm.rank()));
+        bool first = false;
+        const Error error = provoke(
+            comm,
+            [&] {
+              if (comm.rank() == 0) comm.send(std::span<const float>(data), 1);
+              if (comm.rank() == 1) comm.recv(std::span(data).first(4), 0);
+            },
+            &first);
+        const std::string words = error.what();
+        require(error.code() == ErrorCode::mismatch, words);
+        require(words.find("of 8 float32") != std::string::npos, words);
+        require(words.find("of 4 float32") != std::string::npos, words);
+        require(data == std::vector<float>(8, static_cast<float>(comm.rank())), "the output is as it was");
+      },
+      options));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, MessageMismatch, ::testing::ValuesIn(testing::kAllRanks),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+}  // namespace
+}  // namespace tutti
