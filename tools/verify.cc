@@ -79,6 +79,7 @@ const char* name_of_kind(Problem::Kind kind) {
     case Problem::Kind::unmatched: return "unmatched";
     case Problem::Kind::deadlock: return "deadlock";
     case Problem::Kind::race: return "race";
+    case Problem::Kind::early_output: return "early output";
   }
   return "";
 }
@@ -135,6 +136,8 @@ void print_text(const std::vector<schedule::Lowered>& programs, const Findings& 
   print_property(findings, Problem::Kind::unmatched, "matching", "every message sent is received, in equal sizes");
   print_property(findings, Problem::Kind::deadlock, "progress", "no deadlock with these credits, whatever the timing");
   print_property(findings, Problem::Kind::race, "races", "none, also in place: conflicting accesses are ordered");
+  print_property(findings, Problem::Kind::early_output, "intact",
+                 "no output is written before every sender has been heard");
   if (findings.ok()) {
     fmt::print("    order      {}\n", findings.apart.canonical
                                           ? "canonical: same bits as every other canonical algorithm"

@@ -249,6 +249,22 @@ void reduce_sum(void* const* destinations, std::size_t destination_count, const 
   }
 }
 
+// What choose(T()) gives for the integer T that `type` stands for; nullptr where it stands for no integer.
+template <class Choose>
+ReduceFunction choose_for_integer(DType type, const Choose& choose) {
+  switch (type) {
+    case DType::int8: return choose(std::int8_t{});
+    case DType::int16: return choose(std::int16_t{});
+    case DType::int32: return choose(std::int32_t{});
+    case DType::int64: return choose(std::int64_t{});
+    case DType::uint8: return choose(std::uint8_t{});
+    case DType::uint16: return choose(std::uint16_t{});
+    case DType::uint32: return choose(std::uint32_t{});
+    case DType::uint64: return choose(std::uint64_t{});
+    default: return nullptr;
+  }
+}
+
 }  // namespace tutti::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

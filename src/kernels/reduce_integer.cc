@@ -83,17 +83,7 @@ ReduceFunction choose_operator(ReduceOp op) {
 }  // namespace
 
 ReduceFunction choose_integer(DType type, ReduceOp op) {
-  switch (type) {
-    case DType::int8: return choose_operator<std::int8_t>(op);
-    case DType::int16: return choose_operator<std::int16_t>(op);
-    case DType::int32: return choose_operator<std::int32_t>(op);
-    case DType::int64: return choose_operator<std::int64_t>(op);
-    case DType::uint8: return choose_operator<std::uint8_t>(op);
-    case DType::uint16: return choose_operator<std::uint16_t>(op);
-    case DType::uint32: return choose_operator<std::uint32_t>(op);
-    case DType::uint64: return choose_operator<std::uint64_t>(op);
-    default: return nullptr;
-  }
+  return choose_for_integer(type, [op](auto element) { return choose_operator<decltype(element)>(op); });
 }
 
 }  // namespace tutti::kernels::HWY_NAMESPACE

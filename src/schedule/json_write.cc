@@ -106,8 +106,9 @@ void write_lines(const Json& json, std::size_t indent, std::string& text) {
 std::string to_json(std::span<const Lowered> programs) {
   require_program_set(programs);
   const Lowered& first = programs.front();
-  // A new member of Program breaks this line, and belongs into the document or its groups.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j] = first.program;
+  // A new member of Program breaks this line, and belongs into the document or its groups. Only the landing planes do
+  // not: lowering has used them up.
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, landing_planes, j] = first.program;
   Json json = {{"version", kJsonVersion},
                {"verb", name_of(first.program.verb)},
                {"algorithm", first.program.algorithm},

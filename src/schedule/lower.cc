@@ -1,6 +1,7 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "schedule/layout.h"
@@ -31,6 +32,7 @@ const BlockSet* blocks_of(const Step& step) {
   return nullptr;
 }
 
+constexpr std::int32_t kMostPlanes = 1 + std::numeric_limits<decltype(Operand::plane)>::max();
 constexpr std::uint64_t kUnbounded = ~std::uint64_t{0};
 
 // The most bytes a block may have, in whole lines, where `blocks` of them must fit `bytes` (0 = any size).
@@ -39,8 +41,13 @@ std::uint64_t block_bound(std::uint64_t bytes, std::int32_t blocks) {
   return bytes / static_cast<std::uint64_t>(blocks) / kLineBytes * kLineBytes;
 }
 
-std::int32_t scratch_blocks(const Program& program) {
-  return program.scratch_planes * program.scratch_depth * program.blocks;
+// As the program states them, because they must be the same on all ranks: a rank may need fewer.
+std::int32_t planes_over(const Program& program, const Offers& offers) {
+  return program.scratch_planes + (offers.operands_in_slots ? 0 : program.landing_planes);
+}
+
+std::int32_t scratch_blocks(const Program& program, const Offers& offers) {
+  return planes_over(program, offers) * program.scratch_depth * program.blocks;
 }
 
 // Rewrites the steps of one lane for a transport whose messages are byte streams: they land in own memory before they
@@ -102,12 +109,13 @@ class StreamLane {
   std::vector<Step> out_;
 };
 
-void land_messages(Program& program) {
+// Says how many planes of scratch there are then.
+int land_messages(Program& program) {
+  int planes = program.scratch_planes;
   for (Lane& lane : program.lanes) {
-    int planes = program.scratch_planes;
-    lane.steps = StreamLane(program.scratch_planes, &planes).rewrite(lane.steps);
-    program.scratch_planes = planes;  // lanes never share a landing place
+    lane.steps = StreamLane(planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
   }
+  return planes;
 }
 
 bool has_waits(const Program& program) {
@@ -138,8 +146,15 @@ std::string why_not(const Program& program, const Offers& offers) {
     return "needs messages of " + std::to_string(program.message_blocks) + " blocks, and a slot holds " +
            std::to_string(offers.slot_bytes) + " bytes";
   }
-  if (block_bound(offers.scratch_bytes, scratch_blocks(program)) == 0) {
-    return "needs scratch of " + std::to_string(scratch_blocks(program)) + " blocks, and there are " +
+  if (Program landed = program; !offers.operands_in_slots && land_messages(landed) > planes_over(program, offers)) {
+    return "lets messages land in more planes of scratch than it states";
+  }
+  if (planes_over(program, offers) > kMostPlanes) {
+    return "needs " + std::to_string(planes_over(program, offers)) + " planes of scratch, and there are at most " +
+           std::to_string(kMostPlanes);
+  }
+  if (block_bound(offers.scratch_bytes, scratch_blocks(program, offers)) == 0) {
+    return "needs scratch of " + std::to_string(scratch_blocks(program, offers)) + " blocks, and there are " +
            std::to_string(offers.scratch_bytes) + " bytes";
   }
   return {};
@@ -152,11 +167,14 @@ Lowered lower(Program program, const Offers& offers) {
   }
   // Only from facts that are the same on all ranks: their segments must agree.
   const std::uint64_t block = std::min(block_bound(offers.slot_bytes, program.message_blocks),
-                                       block_bound(offers.scratch_bytes, scratch_blocks(program)));
+                                       block_bound(offers.scratch_bytes, scratch_blocks(program, offers)));
   const std::uint64_t wanted = offers.segment_bytes != 0 ? offers.segment_bytes : kUnbounded;
   const auto blocks = static_cast<std::uint64_t>(program.blocks);
   const std::uint64_t bound = block == kUnbounded ? wanted : std::min(wanted, block * blocks);
-  if (!offers.operands_in_slots) land_messages(program);  // into own memory, of whatever size
+  const std::int32_t planes = planes_over(program, offers);
+  if (!offers.operands_in_slots) land_messages(program);
+  program.scratch_planes = planes;
+  program.landing_planes = 0;
   return {std::move(program), offers, bound == kUnbounded ? 0 : bound};
 }
 

@@ -5,7 +5,7 @@
 //   - refuses windows the transport does not offer (the caller then chooses another algorithm);
 //   - where a message cannot be an operand of a reduction (a byte stream), lets it land in scratch first, and lets a
 //     reduction's result reach own memory before it is sent;
-//   - bounds the segment, so that every message fits a slot and scratch fits its arena.
+//   - bounds the segment, so that every message fits a slot, and scratch with what lands there fits its arena.
 #pragma once
 
 #include <cstdint>

@@ -149,6 +149,8 @@ struct Program {
   std::int32_t message_blocks = 0;  // blocks of the largest message that any rank sends, the same on all ranks
   std::int32_t scratch_planes = 0;
   std::int32_t scratch_depth = 1;
+  // Planes that lowering may add where messages have to land: the most on any rank, the same on all; 0 once lowered.
+  std::int32_t landing_planes = 0;
   std::vector<Lane> lanes;
 
   bool operator==(const Program&) const = default;

@@ -23,7 +23,7 @@ std::vector<Lowered> ordered_by_credits(int depth, std::uint32_t credits) {
   const Index other = Index::plus(1);
   Program from = empty_broadcast(0, 2), to = empty_broadcast(1, 2);
   for (Program* program : {&from, &to}) {
-    program->scratch_planes = 1;
+    program->scratch_planes = 2;
     program->scratch_depth = depth;
   }
   from.lanes = {
@@ -32,11 +32,12 @@ std::vector<Lowered> ordered_by_credits(int depth, std::uint32_t credits) {
        {copy_step({Operand::slot(other)}, Operand::own(Buffer::input, sent)),
         copy_step({Operand::window(other, Buffer::scratch, stored)}, Operand::own(Buffer::input, stored)),
         copy_step({Operand::own(Buffer::output, all_blocks(2))}, Operand::own(Buffer::input, all_blocks(2)))}}};
-  to.lanes = {
-      {"take",
-       false,
-       {copy_step({Operand::own(Buffer::output, stored)}, Operand::own(Buffer::scratch, stored), {{other, 0, 1, 0}}),
-        copy_step({Operand::own(Buffer::output, sent)}, Operand::slot(other))}}};
+  to.lanes = {{"take",
+               false,
+               {copy_step({Operand::own(Buffer::scratch, stored, 1)}, Operand::own(Buffer::scratch, stored),
+                          {{other, 0, 1, 0}}),
+                copy_step({Operand::own(Buffer::output, sent)}, Operand::slot(other)),
+                copy_step({Operand::own(Buffer::output, stored)}, Operand::own(Buffer::scratch, stored, 1))}}};
   return both(std::move(from), std::move(to), credits);
 }
 

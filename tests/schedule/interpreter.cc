@@ -30,6 +30,7 @@ void Machine::reset() {
     const Program& program = trial_.programs[i].program;
     RankState& rank = ranks_[i];
     rank = {};
+    if (!compares_on_entry()) rank.unheard = senders_to(program);
     rank.user.resize((trial_.in_place ? 1 : 2) * trial_.layout.segments * blocks);
     rank.scratch.resize(static_cast<std::size_t>(program.scratch_planes * program.scratch_depth) * blocks);
     poison(rank.user);
@@ -46,6 +47,34 @@ void Machine::reset() {
       }
     }
   }
+}
+
+// Where peers reach into each other's buffers, all of them have compared their calls before anything moves.
+bool Machine::compares_on_entry() const {
+  const auto reaches = [](const Operand& operand) {
+    return operand.kind == Operand::Kind::window && operand.buffer != Buffer::scratch;
+  };
+  for (const Lowered& lowered : trial_.programs) {
+    for (const Lane& lane : lowered.program.lanes) {
+      for (const Step& step : lane.steps) {
+        if (std::any_of(step.sources.begin(), step.sources.end(), reaches)) return true;
+        if (std::any_of(step.destinations.begin(), step.destinations.end(), reaches)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::set<int> Machine::senders_to(const Program& program) const {
+  std::set<int> senders;
+  for (const Lane& lane : program.lanes) {
+    for (const Step& step : lane.steps) {
+      for (const Operand& source : step.sources) {
+        if (source.kind == Operand::Kind::slot) senders.insert(source.rank.resolve(program.rank, program.ranks));
+      }
+    }
+  }
+  return senders;
 }
 
 // Actors are the lanes and the entries of the ranks. Half the timings are uniform; the others follow priorities that

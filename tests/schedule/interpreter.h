@@ -22,6 +22,10 @@ class Machine;
 // The fault of a reduction that is right but for its order.
 inline constexpr std::string_view kAnotherOrder = "another order than the canonical one";
 
+// The fault of a write to the output while some rank that sends to the writer has not been heard: were that rank in
+// another call, the output would be lost.
+inline constexpr std::string_view kEarlyOutput = "writes its output before it has heard from every sender";
+
 struct Trial {
   std::span<const Lowered> programs;
   Layout layout;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -35,6 +36,7 @@ struct RankState {
   std::vector<Place> scratch;
   std::vector<Word> outputs;  // as they were on return
   std::size_t lanes_left = 0;
+  std::set<int> unheard;  // ranks it receives from, until their first message is here
 };
 
 struct Message {
@@ -52,6 +54,7 @@ using ChannelKey = std::tuple<int, int, int>;
 // One operand of a step in flight.
 struct Reach {
   int owner = -1;              // own, window
+  int peer = -1;               // slot
   bool user = false;           // touches the owner's input or output
   std::vector<Place*> places;  // own, window
   ChannelState* channel = nullptr;
@@ -102,6 +105,8 @@ class Machine {
   void leave(std::size_t rank);
   Word expected_word(std::size_t cell) const;
   void check_outputs() const;
+  bool compares_on_entry() const;
+  std::set<int> senders_to(const Program& program) const;
   void poison(std::vector<Place>& places);
 
   // interpreter_step.cc: the life of a step
@@ -112,6 +117,7 @@ class Machine {
   Place& place(int owner, const Operand& operand, std::uint64_t segment, std::size_t block);
   bool slots_ready(const LaneRun& lane) const;
   void take_slots(LaneRun& lane);
+  void check_heard(const LaneRun& lane) const;
   void mark(LaneRun& lane, int by);
   void check_free(const Reach& reach, bool write) const;
   void plan_events(LaneRun& lane);

@@ -17,6 +17,7 @@ bool Machine::begin(LaneRun& lane) {
   lane.reached = true;
   if (!slots_ready(lane)) return false;
   take_slots(lane);
+  check_heard(lane);
   mark(lane, +1);
   plan_events(lane);
   lane.in_flight = true;
@@ -61,6 +62,7 @@ Reach Machine::reach(LaneRun& lane, const Operand& operand, bool destination) {
   if (operand.kind == Operand::Kind::slot) {
     const int from = destination ? program.rank : peer, to = destination ? peer : program.rank;
     if (from == to) throw Fault{"a message to itself"};
+    reached.peer = peer;
     reached.channel = &channels_[ChannelKey{from, to, operand.channel}];
     return reached;
   }
@@ -114,9 +116,17 @@ void Machine::take_slots(LaneRun& lane) {
     source.channel->messages.pop_front();
     if (message.sizes != lane.sizes) throw Fault{"a message of another size"};
     source.words = std::move(message.words);
+    ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.erase(source.peer);
   }
   for (Reach& destination : lane.destinations) {
     if (destination.channel != nullptr) ++destination.channel->in_use;
+  }
+}
+
+void Machine::check_heard(const LaneRun& lane) const {
+  if (ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.empty()) return;
+  for (const Reach& destination : lane.destinations) {
+    if (destination.user) throw Fault{std::string(kEarlyOutput)};
   }
 }
 

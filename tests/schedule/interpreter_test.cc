@@ -49,9 +49,9 @@ TEST(Interpreter, FindsNothingWrongWithTheHandmade) {
 }
 
 TEST(Interpreter, FindsFaults) {
-  const Programs early = ordered_by_credits(1, 2);
-  EXPECT_NE(first_fault(trial_of(early, 4, 2)), "");
-  EXPECT_EQ(first_fault(trial_of(early, 1, 2)), "") << "one segment reuses nothing";
+  const Programs eager = ordered_by_credits(1, 2);
+  EXPECT_NE(first_fault(trial_of(eager, 4, 2)), "");
+  EXPECT_EQ(first_fault(trial_of(eager, 1, 2)), "") << "one segment reuses nothing";
 
   const Programs ring = programs_of(*find_algorithm(Verb::all_reduce, "ring"), 4, shared_memory(1));
   EXPECT_EQ(first_fault(trial_of(ring, 1, 1)), "deadlock");
@@ -75,6 +75,11 @@ TEST(Interpreter, FindsFaults) {
   Programs twice = programs_of(*find_algorithm(Verb::send_recv, "message"), 2, shared_memory(2));
   twice[0].program.lanes[0].steps.push_back(twice[0].program.lanes[0].steps[0]);
   EXPECT_EQ(first_fault(trial_of(twice, 1, 2)), "a message is left over");
+
+  Programs early = programs_of(*find_algorithm(Verb::all_reduce, "recursive_doubling"), 4, shared_memory(1));
+  std::vector<Step>& steps = early[2].program.lanes[0].steps;
+  steps[1].destinations.push_back(steps[3].destinations[0]);
+  EXPECT_EQ(first_fault(trial_of(early, 1, 1)), kEarlyOutput);
 }
 
 }  // namespace

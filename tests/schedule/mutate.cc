@@ -25,6 +25,7 @@ class Editor {
       case Mutation::segments_back: return segments_back();
       case Mutation::last: return last();
       case Mutation::depth: return depth();
+      case Mutation::early: return early();
     }
     return {};
   }
@@ -207,6 +208,29 @@ class Editor {
     const bool less = program_.scratch_depth > 1 && coin();
     program_.scratch_depth += less ? -1 : 1;
     return "scratch is " + std::to_string(program_.scratch_depth) + " deep";
+  }
+
+  std::string early() {
+    const auto own_output = [](const Operand& operand) {
+      return operand.kind == Operand::Kind::own && operand.buffer == Buffer::output;
+    };
+    Step* step = pick([&](const Step& s) {
+      return !s.sources.empty() && std::none_of(s.destinations.begin(), s.destinations.end(), own_output);
+    });
+    if (step == nullptr) return {};
+    const auto sized = [](const std::vector<Operand>& operands) {
+      return std::find_if(operands.begin(), operands.end(),
+                          [](const Operand& operand) { return operand.kind != Operand::Kind::slot; });
+    };
+    const auto found = sized(step->destinations);
+    const BlockSet blocks = found != step->destinations.end() ? found->blocks : sized(step->sources)->blocks;
+    const Operand output = Operand::own(Buffer::output, blocks);
+    if (coin()) {
+      step->destinations.push_back(output);
+      return "also writes to the output" + place_;
+    }
+    steps().insert(here(), Step{StepOp::copy, false, {output}, {Operand::own(Buffer::input, blocks)}, {}});
+    return "a copy to the output before" + place_;
   }
 
   Program& program_;

@@ -22,7 +22,8 @@ namespace tutti::schedule {
   X(added_wait, "a wait too many, which may close a circle")                  \
   X(segments_back, "a wait is for another segment")                           \
   X(last, "a reduction is marked last, or not, against the truth")            \
-  X(depth, "scratch is of another depth")
+  X(depth, "scratch is of another depth")                                     \
+  X(early, "a step writes its result to the output as well, or a step before it does")
 
 enum class Mutation : std::uint8_t {
 #define X(kind, meaning) kind,

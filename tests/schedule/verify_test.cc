@@ -106,9 +106,9 @@ TEST_P(EveryAlgorithm, IsProvedWithBoundedSlotsAndScratch) {
     if (needs_shared_memory(GetParam()) && !offers.windows_to_user) continue;
     offers.slot_bytes = 32768;
     offers.scratch_bytes = 1 << 20;
-    for (const int ranks : {2, 3, 5, 8, 13}) {
+    for (const int ranks : {2, 3, 5, 8, 13, 33}) {
       if (ranks > most_ranks(GetParam(), kMostRanks)) continue;
-      const VerifyReport report = verify(programs_of(GetParam(), ranks, offers), {100003, 4, 1, 0, false});
+      const VerifyReport report = verify(programs_of(GetParam(), ranks, offers), {1000003, 4, 1, 0, false});
       EXPECT_TRUE(report.ok()) << ranks << " ranks: " << words_of(report);
     }
   }

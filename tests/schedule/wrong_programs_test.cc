@@ -233,6 +233,29 @@ TEST(WrongPrograms, WriteWhatAnotherLaneStillReads) {
   EXPECT_TRUE(verify(programs, kOneSegment).ok());
 }
 
+TEST(WrongPrograms, WriteTheOutputBeforeTheyHaveHeardFromEverySender) {
+  Programs programs = programs_of(*find_algorithm(Verb::all_reduce, "recursive_doubling"), 4, shared_memory(2));
+  EXPECT_TRUE(verify(programs, kFourSegments).ok());
+  step_of(programs, 1, 0, 1).destinations.push_back(Operand::own(Buffer::output, {}));
+  expect_problem(programs, Kind::early_output,
+                 "rank 1, lane 'exchange', step 1, segment 0 writes output before every in-edge was heard: no message "
+                 "from rank 3 need have come by then",
+                 kFourSegments);
+}
+
+TEST(WrongPrograms, HearInALaneThatTheWritingLaneDoesNotWaitFor) {
+  Programs programs = message();
+  Program& program = programs[1].program;
+  program.scratch_planes = 1;
+  program.lanes[0].published = true;
+  program.lanes[0].steps[0].destinations = {Operand::own(Buffer::scratch, {})};
+  const Step write{StepOp::copy, false, {Operand::own(Buffer::output, {})}, {Operand::own(Buffer::input, {})}, {}};
+  program.lanes.push_back({"write", false, {write}});
+  expect_problem(programs, Kind::early_output, "rank 1, lane 'write', step 0, segment 0 writes output before");
+  program.lanes[1].steps[0].waits = {{Index::plus(0), 0, 0, 0}};
+  expect_problem(programs, Kind::wrong_result, "not what the root has there");
+}
+
 TEST(WrongPrograms, WorkOnlyOutOfPlace) {
   Programs programs = programs_of(*find_algorithm(Verb::all_reduce, "exchange"), 2, shared_memory(1));
   for (Lowered& lowered : programs) {

@@ -38,6 +38,7 @@ inline Step wait_step(std::vector<Wait> waits) { return {StepOp::wait, false, {}
 inline Program alone(Program program) {
   program.blocks = 1;
   program.message_blocks = 0;
+  program.landing_planes = 0;
   program.lanes = {
       {"alone",
        false,

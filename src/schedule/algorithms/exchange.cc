@@ -12,6 +12,7 @@ namespace tutti::schedule {
 Program exchange_all_reduce(const Shape& shape) {
   Program program = begin_program(Verb::all_reduce, "exchange", shape, 1, 1);
   if (shape.ranks == 1) return alone(std::move(program));
+  program.landing_planes = shape.ranks - 1;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));

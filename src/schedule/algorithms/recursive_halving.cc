@@ -4,8 +4,8 @@
 //
 //   rank           0         1         2         3
 //   holds        0123      0123      0123      0123
-//   distance 1   0 2       1 3       0 2       1 3       summed over pairs {0,1} {2,3}
-//   distance 2   0         1         2         3         summed over all four
+//   distance 1   0 2       1 3       0 2       1 3       summed over pairs {0,1} {2,3}, in scratch
+//   distance 2   0         1         2         3         summed over all four, in the output
 //   doubling     0 2       1 3       0 2       1 3       the same way back
 //                0123      0123      0123      0123
 //
@@ -13,6 +13,10 @@
 // With p = q + r the odd partners of the first r pairs stand aside as in recursive doubling.
 // Cost: 2 lg p alpha + 2f n beta + f n gamma, f = (p-1)/p;
 //       for other p (2 floor(lg p) + 2) alpha + (2f + 2) n beta + (1 + f) n gamma.
+//
+// Halving sums in scratch, and only its last reduction writes to the output: by then the rank has heard from all its
+// peers, so that a mismatched call of one of them leaves the output intact. It costs no pass over memory, only another
+// destination, and a segment of scratch, of which half is touched if p is a power of two: blocks keep their places.
 #include "schedule/algorithms/build.h"
 
 namespace tutti::schedule {
@@ -30,6 +34,8 @@ Program recursive_halving_all_reduce(const Shape& shape) {
   const int q = role.core;
   Program program = begin_program(Verb::all_reduce, "recursive_halving", shape, q, role.pairs != 0 ? q : q / 2);
   if (shape.ranks == 1) return alone(std::move(program));
+  program.scratch_planes = shape.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
+  program.landing_planes = 1;
 
   Lane lane{"exchange", false, {}};
   const auto own = [](Buffer buffer, BlockSet blocks) { return Operand::own(buffer, blocks); };
@@ -44,8 +50,8 @@ Program recursive_halving_all_reduce(const Shape& shape) {
   Buffer held = Buffer::input;
   if (role.partner >= 0) {
     lane.steps.push_back(
-        reduce_step({own(Buffer::output, all)}, {own(held, all), Operand::slot(Index::plus(1))}, q == 1));
-    held = Buffer::output;
+        reduce_step({own(Buffer::scratch, all)}, {own(held, all), Operand::slot(Index::plus(1))}, false));
+    held = Buffer::scratch;
   }
   const auto peer_at = [&](int distance) {
     return Operand::slot(Index::absolute(role.rank_of(role.member ^ distance)));
@@ -57,8 +63,9 @@ Program recursive_halving_all_reduce(const Shape& shape) {
     lane.steps.push_back(copy_step({peer}, own(held, give)));
     const bool lower = (role.member & distance) == 0;
     std::vector<Operand> in_order = lower ? std::vector{own(held, keep), peer} : std::vector{peer, own(held, keep)};
-    lane.steps.push_back(reduce_step({own(Buffer::output, keep)}, std::move(in_order), 2 * distance == q));
-    held = Buffer::output;
+    const bool last = 2 * distance == q;
+    held = last ? Buffer::output : Buffer::scratch;
+    lane.steps.push_back(reduce_step({own(held, keep)}, std::move(in_order), last));
   }
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const BlockSet have = congruent(role.member, 2 * distance, q);

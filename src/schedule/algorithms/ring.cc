@@ -19,6 +19,7 @@ Program ring_all_reduce(const Shape& shape) {
   const int p = shape.ranks;
   Program program = begin_program(Verb::all_reduce, "ring", shape, p, 1);
   if (p == 1) return alone(std::move(program));
+  program.landing_planes = p == 2 ? 1 : 2;  // for what comes from the left, and for partial sums that go right
 
   const Operand to_right = Operand::slot(Index::plus(1));
   const Operand from_left = Operand::slot(Index::plus(-1));

@@ -5,6 +5,9 @@
 //     is confluent, so one maximal run decides it;
 //   - no race: conflicting accesses are ordered by waits, messages and credits (vector clocks), peers touch a rank's
 //     buffers only between its entry and its return, and in-place calls (input = output) are as safe as others;
+//   - intact: a rank writes its output only after it has heard from every rank that ever sends to it, so that whoever
+//     meets a message of another call still has its buffers. Where peers reach into each other's buffers through
+//     windows, the engine has compared all calls on entry, and nothing is asked here;
 //   - which reduction order every element gets, and how many bytes each edge carries.
 #pragma once
 
@@ -30,7 +33,7 @@ struct VerifyOptions {
 
 struct Problem {
   // X-macro free on purpose: few, and each has its own words.
-  enum class Kind : std::uint8_t { malformed, wrong_result, unmatched, deadlock, race };
+  enum class Kind : std::uint8_t { malformed, wrong_result, unmatched, deadlock, race, early_output };
   Kind kind;
   std::string message;  // names rank, lane, step, segment
 };

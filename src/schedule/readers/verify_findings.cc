@@ -1,4 +1,4 @@
-// What a run found, in words: races, deadlocks, messages left over, buffers touched outside a call.
+// What a run found, in words: races, deadlocks, messages left over, buffers touched outside a call or too early.
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -23,6 +23,30 @@ void Run::check_entered(int number, const PlannedOperand& operand) {
   if (first && now[entry_component(operand.rank)] == 0) {
     problems_.add(Problem::Kind::race, place(number), " may touch ", name_of(operand.buffer), " of rank ", operand.rank,
                   " before that rank has entered the call");
+  }
+}
+
+// Every message carries the fingerprint of its call: once one came from a rank, that rank is known to be in this call.
+// Only a lane's first write matters, because what a lane knows only grows.
+void Run::check_heard(int number, const PlannedOperand& operand) {
+  LaneState& state = states_[index_of(number)];
+  if (operand.buffer == Buffer::scratch || plan_.user_windows || state.wrote_output) return;
+  state.wrote_output = true;
+  const int self = lane(number).rank;
+  const std::span<const std::uint32_t> now = clock(number);
+  std::set<int> senders, heard;
+  for (std::size_t i = 0; i < channels_.size(); ++i) {
+    if (plan_.channels[i].to != self || plan_.channels[i].receiver == -1) continue;
+    senders.insert(plan_.channels[i].from);
+    const Epoch& first = channels_[i].heard;
+    if (first.time != 0 && first.before(now)) heard.insert(plan_.channels[i].from);
+  }
+  for (const int sender : senders) {
+    if (heard.contains(sender)) continue;
+    problems_.add(Problem::Kind::early_output, place(number), " writes ", name_of(operand.buffer),
+                  " before every in-edge was heard: no message from rank ", sender,
+                  " need have come by then, and were that rank in another call, the output would be lost");
+    return;
   }
 }
 

@@ -116,6 +116,7 @@ class Planner {
                     ", which the transport does not offer");
       return std::nullopt;
     }
+    plan_.user_windows = plan_.user_windows || (!own && !scratch);
     const int planes = scratch ? plan_.programs[static_cast<std::size_t>(planned.rank)].program.scratch_planes : 1;
     if (operand.plane >= planes) {
       problems_.add(kMalformed, place, "plane ", planned.plane, " of ", name_of(operand.buffer), " of rank ",

@@ -59,6 +59,7 @@ struct Plan {
   const Program* any = nullptr;  // what all programs agree on: verb, root, blocks, depth
   int ranks = 0;
   bool in_place = false;
+  bool user_windows = false;  // onto some rank's input or output
   std::uint32_t credits = 0;
   Layout layout;
   std::vector<PlannedLane> lanes;  // rank after rank

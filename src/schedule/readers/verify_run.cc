@@ -163,6 +163,7 @@ void Run::receive(int number, const PlannedOperand& operand, const std::vector<s
   const Told message = std::move(channel.messages.front());
   channel.messages.pop_front();
   acquire(clock(number), message->clock);
+  if (channel.heard.time == 0) channel.heard = {static_cast<std::uint32_t>(number), clock(number)[index_of(number)]};
   if (message->sizes == sizes) {
     std::copy(message->values.begin(), message->values.end(), values.begin());
     return;
@@ -189,6 +190,7 @@ void Run::read(int number, const PlannedOperand& operand, std::span<Value> value
 
 void Run::write(int number, const PlannedOperand& operand, std::span<const Value> values) {
   check_entered(number, operand);
+  check_heard(number, operand);
   count_window(number, operand, true);
   const std::span<const std::uint32_t> now = clock(number);
   const Epoch epoch{static_cast<std::uint32_t>(number), now[index_of(number)]};

@@ -46,6 +46,7 @@ class Run {
   struct LaneState {
     std::uint64_t segment = 0;
     std::size_t step = 0;
+    bool wrote_output = false;
     std::vector<Told> published;  // in order of steps, segment after segment
   };
 
@@ -53,6 +54,7 @@ class Run {
     std::uint32_t unused_credits = 0;  // never spent so far: they tell of nothing
     std::deque<Told> messages;
     std::deque<Told> returned_credits;
+    Epoch heard;  // when its first message was received; time 0: not yet
   };
 
   // Why a lane cannot go on, and which lane would have to move first (-1: there is none).
@@ -81,6 +83,7 @@ class Run {
   void tell(int lane, const PlannedStep& step, std::vector<Value> values, std::vector<std::uint64_t> sizes);
 
   void check_entered(int lane, const PlannedOperand& operand);
+  void check_heard(int lane, const PlannedOperand& operand);
   void check_returns();
   void check_left_over();
   void report_deadlock();

@@ -70,8 +70,6 @@ Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
 
 void check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems) {
   for (const Lowered& lowered : programs) {
-    // Where messages land in scratch it is own memory of any size; else it lies in what the transport gives.
-    if (!lowered.offers.operands_in_slots) continue;
     const auto copies = static_cast<std::uint64_t>(lowered.program.scratch_planes) *
                         static_cast<std::uint64_t>(lowered.program.scratch_depth);
     const std::uint64_t needed = copies * layout.size_of_segment(0) * layout.element_bytes;
