@@ -22,15 +22,18 @@ inline void expect_all_ok(const std::vector<RankEnd>& ends) {
   }
 }
 
-enum class Ranks { threads, processes };
-inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes};
+// Threads and processes that share memory, and processes that only have TCP between them.
+enum class Ranks { threads, processes, tcp };
+inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes, Ranks::tcp};
 
-inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function,
-                                      const Options& options = {}) {
+inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function, Options options = {}) {
+  if (kind == Ranks::tcp) options.transport = TransportKind::tcp;
   return kind == Ranks::threads ? run_threads(ranks, function, options) : run_processes(ranks, function, options);
 }
 
-inline std::string name_of(Ranks kind) { return kind == Ranks::threads ? "threads" : "processes"; }
+inline std::string name_of(Ranks kind) {
+  return kind == Ranks::threads ? "threads" : kind == Ranks::processes ? "processes" : "tcp";
+}
 inline void PrintTo(Ranks kind, std::ostream* out) { *out << name_of(kind); }
 
 }  // namespace tutti::testing

@@ -30,6 +30,14 @@ Environment Environment::of_process() {
   return Environment(std::move(values));
 }
 
+Environment Environment::with_defaults(const std::map<std::string, std::string, std::less<>>& values) const {
+  Environment merged = *this;
+  for (const auto& [name, value] : values) {
+    if (!value.empty() && !get(name)) merged.values_[name] = value;
+  }
+  return merged;
+}
+
 std::optional<std::string> Environment::get(std::string_view name) const {
   const auto found = values_.find(name);
   if (found == values_.end() || found->second.empty()) return std::nullopt;

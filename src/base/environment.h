@@ -35,6 +35,7 @@ struct Variable {
   X(TUTTI_SIZE, "from the launcher", "number of ranks of the job", false)                                        \
   X(TUTTI_LOCAL_RANK, "from the launcher", "this process's number among the ranks of its host", false)           \
   X(TUTTI_LOCAL_SIZE, "from the launcher", "number of ranks on this host", false)                                \
+  X(TUTTI_LOBBY, "rank 0 keeps it", "launcher: the launcher keeps the place where the ranks meet", false)        \
   X(TUTTI_JOB, "from the launcher", "name of the job; ranks of different jobs never meet", false)
 
 std::span<const Variable> variables();
@@ -45,6 +46,9 @@ class Environment {
   explicit Environment(std::map<std::string, std::string, std::less<>> values) : values_(std::move(values)) {}
   // All variables of this process, as they are now.
   static Environment of_process();
+
+  // This one, with `values` for what is not set here; empty values stay out.
+  Environment with_defaults(const std::map<std::string, std::string, std::less<>>& values) const;
 
   // The value, if it is set and not empty.
   std::optional<std::string> get(std::string_view name) const;

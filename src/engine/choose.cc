@@ -13,6 +13,9 @@ constexpr std::uint64_t exchange_limit(std::uint64_t ranks) {
   return std::max<std::uint64_t>(64, (128 << 10) / (ranks * ranks));
 }
 
+// Over streams every message is a system call at both ends: with this many ranks rounds are cheaper, however small.
+constexpr int kMostExchanging = 64;
+
 // Over messages the alternatives are lg p rounds of whole vectors, and 2 lg p rounds that move each byte twice.
 constexpr std::uint64_t kDoublingBytes = 32 << 10;
 
@@ -23,7 +26,9 @@ constexpr std::uint64_t kEnterBytes = 512;
 
 Chooser::Chooser(int ranks, const Offers& offers, std::string_view forced)
     : windows_(offers.windows_to_scratch),
-      exchange_bytes_(ranks == 1 ? kAny : exchange_limit(static_cast<std::uint64_t>(ranks))),
+      exchange_bytes_(ranks == 1                             ? kAny
+                      : !windows_ && ranks > kMostExchanging ? 0
+                                                             : exchange_limit(static_cast<std::uint64_t>(ranks))),
       medium_bytes_(windows_ ? 0 : kDoublingBytes),
       enter_bytes_(ranks == 1 ? kAny : kEnterBytes),
       exchange_(schedule::find_algorithm(Verb::all_reduce, "exchange")),
@@ -46,7 +51,8 @@ std::vector<Choice> Chooser::choices() const {
     rows.push_back(
         {Verb::all_reduce, kAny, forced_all_reduce_ ? forced_all_reduce_->name : direct_->name, "asked for by name"});
   } else {
-    rows.push_back({Verb::all_reduce, exchange_bytes_, exchange_->name, "one message deep, and the vector is small"});
+    if (exchange_bytes_ != 0)
+      rows.push_back({Verb::all_reduce, exchange_bytes_, exchange_->name, "one message deep, and the vector is small"});
     if (medium_bytes_ > exchange_bytes_) {
       rows.push_back({Verb::all_reduce, medium_bytes_, medium_->name, "fewest rounds, in canonical order"});
     }

@@ -1,7 +1,16 @@
 #include "engine/factory.h"
 
+#include <sched.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/rank_list.h"
 #include "schedule/algorithms/table.h"
+#include "schedule/lower.h"
 #include "transport/memory/memory_transport.h"
+#include "transport/mixed/mixed_transport.h"
+#include "transport/tcp/tcp_transport.h"
 #include "transport/threads/threads_mapper.h"
 
 namespace tutti::engine {
@@ -21,6 +30,64 @@ void require_usable_algorithm(const Options& options) {
   throw Error(ErrorCode::invalid_argument, "no algorithm is called '" + options.algorithm + "'; there are: " + known);
 }
 
+// Named algorithms must suit the transport; better said now than at the first call.
+void require_lowerable(const Options& options, const transport::Transport& transport) {
+  const schedule::Algorithm* row = schedule::find_algorithm(Verb::all_reduce, options.algorithm);
+  if (row == nullptr) return;
+  const std::string reason =
+      schedule::why_not(row->generate({transport.size(), transport.rank(), 0}), transport.offers());
+  if (!reason.empty()) {
+    throw Error(ErrorCode::unsupported, "all_reduce by '" + options.algorithm + "' " + reason +
+                                            ", which the transport of this group does not offer; choose another");
+  }
+}
+
+std::unique_ptr<Engine> finish(std::unique_ptr<transport::Transport> transport, const Options& options,
+                               const Log& log) {
+  require_lowerable(options, *transport);
+  return std::make_unique<Engine>(std::move(transport), options, log);
+}
+
+constexpr int kChannels = Engine::kTracks + 1;
+
+// The ranks of each host, in the order of their first rank.
+std::vector<std::vector<int>> hosts_of(const rendezvous::Met& met) {
+  std::vector<std::vector<int>> hosts;
+  std::map<std::string, std::size_t> index;
+  for (int rank = 0; rank < met.size; ++rank) {
+    const std::string& id = met.members[static_cast<std::size_t>(rank)].host_id;
+    const auto [entry, first] = index.emplace(id, hosts.size());
+    if (first) hosts.emplace_back();
+    hosts[entry->second].push_back(rank);
+  }
+  return hosts;
+}
+
+std::string words_of(const rendezvous::Met& met, const std::vector<std::vector<int>>& hosts) {
+  std::string text = std::to_string(met.size) + (met.size == 1 ? " rank on " : " ranks on ") +
+                     std::to_string(hosts.size()) + (hosts.size() == 1 ? " host: " : " hosts: ");
+  for (const auto& ranks : hosts) {
+    text += (&ranks == &hosts.front() ? "" : "; ") + met.members[static_cast<std::size_t>(ranks.front())].host + " (" +
+            rank_names(ranks) + ")";
+  }
+  return text;
+}
+
+bool oversubscribed(std::size_t ranks_here) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 && ranks_here > static_cast<std::size_t>(CPU_COUNT(&cores));
+}
+
+std::unique_ptr<transport::Transport> make_memory(rendezvous::Met& met, const Deadline& deadline) {
+  const auto mine = std::find(met.memory_ranks.begin(), met.memory_ranks.end(), met.rank);
+  transport::ShmLinks links{static_cast<int>(mine - met.memory_ranks.begin()),
+                            static_cast<int>(met.memory_ranks.size()), std::move(met.memory_sockets),
+                            std::move(met.life), met.memory_ranks};
+  return std::make_unique<transport::MemoryTransport>(transport::make_shm_mapper(std::move(links)), kChannels,
+                                                      deadline);
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
@@ -31,11 +98,60 @@ std::unique_ptr<transport::Mapper> make_shm_member(transport::ShmLinks links) {
   return transport::make_shm_mapper(std::move(links));
 }
 
+rendezvous::Wanted wanted(TransportKind transport) {
+  switch (transport) {
+    case TransportKind::shm: return rendezvous::Wanted::shm;
+    case TransportKind::tcp: return rendezvous::Wanted::tcp;
+    case TransportKind::automatic: break;
+  }
+  return rendezvous::Wanted::automatic;
+}
+
+std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log) {
+  require_usable_algorithm(options);
+  const Deadline deadline = Deadline::after(options.timeout);
+  const auto hosts = hosts_of(met);
+  const auto say = [&](const char* how) {
+    if (met.rank == 0) log.info(words_of(met, hosts) + "; " + how);
+  };
+  if (static_cast<int>(met.memory_ranks.size()) == met.size) {
+    say("shared memory");
+    return finish(make_memory(met, deadline), options, log);
+  }
+  // All ranks must cut messages alike, so the sizes follow from what all of them know: the whole roster.
+  transport::TcpOptions tcp;
+  tcp.channels = kChannels;
+  bool memory = false;
+  for (const auto& ranks : hosts) {
+    const bool here = std::find(ranks.begin(), ranks.end(), met.rank) != ranks.end();
+    if (here) tcp.oversubscribed = oversubscribed(ranks.size());
+    if (ranks.size() == 1 || options.transport == TransportKind::tcp) continue;
+    memory = true;
+    const std::uint64_t slot = transport::MemoryTransport::slot_bytes_for(static_cast<int>(ranks.size()));
+    tcp.slot_bytes = tcp.slot_bytes == 0 ? slot : std::min(tcp.slot_bytes, slot);
+  }
+  say(memory ? "shared memory inside hosts, TCP across" : "TCP");
+  std::unique_ptr<transport::Transport> inner;
+  if (met.memory_ranks.size() > 1) {
+    const std::vector<int> ranks = met.memory_ranks;
+    inner = make_memory(met, deadline);
+    tcp.wake = [bell = inner.get()] { bell->notify_self(); };
+    auto outer = std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
+                                                           std::move(met.control), std::move(tcp));
+    transport::TcpTransport* arms = outer.get();
+    return finish(
+        std::make_unique<transport::MixedTransport>(std::move(inner), ranks, std::move(outer), [arms] { arms->arm(); }),
+        options, log);
+  }
+  return finish(std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
+                                                          std::move(met.control), std::move(tcp)),
+                options, log);
+}
+
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options) {
   require_usable_algorithm(options);
   const Deadline deadline = Deadline::after(options.timeout);
-  auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), Engine::kTracks + 1, deadline);
-  return std::make_unique<Engine>(std::move(transport), options);
+  return finish(std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline), options, {});
 }
 
 }  // namespace tutti::engine

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "rendezvous/meeting.h"
 #include "transport/memory/mapper.h"
 #include "transport/shm/shm_mapper.h"
 
@@ -14,7 +15,10 @@ namespace tutti::engine {
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
 std::unique_ptr<transport::Mapper> make_shm_member(transport::ShmLinks links);
 
+rendezvous::Wanted wanted(TransportKind transport);
+
 // Collective over the ranks of the group.
+std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options);
 
 }  // namespace tutti::engine

@@ -1,11 +1,14 @@
 #include "tutti/local.h"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "engine/factory.h"
 #include "rendezvous/forked_group.h"
+#include "rendezvous/meeting.h"
 
 namespace tutti {
 namespace {
@@ -15,10 +18,12 @@ void require_ranks(int ranks) {
     throw Error(ErrorCode::invalid_argument, "a group needs at least one rank, not " + std::to_string(ranks));
 }
 
-RankEnd run_rank(std::unique_ptr<transport::Mapper> mapper, const RankFunction& function, const Options& options) {
+using MakeEngine = std::function<std::unique_ptr<engine::Engine>()>;
+
+RankEnd run_rank(const MakeEngine& make, const RankFunction& function) {
   RankEnd end;
   try {
-    Communicator communicator(engine::make_engine(std::move(mapper), options));
+    Communicator communicator(make());
     function(communicator);
   } catch (const std::exception& error) {
     end.exit_code = 1;
@@ -28,6 +33,25 @@ RankEnd run_rank(std::unique_ptr<transport::Mapper> mapper, const RankFunction& 
     end.message = "an exception of unknown type";
   }
   return end;
+}
+
+// Where a local group meets that does not share memory: a name that no other group of this machine uses.
+std::string new_meeting_place() {
+  static std::atomic<unsigned> groups{0};
+  return "unix:@tutti-local-" + std::to_string(::getpid()) + "-" + std::to_string(groups.fetch_add(1)) + "-" +
+         rendezvous::Token::random().hex().substr(0, 16);
+}
+
+std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::string& place, const Options& options) {
+  rendezvous::MeetingOptions meeting;
+  meeting.rank = rank;
+  meeting.size = ranks;
+  meeting.job = meeting.lobby = place;
+  meeting.keep_lobby = rank == 0;
+  meeting.wanted = engine::wanted(options.transport);
+  meeting.channels = engine::Engine::kTracks + 1;
+  meeting.deadline = Deadline::after(options.timeout);
+  return engine::make_engine(rendezvous::meet(meeting), options, {});
 }
 
 void pin_to_core(int rank) {
@@ -49,11 +73,17 @@ void pin_to_core(int rank) {
 
 std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options) {
   require_ranks(ranks);
+  const bool tcp = options.transport == TransportKind::tcp;
+  const std::string place = tcp ? new_meeting_place() : "";
   auto mappers = engine::make_threads_group(ranks);
   std::vector<RankEnd> ends(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    threads.emplace_back([&, rank] { ends[rank] = run_rank(std::move(mappers[rank]), function, options); });
+    const MakeEngine make = [&, rank] {
+      if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, options);
+      return engine::make_engine(std::move(mappers[rank]), options);
+    };
+    threads.emplace_back([&ends, &function, make, rank] { ends[rank] = run_rank(make, function); });
   }
   for (std::thread& thread : threads) thread.join();
   return ends;
@@ -61,10 +91,17 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
 
 std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options, bool pin) {
   require_ranks(ranks);
+  const bool tcp = options.transport == TransportKind::tcp;
+  const std::string place = tcp ? new_meeting_place() : "";
   rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks links) {
     if (pin) pin_to_core(links.rank);
+    if (tcp) {
+      Communicator communicator(meet_locally(links.rank, links.size, place, options));
+      function(communicator);
+      return;
+    }
     const FileDescriptor own_life = std::move(links.own_life);
-    transport::ShmLinks shm{links.rank, links.size, std::move(links.sockets), std::move(links.life)};
+    transport::ShmLinks shm{links.rank, links.size, std::move(links.sockets), std::move(links.life), {}};
     Communicator communicator(engine::make_engine(engine::make_shm_member(std::move(shm)), options));
     function(communicator);
   });

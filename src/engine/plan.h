@@ -46,7 +46,7 @@ struct PlanStep {
   bool stream = false;  // its slots are messages that leave from own memory, or land there
   bool writes_output = false;
   bool keeps_input = false;  // copies input to the same place of the output: nothing changes where they are one
-  bool uniform = true;  // all operands name the same blocks
+  bool uniform = true;       // all operands name the same blocks
 };
 
 struct PlanLane {

@@ -156,7 +156,7 @@ void Track::begin(const schedule::Algorithm& algorithm) {
   if (plan.uses_flags && !entered_) enter();
   if (plan.uses_flags && !compared) binding_.gate = flags_;
   prepare(algorithm);
-  phase_ = plan.uses_scratch && plan.uses_flags ? Phase::reusing : Phase::running;
+  phase_ = plan.uses_scratch ? Phase::reusing : Phase::running;
 }
 
 void Track::prepare(const schedule::Algorithm& algorithm) {

@@ -78,11 +78,12 @@ TEST_P(AllReduce, AgreesWithTheReferenceBitForBit) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Ranks kind : {Ranks::threads, Ranks::processes}) {
+  for (const Ranks kind : testing::kAllRanks) {
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
       all.push_back({kind, "", ranks});
       for (const schedule::Algorithm& row : schedule::algorithms()) {
-        if (row.verb == Verb::all_reduce && row.name != "direct") all.push_back({kind, std::string(row.name), ranks});
+        const bool shared = row.user_windows || (kind == Ranks::tcp && row.scratch_windows);
+        if (row.verb == Verb::all_reduce && !shared) all.push_back({kind, std::string(row.name), ranks});
       }
     }
   }
@@ -155,6 +156,27 @@ TEST_P(Memory, MoreMemoryThanDevShmHolds) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Memory, ::testing::Values(Ranks::threads, Ranks::processes),
                          [](const auto& test) { return testing::name_of(test.param); });
+
+// Where ranks share no memory, "symmetric" memory is ordinary.
+TEST(MemoryOverTcp, CanBeAllocatedAndReduced) {
+  const auto body = [](Communicator& comm) {
+    const Symmetric<float> memory = comm.allocate<float>(100'003);
+    require(memory[100'002] == 0.0f, "zeroed");
+    for (float& value : memory.span()) value = static_cast<float>(comm.rank() + 1);
+    comm.all_reduce(memory.span());
+    for (const float value : memory.span()) require(value == 6.0f, "sum");
+  };
+  testing::expect_all_ok(testing::run_ranks(Ranks::tcp, 3, body));
+}
+
+TEST(NamedAlgorithm, ThatTheTransportCannotRunIsRefusedWhenTheGroupIsMade) {
+  Options options;
+  options.algorithm = "staged";
+  for (const RankEnd& end : testing::run_ranks(
+           Ranks::tcp, 2, [](Communicator&) {}, options)) {
+    EXPECT_NE(end.message.find("'staged' needs windows"), std::string::npos) << end.message;
+  }
+}
 
 TEST(PremulSum, ScalesEachRanksInput) {
   const auto body = [](Communicator& comm) {

@@ -184,7 +184,7 @@ TEST_P(Failures, EndlessPatienceIsAllowed) {
       options);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::Values(Ranks::threads, Ranks::processes),
+INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 TEST(ManyRanks, MoreThanAWordOfThem) {

@@ -27,7 +27,7 @@ void work_until_failure(rendezvous::GroupLinks links) {
   Options options;
   options.timeout = kTimeout;
   const FileDescriptor own_life = std::move(links.own_life);
-  transport::ShmLinks shm{links.rank, links.size, std::move(links.sockets), std::move(links.life)};
+  transport::ShmLinks shm{links.rank, links.size, std::move(links.sockets), std::move(links.life), {}};
   Communicator comm(engine::make_engine(engine::make_shm_member(std::move(shm)), options));
   const Symmetric<float> symmetric = comm.allocate<float>(60'000);
   std::vector<float> large(200'000, 1.0f), small(4, 1.0f);

@@ -148,7 +148,7 @@ TEST_P(Verbs, DifferentCallsAreAMismatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Verbs, ::testing::Values(Ranks::threads, Ranks::processes),
+INSTANTIATE_TEST_SUITE_P(Transports, Verbs, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 ErrorCode code_of(const std::function<void()>& call) {

@@ -23,7 +23,7 @@ struct ArenaHeader {
   alignas(kPairBytes) std::atomic<std::uint32_t> arrived;                   // ranks that finished their set-up
   std::atomic<std::uint32_t> without_membarrier;                            // ranks that could not register
   std::atomic<std::uint64_t> cores[kMaxRanks / 64];                         // cores any rank may run on
-  alignas(kPairBytes) std::atomic<std::uint64_t> abort;                     // 0, or (culprit + 2) << 32 | cause << 24 | (rank + 1)
+  alignas(kPairBytes) std::atomic<std::uint64_t> abort;  // 0, or (culprit + 2) << 32 | cause << 24 | (rank + 1)
 };
 
 struct alignas(kPairBytes) Bell {

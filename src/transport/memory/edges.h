@@ -63,9 +63,7 @@ class MemoryReceiver final : public Receiver {
     return EdgeMemory::payload(slot, bytes);
   }
 
-  bool ready() override {
-    return edge_.slot(received_)->sequence.load(std::memory_order_acquire) == received_ + 1;
-  }
+  bool ready() override { return edge_.slot(received_)->sequence.load(std::memory_order_acquire) == received_ + 1; }
 
   void end() override {
     edge_.header->consumed.store(++received_, std::memory_order_release);

@@ -18,6 +18,8 @@ class Mapper {
   virtual ~Mapper() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // The number by which people know the rank: another one where these ranks are part of a larger group.
+  virtual int known_as(int rank) const { return rank; }
   // Collective: new zeroed memory that all ranks see. Throws Error.
   virtual Mapping map_shared(std::size_t bytes, const Deadline& deadline) = 0;
   // Whether the peer's process has ended. Makes system calls.

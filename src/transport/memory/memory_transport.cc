@@ -65,6 +65,8 @@ MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, c
   meet(deadline);
 }
 
+std::uint64_t MemoryTransport::slot_bytes_for(int ranks) { return shape_for(ranks, 1).slot_bytes; }
+
 MemoryTransport::~MemoryTransport() {
   if (arena_.base) bell(rank_)->departed.store(1, std::memory_order_release);
 }
@@ -81,7 +83,8 @@ void MemoryTransport::meet(const Deadline& deadline) {
     }
     if (const int dead = dead_peer(); dead >= 0) {
       abort(dead, ErrorCode::peer_lost);  // so that ranks that went on name the first to end, not this one
-      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(dead) + " ended before the group was made", dead);
+      const int known = mapper_->known_as(dead);
+      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(known) + " ended before the group was made", known);
     }
     ::sched_yield();
   }

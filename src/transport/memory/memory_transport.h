@@ -17,6 +17,9 @@ class MemoryTransport final : public Transport {
   MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline);
   ~MemoryTransport() override;
 
+  // The largest message between `ranks` ranks, for groups that must agree on it with ranks elsewhere.
+  static std::uint64_t slot_bytes_for(int ranks);
+
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   const Offers& offers() const override { return offers_; }

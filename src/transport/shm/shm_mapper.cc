@@ -46,6 +46,9 @@ class ShmMapper final : public Mapper {
   }
   int rank() const override { return links_.rank; }
   int size() const override { return links_.size; }
+  int known_as(int rank) const override {
+    return links_.known_as.empty() ? rank : links_.known_as[static_cast<std::size_t>(rank)];
+  }
 
   Mapping map_shared(std::size_t bytes, const Deadline& deadline) override {
     return links_.rank == 0 ? hand_out(bytes, deadline) : take(bytes, deadline);
@@ -54,26 +57,28 @@ class ShmMapper final : public Mapper {
   bool ended(int peer) override {
     const FileDescriptor& life = links_.life[static_cast<std::size_t>(peer)];
     pollfd entry{life.get(), POLLIN, 0};
-    return life.valid() && ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+    return life.valid() && ::poll(&entry, 1, 0) > 0;  // a pipe hangs up, a pidfd becomes readable
   }
 
  private:
   Mapping hand_out(std::size_t bytes, const Deadline& deadline) {
     const FileDescriptor memory = make_sealed_memory(bytes);
     for (int peer = 1; peer < links_.size; ++peer) {
-      send_descriptor(links_.sockets[static_cast<std::size_t>(peer)].get(), memory.get(), bytes, peer, deadline);
+      send_descriptor(links_.sockets[static_cast<std::size_t>(peer)].get(), memory.get(), bytes, known_as(peer),
+                      deadline);
     }
     return map_descriptor(memory.get(), bytes);
   }
 
   Mapping take(std::size_t bytes, const Deadline& deadline) {
     std::uint64_t offered = 0;
-    const FileDescriptor memory = receive_descriptor(links_.sockets[0].get(), &offered, 0, deadline);
+    const FileDescriptor memory = receive_descriptor(links_.sockets[0].get(), &offered, known_as(0), deadline);
     if (offered != bytes) {
       throw Error(ErrorCode::mismatch,
-                  "rank 0 asked for shared memory of " + std::to_string(offered) + " bytes and rank " +
-                      std::to_string(links_.rank) + " for " + std::to_string(bytes) + " in the same call",
-                  0);
+                  "rank " + std::to_string(known_as(0)) + " asked for shared memory of " + std::to_string(offered) +
+                      " bytes and rank " + std::to_string(known_as(links_.rank)) + " for " + std::to_string(bytes) +
+                      " in the same call",
+                  known_as(0));
     }
     require_sealed(memory.get(), bytes);
     return map_descriptor(memory.get(), bytes);

@@ -17,8 +17,10 @@ struct ShmLinks {
   int size = 1;
   // Rank 0: a UNIX socket to every other rank (index 0 unused). Others: one to rank 0, at index 0.
   std::vector<FileDescriptor> sockets;
-  // Per peer a descriptor that hangs up when the peer's process ends; invalid for this rank itself.
+  // Per peer a descriptor that hangs up or becomes readable when the peer's process ends; invalid for this rank itself.
   std::vector<FileDescriptor> life;
+  // The ranks' numbers in the group they are part of; empty where they are all of it.
+  std::vector<int> known_as;
 };
 
 std::unique_ptr<Mapper> make_shm_mapper(ShmLinks links);

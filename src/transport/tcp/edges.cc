@@ -1,0 +1,198 @@
+#include "transport/tcp/edges.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "tutti/error.h"
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t kMostParts = 64;  // of one system call
+
+// Fills `parts` with what lies behind the first `skip` bytes of `pieces`, as far as there is room; how many were filled.
+std::size_t parts_of(std::span<const Piece> pieces, std::size_t skip, std::span<iovec> parts) {
+  std::size_t count = 0;
+  for (const Piece& piece : pieces) {
+    if (skip >= piece.bytes) {
+      skip -= piece.bytes;
+      continue;
+    }
+    if (count == parts.size()) break;
+    parts[count++] = {piece.data + skip, piece.bytes - skip};
+    skip = 0;
+  }
+  return count;
+}
+
+std::size_t bytes_of(std::span<const iovec> parts) {
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+
+[[noreturn]] void refuse_slots() {
+  throw Error(ErrorCode::unsupported, "tcp: a message has no slot to work in; use try_send and try_receive");
+}
+
+}  // namespace
+
+std::byte* TcpSender::try_begin(std::size_t) { refuse_slots(); }
+void TcpSender::end(std::uint64_t) { refuse_slots(); }
+
+std::size_t TcpSender::write(iovec* parts, std::size_t count) {
+  if (ended_) return 0;
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  for (;;) {
+    const ssize_t sent = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
+      ended_ = true;
+      breakage_->note();
+    }
+    return 0;
+  }
+}
+
+bool TcpSender::try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+  if (bytes > slot_bytes_) {
+    throw Error(ErrorCode::invalid_argument, "tcp: a message of " + std::to_string(bytes) + " bytes, more than the " +
+                                                 std::to_string(slot_bytes_) + " offered");
+  }
+  if (!try_flush()) return false;
+  Frame frame{bytes, fingerprint};
+  std::array<iovec, kMostParts> parts;
+  std::size_t sent = 0, offered = 0, taken = 0;
+  do {  // once, but for a message of very many pieces
+    std::size_t count = 0;
+    if (sent == 0) parts[count++] = {&frame, sizeof frame};
+    count += parts_of(pieces, sent == 0 ? 0 : sent - sizeof frame, std::span(parts).subspan(count));
+    offered = bytes_of(std::span(parts).first(count));
+    taken = write(parts.data(), count);
+    sent += taken;
+  } while (taken == offered && sent < sizeof frame + bytes);
+  if (ended_) return false;
+  if (sent < sizeof frame + bytes) keep(frame, pieces, sent);
+  return true;
+}
+
+void TcpSender::keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip) {
+  if (!kept_) kept_.reset(new std::byte[sizeof frame + slot_bytes_]);
+  kept_begin_ = skip;
+  std::memcpy(kept_.get(), &frame, sizeof frame);
+  kept_end_ = sizeof frame;
+  for (const Piece& piece : pieces) {
+    // What has been sent is not copied, but keeps its place, so that offsets mean the same everywhere.
+    const std::size_t gone = std::min(piece.bytes, skip - std::min(skip, kept_end_));
+    if (piece.bytes > gone) std::memcpy(kept_.get() + kept_end_ + gone, piece.data + gone, piece.bytes - gone);
+    kept_end_ += piece.bytes;
+  }
+}
+
+bool TcpSender::try_flush() {
+  if (kept_begin_ < kept_end_) {
+    iovec part{kept_.get() + kept_begin_, kept_end_ - kept_begin_};
+    kept_begin_ += write(&part, 1);
+  }
+  return kept_begin_ == kept_end_ && !ended_;
+}
+
+const std::byte* TcpReceiver::try_begin(std::size_t, std::uint64_t*) { refuse_slots(); }
+void TcpReceiver::end() { refuse_slots(); }
+
+std::size_t TcpReceiver::read(iovec* parts, std::size_t count) {
+  if (ended_) return 0;
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  for (;;) {
+    const ssize_t got = ::recvmsg(socket_, &message, MSG_DONTWAIT);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOMEM)) {
+      ended_ = true;
+      breakage_->note();
+    }
+    return 0;
+  }
+}
+
+std::size_t TcpReceiver::read_ahead() {
+  if (ahead_begin_ > 0) {
+    std::memmove(ahead_.get(), ahead_.get() + ahead_begin_, ahead());
+    ahead_end_ -= ahead_begin_;
+    ahead_begin_ = 0;
+  }
+  iovec part{ahead_.get() + ahead_end_, kAheadBytes - ahead_end_};
+  const std::size_t got = read(&part, 1);
+  ahead_end_ += got;
+  return got;
+}
+
+bool TcpReceiver::find_frame() {
+  if (ahead() < sizeof(Frame)) read_ahead();
+  return ahead() >= sizeof(Frame);
+}
+
+bool TcpReceiver::ready() {
+  if (!within_) return find_frame();
+  return ahead() > 0 || read_ahead() > 0;
+}
+
+Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+  const std::size_t before = landed_;
+  if (!within_) {
+    if (!find_frame()) return Arrival::none;
+    Frame frame;
+    std::memcpy(&frame, ahead_.get() + ahead_begin_, sizeof frame);
+    if (frame.bytes != bytes || frame.fingerprint != fingerprint) return Arrival::other;
+    ahead_begin_ += sizeof frame;
+    within_ = true;
+  }
+  land_ahead(pieces, bytes);
+  while (landed_ < bytes && land(pieces, bytes)) {
+  }
+  if (landed_ < bytes) return landed_ > before ? Arrival::moved : Arrival::none;
+  within_ = false;
+  landed_ = 0;
+  return Arrival::whole;
+}
+
+void TcpReceiver::land_ahead(std::span<const Piece> pieces, std::size_t bytes) {
+  std::size_t skip = landed_;
+  for (const Piece& piece : pieces) {
+    if (ahead() == 0 || landed_ == bytes) break;
+    if (skip >= piece.bytes) {
+      skip -= piece.bytes;
+      continue;
+    }
+    const std::size_t part = std::min(piece.bytes - skip, ahead());
+    std::memcpy(piece.data + skip, ahead_.get() + ahead_begin_, part);
+    skip = 0;
+    ahead_begin_ += part;
+    landed_ += part;
+  }
+  if (ahead() == 0) ahead_begin_ = ahead_end_ = 0;
+}
+
+bool TcpReceiver::land(std::span<const Piece> pieces, std::size_t bytes) {
+  std::array<iovec, kMostParts> parts;
+  std::size_t count = parts_of(pieces, landed_, std::span(parts).first(kMostParts - 1));
+  const std::size_t wanted = bytes_of(std::span(parts).first(count));
+  // The beginning of the message behind this one may come with the same call.
+  if (wanted == bytes - landed_) parts[count++] = {ahead_.get(), kAheadBytes};
+  const std::size_t got = read(parts.data(), count);
+  landed_ += std::min(got, wanted);
+  if (got > wanted) ahead_end_ = got - wanted;
+  return got >= wanted;
+}
+
+}  // namespace tutti::transport

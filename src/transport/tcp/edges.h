@@ -1,0 +1,111 @@
+// The two ends of an edge over TCP: messages follow each other in one stream, each behind a frame that says whose it is.
+//
+//   | bytes, fingerprint | payload | bytes, fingerprint | payload | ...
+//
+// A sender writes straight from the caller's memory. What the kernel does not take is kept in a buffer of the sender's
+// own, so that a message is always taken when nothing is kept: that is the edge's one credit. A receiver looks at the
+// frame before a byte of payload goes anywhere, and then lets the payload land where the caller wants it; only the
+// beginning of a message, which comes together with its frame, passes through a buffer of the receiver's own.
+//
+// A connection that ends is noted and judged elsewhere: an edge whose connection has ended takes and brings nothing.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+// In the byte order of the machine: all that we run on are little-endian.
+struct Frame {
+  std::uint64_t bytes = 0;
+  std::uint64_t fingerprint = 0;
+};
+static_assert(sizeof(Frame) == 16);
+
+// When a connection to a peer was first found to have ended.
+class Breakage {
+ public:
+  void note() {
+    Rep none = 0;
+    at_.compare_exchange_strong(none, std::chrono::steady_clock::now().time_since_epoch().count(),
+                                std::memory_order_relaxed);
+  }
+  bool older_than(std::chrono::nanoseconds age) const {
+    const Rep at = at_.load(std::memory_order_relaxed);
+    if (at == 0) return false;
+    return std::chrono::steady_clock::now().time_since_epoch() - std::chrono::steady_clock::duration(at) >= age;
+  }
+
+ private:
+  using Rep = std::chrono::steady_clock::rep;
+  std::atomic<Rep> at_{0};
+};
+
+class TcpSender final : public Sender {
+ public:
+  TcpSender(int socket, std::size_t slot_bytes, Breakage* breakage)
+      : socket_(socket), slot_bytes_(slot_bytes), breakage_(breakage) {}
+
+  std::byte* try_begin(std::size_t bytes) override;
+  void end(std::uint64_t fingerprint) override;
+
+  bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
+  bool try_flush() override;
+  bool has_credit() override { return try_flush(); }
+
+ private:
+  // How much the kernel took, in order, of `parts`; 0 also where the connection has ended.
+  std::size_t write(iovec* parts, std::size_t count);
+  // Keeps what lies behind the first `skip` bytes of a message.
+  void keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip);
+
+  int socket_;
+  std::size_t slot_bytes_;
+  Breakage* breakage_;
+  bool ended_ = false;
+  std::unique_ptr<std::byte[]> kept_;  // made when first needed: the largest message and its frame
+  std::size_t kept_begin_ = 0;
+  std::size_t kept_end_ = 0;
+};
+
+class TcpReceiver final : public Receiver {
+ public:
+  TcpReceiver(int socket, Breakage* breakage)
+      : socket_(socket), breakage_(breakage), ahead_(new std::byte[kAheadBytes]) {}
+
+  const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override;
+  void end() override;
+
+  Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
+  bool ready() override;
+
+  static constexpr std::size_t kAheadBytes = 16 << 10;
+
+ private:
+  std::size_t ahead() const { return ahead_end_ - ahead_begin_; }
+  // Reads until a frame lies at the beginning of what was read ahead.
+  bool find_frame();
+  std::size_t read_ahead();
+  // Moves what was read ahead to its place in the message.
+  void land_ahead(std::span<const Piece> pieces, std::size_t bytes);
+  // Reads the rest of the message to its place, and ahead; false when the connection has nothing more for now.
+  bool land(std::span<const Piece> pieces, std::size_t bytes);
+  std::size_t read(iovec* parts, std::size_t count);
+
+  int socket_;
+  Breakage* breakage_;
+  bool ended_ = false;
+  bool within_ = false;                 // the frame of the message at hand has been accepted
+  std::size_t landed_ = 0;              // bytes of its payload
+  std::unique_ptr<std::byte[]> ahead_;  // read from the socket, but neither accepted nor landed
+  std::size_t ahead_begin_ = 0;
+  std::size_t ahead_end_ = 0;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,97 @@
+// The transport over TCP: one connection per (peer, channel), used both ways, so that operations on different channels
+// can neither wait for nor disturb each other, and an edge needs no lock.
+//
+// Ranks share no memory. What a peer's flags say comes from the control plane, which also knows who is gone and who
+// gave up; it calls on a thread of its own. Without a control plane there is no failure to be heard of.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "transport/tcp/edges.h"
+#include "transport/tcp/socket_bell.h"
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+struct TcpLinks {
+  int rank = 0;
+  int size = 1;
+  // [peer][channel]: connected sockets; an empty row for this rank and for ranks reached otherwise.
+  std::vector<std::vector<FileDescriptor>> data;
+};
+
+struct TcpOptions {
+  int channels = 1;
+  bool oversubscribed = false;
+  std::uint64_t slot_bytes = 0;  // a bound on messages that all ranks have agreed on; 0 = the transport's own
+  // Where this rank's threads sleep elsewhere: called, on the control plane's thread, when something has happened here
+  // after arm(), and at every piece of news. They must not use prepare_sleep() and sleep() of this transport then.
+  std::function<void()> wake;
+};
+
+class TcpTransport final : public Transport {
+ public:
+  // `control` may be nullptr. Throws Error(system) when the system refuses, Error(invalid_argument) when a peer's row
+  // holds too few connections.
+  TcpTransport(TcpLinks links, std::unique_ptr<Control> control, TcpOptions options);
+  ~TcpTransport() override;
+  TcpTransport(const TcpTransport&) = delete;
+  TcpTransport& operator=(const TcpTransport&) = delete;
+
+  int rank() const override { return links_.rank; }
+  int size() const override { return links_.size; }
+  const Offers& offers() const override { return offers_; }
+  bool oversubscribed() const override { return options_.oversubscribed; }
+
+  Sender& sender(int channel, int peer) override;
+  Receiver& receiver(int channel, int peer) override;
+  Flags* flags(int channel, int rank) override { return &flags_[index_of(channel, rank)]; }
+  std::byte* scratch(int channel, int rank) override;
+
+  std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override;
+  bool has_allocations() const override { return false; }
+  MemoryRef locate(const void*, std::size_t) const override { return 0; }
+  std::byte* window(int, MemoryRef) const override { return nullptr; }
+
+  void notify_all() override {}  // no peer sees a store to these flags
+  void notify_self() override { bell_.ring(); }
+  std::uint32_t prepare_sleep() override { return bell_.rings(); }
+  void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_.sleep(ticket, at_most); }
+  // Asks for one TcpOptions::wake when something has happened that no wake has followed yet.
+  void arm();
+
+  bool given_up() const override { return given_up_.load(std::memory_order_relaxed); }
+  std::optional<Failure> failure() override;
+  bool departed(int peer) const override { return control_ && control_->departed(peer); }
+  void abort(int culprit, ErrorCode cause) override;
+  void announce(int channel) override;
+
+ private:
+  std::size_t index_of(int channel, int peer) const {
+    return static_cast<std::size_t>(channel) * static_cast<std::size_t>(links_.size) + static_cast<std::size_t>(peer);
+  }
+  int socket_to(int channel, int peer) const;
+  void prepare_sockets();
+  // On the control plane's thread: something has changed.
+  void hear();
+  void rouse();
+
+  TcpLinks links_;
+  TcpOptions options_;
+  Offers offers_;
+  SocketBell bell_;
+  std::shared_ptr<void> scratch_;      // per channel; pages that are never touched cost nothing
+  std::unique_ptr<Flags[]> flags_;     // by index_of; only the statements of the peers' are ever written
+  std::vector<Breakage> breakages_;    // by peer
+  std::atomic<bool> given_up_{false};  // the control plane has heard of a failure
+  std::atomic<bool> armed_{false};     // a wake has been asked for and has not come
+  // By index_of; made on first use, which is when a plan is compiled.
+  std::vector<std::unique_ptr<TcpSender>> senders_;
+  std::vector<std::unique_ptr<TcpReceiver>> receivers_;
+  std::unique_ptr<Control> control_;
+};
+
+}  // namespace tutti::transport
