@@ -73,9 +73,13 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
     }
     case ErrorCode::timeout: {
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
+      const std::string question = verdict.absent.empty()
+                                       ? "is " + peer + " in the same call?"
+                                       : rank_names(verdict.absent) + (verdict.absent.size() == 1 ? " has" : " have") +
+                                             " not made this call, as far as known.";
       return {code,
-              mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; is " + peer +
-                  " in the same call?" + last_words_of(culprit) + " Options::timeout sets the deadline" + after,
+              mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; " + question +
+                  last_words_of(culprit) + " Options::timeout sets the deadline" + after,
               culprit};
     }
     default: break;

@@ -109,13 +109,35 @@ bool Operation::try_stream(const PlanStep& step, LaneHead& head) {
 }
 
 bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes) {
-  const auto pieces = pieces_of(step, step.sources_begin, head.segment);
   for (; step.operands_begin + head.sent < step.sources_begin; ++head.sent) {
-    const PlanOperand& operand = plan_->operands[step.operands_begin + head.sent];
+    const std::uint32_t destination = step.operands_begin + head.sent;
+    const PlanOperand& operand = plan_->operands[destination];
+    if (operand.sender == nullptr) {
+      copy_within(step, destination, head.segment);
+      continue;
+    }
+    const auto pieces = pieces_of(step, step.sources_begin, head.segment);
     if (!operand.sender->try_send(pieces, bytes, binding_.fingerprint)) return false;
     partly_ = true;
   }
   return true;
+}
+
+// One destination of a message's source that is memory of this rank.
+void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std::uint64_t segment) {
+  if (step.keeps_input && binding_.input == binding_.output) return;
+  touched_output_ = touched_output_ || step.writes_output;
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    const std::uint32_t* firsts = &plan_->run_firsts[run.first_index];
+    const auto place = [&](std::uint32_t operand) {
+      const Range range = layout_.blocks_from(segment, firsts[operand - step.operands_begin], run.blocks);
+      return std::pair(address(plan_->operands[operand], segment, range.begin), range.count * binding_.element_bytes);
+    };
+    const auto [source, bytes] = place(step.sources_begin);
+    void* const target = place(destination).first;
+    if (bytes != 0 && target != source) kernels::copy(&target, 1, source, bytes);
+  }
 }
 
 bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,

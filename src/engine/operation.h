@@ -77,6 +77,7 @@ class Operation {
   bool gate_opens();
   bool try_stream(const PlanStep& step, LaneHead& head);
   bool send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes);
+  void copy_within(const PlanStep& step, std::uint32_t destination, std::uint64_t segment);
   bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
   std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
   bool flush();

@@ -195,6 +195,16 @@ int Track::mismatched_peer() const {
   return -1;
 }
 
+// Ranks that are stuck in the call have announced it by the time it is given up, unless it is given up very soon.
+std::vector<int> Track::absent_ranks() const {
+  std::vector<int> ranks;
+  if (call_.is_message() || call_.timeout < 2 * kAnnounceAfter) return ranks;
+  for (int rank = 0; rank < transport_->size(); ++rank) {
+    if (transport::stated(*flags_[static_cast<std::size_t>(rank)]).sequence < call_.sequence + 1) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 Blocked Track::blocked() const {
   if (phase_ == Phase::checking) return checking_.blocked();
   if (phase_ == Phase::running) return operation_.blocked();
@@ -235,6 +245,7 @@ bool Track::hopeless() {
     departed_peer_ = waited_for;
   } else if (deadline_.passed()) {
     verdict_.kind = Verdict::Kind::timeout;
+    verdict_.absent = absent_ranks();
   }
   return verdict_.any();
 }

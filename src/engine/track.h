@@ -61,6 +61,7 @@ class Track {
   bool scratch_is_free() const;
   void finish();
   int mismatched_peer() const;
+  std::vector<int> absent_ranks() const;
   Blocked blocked() const;
 
   transport::Transport* transport_;

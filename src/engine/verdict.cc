@@ -18,6 +18,8 @@ ErrorCode Verdict::code() const {
 }
 
 int Verdict::culprit(int rank) const {
+  // A rank that waits for one that waits is not to blame.
+  if (kind == Kind::timeout && !absent.empty()) return absent.front();
   if (kind != Kind::failure) return blocked.peer;
   // Who is blamed by a peer blames that peer.
   return failure.died || failure.blamed < 0 || failure.blamed == rank ? failure.rank : failure.blamed;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/control.h"
 #include "engine/operation.h"
@@ -13,10 +14,11 @@ struct Verdict {
   enum class Kind : std::uint8_t { none, mismatch, failure, departed, timeout };
 
   Kind kind = Kind::none;
-  Blocked blocked;  // what the call waited for
-  Failure failure;  // kind failure: what happened
+  Blocked blocked;          // what the call waited for
+  std::vector<int> absent;  // kind timeout: ranks that have not made this call, as far as known
+  Failure failure;          // kind failure: what happened
 
-  static Verdict of(const Failure& failure) { return {Kind::failure, {}, failure}; }
+  static Verdict of(const Failure& failure) { return {Kind::failure, {}, {}, failure}; }
 
   bool any() const { return kind != Kind::none; }
   ErrorCode code() const;
