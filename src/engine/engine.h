@@ -41,7 +41,7 @@ struct Pending {
 class Engine {
  public:
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
-  static constexpr int kTracks = 4;
+  static constexpr int kTracks = kCollectiveChannels;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log = {});
   ~Engine();

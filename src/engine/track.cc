@@ -229,7 +229,8 @@ bool Track::hopeless() {
   }
   if (!announced_ && announcement_.passed()) {
     announced_ = true;
-    transport_->announce(channel_);
+    // All of them: what a peer needs to know may be a call that this rank has long left.
+    for (int channel = 0; channel <= kCollectiveChannels; ++channel) transport_->announce(channel);
   }
   verdict_.blocked = blocked();
   const int waited_for = verdict_.blocked.peer;

@@ -25,6 +25,9 @@ namespace tutti::engine {
 
 struct Pending;
 
+// Channels of the calls of the whole group; messages between two ranks have one more.
+inline constexpr int kCollectiveChannels = 4;
+
 class Track {
  public:
   // `check`: every call of the whole group is checked on all ranks before any buffer is touched.
