@@ -34,7 +34,7 @@ const std::map<std::string, Rule>& rules() {
       {"engine", {true, {"base", "kernels", "topology", "schedule", "transport", "rendezvous"}}},
       {"train", {true, {"base", "kernels"}}},
       {"plan", {true, {"base", "kernels", "schedule"}}},
-      {"tools", {true, {"base", "plan", "topology", "schedule"}}},
+      {"tools", {true, {"base", "plan", "topology", "schedule", "rendezvous"}}},
   };
   return kRules;
 }

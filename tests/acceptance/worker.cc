@@ -1,0 +1,90 @@
+// The program that the acceptance tests start under every launcher.
+//
+//   worker verbs          a round of every verb, results checked; says "ok" and who shares memory with whom
+//   worker until-failure  works until something fails, then says what, when, and whom it blames
+#include <tutti/init.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using tutti::Communicator;
+using tutti::DType;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(std::string("wrong result: ") + what);
+}
+
+long long now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+void round_of_verbs(Communicator& comm, std::size_t count) {
+  const int size = comm.size(), rank = comm.rank();
+  std::vector<std::int64_t> sum(count, rank + 1);
+  comm.all_reduce(std::span(sum));
+  for (const std::int64_t value : sum) require(value == size * (size + 1) / 2, "all_reduce");
+  std::vector<double> mean(count, rank);
+  comm.all_reduce(mean.data(), mean.data(), count, DType::float64, tutti::ReduceOp::average);
+  for (const double value : mean) require(value == (size - 1) / 2.0, "average");
+  for (int root = 0; root < size; ++root) {
+    std::vector<int> data(count, rank == root ? root + 7 : -1);
+    comm.broadcast(std::span(data), root);
+    for (const int value : data) require(value == root + 7, "broadcast");
+  }
+  if (size == 1) return;
+  std::vector<int> out(count, rank), in(count, -1);
+  tutti::Work sent = comm.send_async(out.data(), count, DType::int32, (rank + 1) % size);
+  comm.recv(in.data(), count, DType::int32, (rank + size - 1) % size);
+  sent.wait();
+  for (const int value : in) require(value == (rank + size - 1) % size, "send and recv");
+}
+
+int verbs() {
+  Communicator comm = tutti::init();
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'001}}) {
+    round_of_verbs(comm, count);
+  }
+  std::printf("rank %d of %d ok\n", comm.rank(), comm.size());
+  return 0;
+}
+
+int until_failure() {
+  std::printf("started %lld\n", now_ns());
+  std::fflush(stdout);
+  try {
+    Communicator comm = tutti::init();
+    std::printf("met %lld\n", now_ns());
+    std::fflush(stdout);
+    for (;;) {
+      round_of_verbs(comm, 5);
+      round_of_verbs(comm, 50'000);
+    }
+  } catch (const tutti::Error& error) {
+    std::printf("failed %lld code %s peer %d: %s\n", now_ns(), std::string(name_of(error.code())).c_str(), error.peer(),
+                error.what());
+    std::fflush(stdout);
+    return 3;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  try {
+    if (mode == "verbs") return verbs();
+    if (mode == "until-failure") return until_failure();
+    std::fprintf(stderr, "usage: worker verbs|until-failure\n");
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,100 @@
+// The one table of variables, and the snapshot that everything else reads.
+#include "base/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/log.h"
+#include "base/rank_list.h"
+#include "base/statement.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+std::string complaint(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Variables, AreNamedOnceAndExplained) {
+  std::set<std::string_view> names;
+  for (const Variable& variable : variables()) {
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
+    EXPECT_TRUE(variable.name.starts_with("TUTTI_")) << variable.name;
+    EXPECT_FALSE(variable.unset.empty() || variable.meaning.empty()) << variable.name;
+    EXPECT_EQ(variable.secret, variable.name == "TUTTI_TOKEN") << variable.name;
+  }
+}
+
+TEST(EnvironmentTest, EmptyValuesCountAsUnset) {
+  const Environment environment({{"A", "1"}, {"B", ""}});
+  EXPECT_EQ(environment.get("A"), "1");
+  EXPECT_FALSE(environment.get("B"));
+  EXPECT_FALSE(environment.get("C"));
+}
+
+TEST(EnvironmentTest, NumbersAreCheckedAndTheComplaintNamesTheVariable) {
+  const Environment environment({{"A", "12"}, {"B", "12x"}, {"C", "-1"}, {"D", "99999999999999999999"}});
+  EXPECT_EQ(environment.number("A", 0, 100), 12);
+  EXPECT_FALSE(environment.number("none", 0, 100));
+  for (const char* name : {"B", "C", "D"}) {
+    const std::string words = complaint([&] { environment.number(name, 0, 100); });
+    EXPECT_EQ(words.find(std::string(name) + " is '"), 0u) << words;
+    EXPECT_NE(words.find("from 0 to 100"), std::string::npos) << words;
+  }
+}
+
+TEST(EnvironmentTest, DefaultsFillInAndNeverOverride) {
+  const Environment environment =
+      Environment({{"A", "set"}, {"B", ""}}).with_defaults({{"A", "x"}, {"B", "y"}, {"C", ""}});
+  EXPECT_EQ(environment.get("A"), "set");
+  EXPECT_EQ(environment.get("B"), "y");
+  EXPECT_FALSE(environment.get("C"));
+}
+
+TEST(EnvironmentTest, OfTheProcessHoldsWhatTheProcessHas) {
+  ::setenv("TUTTI_TEST_VARIABLE", "a=b", 1);
+  EXPECT_EQ(Environment::of_process().get("TUTTI_TEST_VARIABLE"), "a=b");
+}
+
+TEST(LogTest, LevelsAreWordsAndOthersAreRefused) {
+  EXPECT_EQ(Log::level_of("off"), Log::Level::off);
+  EXPECT_EQ(Log::level_of("debug"), Log::Level::debug);
+  EXPECT_NE(complaint([] { Log::level_of("loud"); }).find("off, warn, info or debug"), std::string::npos);
+}
+
+TEST(LogTest, SaysOneLineWithTheRankAndOnlyWhatItsLevelAllows) {
+  const Log log(Log::Level::warn, 3);
+  ::testing::internal::CaptureStderr();
+  log.warn("slow");
+  log.info("detail");
+  Log().warn("nobody asked");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "[tutti rank 3] warning: slow\n");
+}
+
+TEST(RankNames, AreShortened) {
+  EXPECT_EQ(rank_names(std::vector{3}), "rank 3");
+  EXPECT_EQ(rank_names(std::vector{0, 1}), "ranks 0, 1");
+  EXPECT_EQ(rank_names(std::vector{0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
+}
+
+TEST(StatementTest, KindsAreUnpackedAsTheyWerePacked) {
+  const std::uint64_t kinds = Statement::kinds_of(Verb::send_recv, DType::complex128, ReduceOp::premul_sum, 70'000, 5);
+  const Statement statement{1, kinds, 9};
+  EXPECT_EQ(statement.verb(), Verb::send_recv);
+  EXPECT_EQ(statement.type(), DType::complex128);
+  EXPECT_EQ(statement.op(), ReduceOp::premul_sum);
+  EXPECT_EQ(statement.root(), 70'000);
+  EXPECT_EQ(statement.peer(), 5);
+  EXPECT_EQ((Statement{1, Statement::kinds_of(Verb::broadcast, DType::int8, ReduceOp::sum, 0, -1), 9}).peer(), -1);
+}
+
+}  // namespace
+}  // namespace tutti

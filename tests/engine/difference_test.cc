@@ -1,0 +1,84 @@
+// Who called what: the first difference is found among statements that may be old, missing or many.
+#include "engine/difference.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tutti::engine {
+namespace {
+
+constexpr int kChannels = 4;
+
+// Statements by (channel, rank); collectives are put where the engine puts them.
+class Said {
+ public:
+  Said& collective(int rank, std::uint64_t number, Verb verb, std::uint64_t count, int root = 0) {
+    said_[{static_cast<int>(number % kChannels), rank}] = {
+        number + 1, Statement::kinds_of(verb, DType::float32, ReduceOp::sum, root, -1), count};
+    return *this;
+  }
+  Said& message(int rank, std::uint64_t number, int from, int to, std::uint64_t count) {
+    said_[{kChannels, rank}] = {number + 1,
+                                Statement::kinds_of(Verb::send_recv, DType::float32, ReduceOp::sum, from, to), count};
+    return *this;
+  }
+  Difference among(int ranks) const {
+    return find_difference(ranks, kChannels, [&](int channel, int rank) {
+      const auto found = said_.find({channel, rank});
+      return found == said_.end() ? Statement{} : found->second;
+    });
+  }
+
+ private:
+  std::map<std::pair<int, int>, Statement> said_;
+};
+
+TEST(FindDifference, NamesTheRanksOfEachCall) {
+  const Difference found = Said()
+                               .collective(0, 5, Verb::all_reduce, 4)
+                               .collective(1, 5, Verb::broadcast, 4, 2)
+                               .collective(2, 5, Verb::all_reduce, 4)
+                               .collective(3, 5, Verb::all_reduce, 4)
+                               .among(4);
+  EXPECT_EQ(found.words,
+            "ranks 0, 2, 3 called all_reduce 5 of 4 float32, sum; rank 1 called broadcast 5 of 4 float32, root 2");
+  EXPECT_EQ(found.silent, 0);
+}
+
+TEST(FindDifference, CountsRanksThatHaveNotComeToTheCall) {
+  const Difference found = Said()
+                               .collective(0, 5, Verb::all_reduce, 4)
+                               .collective(1, 5, Verb::all_reduce, 5)
+                               .collective(2, 4, Verb::all_reduce, 4)
+                               .collective(3, 6, Verb::all_reduce, 4)
+                               .among(5);
+  EXPECT_EQ(found.silent, 2) << "rank 2 is behind, rank 4 has said nothing";
+}
+
+TEST(FindDifference, TellsTheFirstOfSeveral) {
+  const Difference found = Said()
+                               .collective(0, 7, Verb::all_reduce, 1)
+                               .collective(1, 7, Verb::all_reduce, 2)
+                               .collective(0, 6, Verb::broadcast, 8, 0)
+                               .collective(1, 6, Verb::broadcast, 8, 1)
+                               .among(2);
+  EXPECT_NE(found.words.find("broadcast 6"), std::string::npos) << found.words;
+}
+
+TEST(FindDifference, SeesNoneWhereCallsAgreeOrCannotBeCompared) {
+  EXPECT_EQ(Said().collective(0, 5, Verb::all_reduce, 4).collective(1, 5, Verb::all_reduce, 4).among(2).words, "");
+  EXPECT_EQ(Said().collective(0, 5, Verb::all_reduce, 4).collective(1, 9, Verb::broadcast, 4).among(2).words, "");
+  EXPECT_EQ(Said().among(3).words, "");
+}
+
+TEST(FindDifference, ComparesTheTwoEndsOfAMessageOnly) {
+  EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 3, 0, 1, 4).among(3).words,
+            "rank 0 called send_recv 3 of 8 float32 from rank 0 to rank 1; "
+            "rank 1 called send_recv 3 of 4 float32 from rank 0 to rank 1");
+  EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 3, 2, 1, 4).among(3).words, "") << "another sender";
+  EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 2, 0, 1, 4).among(3).words, "") << "an earlier message";
+}
+
+}  // namespace
+}  // namespace tutti::engine
