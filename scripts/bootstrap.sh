@@ -8,8 +8,10 @@ set -eu
 # One line per purpose: package=probe, where a probe is a command, or empty for a package that brings no command.
 packages_for() {
   case "$1" in
-    build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" ;;
-    test) echo "libgtest-dev= libgmock-dev=" ;;
+    build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" \
+                "libpmix-dev=" ;;
+    test) echo "libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
+               "slurmd=slurmd slurm-client=srun munge=munged" ;;
     bench) echo "libbenchmark-dev=" ;;
     format) echo "clang-format=clang-format git=git" ;;
     tidy) echo "clang-tidy=clang-tidy git=git" ;;

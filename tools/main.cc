@@ -17,6 +17,8 @@ A collective is a schedule, plain data: this command draws it, proves it and run
 
 constexpr const char* kExamples = R"(Examples:
   tutti demo                                          a first look, about ten seconds
+  tutti run -n 4 -- ./train --epochs 3                a program as four ranks of this host
+  tutti env                                           the variables there are, and their values here
   tutti list                                          the algorithms there are
   tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
   tutti verify all_reduce --algorithm ring -n 7       prove it for seven ranks
@@ -37,9 +39,13 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   int exit_code = 0;
+  std::vector<std::string> program;  // of `tutti run`
   tutti::tools::add_demo(app, exit_code);
+  tutti::tools::add_env(app, exit_code);
   tutti::tools::add_list(app, exit_code);
+  tutti::tools::add_run(app, exit_code, program);
   tutti::tools::add_show(app, exit_code);
+  tutti::tools::add_token(app, exit_code);
   tutti::tools::add_verify(app, exit_code);
 
   if (argc == 1) {
@@ -56,8 +62,11 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   if (asked != "-h" && asked != "--help" && std::find(verbs.begin(), verbs.end(), asked) == verbs.end()) {
     return usage(fmt::format("no command '{}'; there are: {}", asked, fmt::join(verbs, ", ")), "tutti");
   }
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  program = tutti::tools::split_off_program(app, arguments);
+  std::reverse(arguments.begin(), arguments.end());  // as parse takes them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return usage(error.what(), command());

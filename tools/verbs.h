@@ -1,9 +1,12 @@
 // The verbs of the `tutti` command, one file each. Each adds its subcommand; running it leaves the exit code.
 //
 // Exit codes: 0 fine; 1 what was asked for failed (a program that does not verify, a run that broke); 2 wrong usage.
+// `tutti run` ends with the code of the rank that failed first; 127 and 126 where the program cannot be run.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace tutti::tools {
 
@@ -11,8 +14,16 @@ inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 
 void add_demo(CLI::App& app, int& exit_code);
+void add_env(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
+// `program` is what split_off_program found, and is read when the verb runs.
+void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
+void add_token(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
+
+// Takes the program and its arguments off the end of `tutti run`'s arguments, so that nobody mistakes them for options
+// of the launcher; the arguments of other verbs are left alone.
+std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments);
 
 }  // namespace tutti::tools

@@ -23,7 +23,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
   for (int track = 0; track < 2 * size(); ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks, false));
-  if (!log_.says(Log::Level::info)) return;
+  if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike
   for (const Choice& choice : chooser_.choices()) {
     log_.info(std::string(name_of(choice.verb)) +
               (choice.bytes == ~std::uint64_t{0} ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +

@@ -7,6 +7,7 @@
 // The lobby is a listening place that the launcher or rank 0 keeps; whoever dies between join and go is named by it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,18 +18,19 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "rendezvous/network.h"
+#include "rendezvous/roster.h"
 #include "rendezvous/token.h"
 
 namespace tutti::rendezvous {
 
-enum class Wanted : unsigned char { automatic, shm, tcp };
-
 struct MeetingOptions {
   int rank = 0;
   int size = 1;
-  std::string job;       // ranks of different jobs never meet
-  Endpoint lobby;        // where the lobby is
+  std::string job;          // ranks of different jobs never meet
+  Endpoint lobby;           // where the lobby is
   bool keep_lobby = false;  // this rank keeps it (on the endpoint above)
+  // Where set, the keeper calls it once with the endpoint it really listens at, because others wait to be told.
+  std::function<void(const Endpoint&)> publish;
   // Needed where the lobby is reached over TCP. On one host, over a UNIX socket, the kernel vouches for the user, and
   // the lobby hands out a token for whatever TCP connections follow.
   std::optional<Token> token;
@@ -38,14 +40,6 @@ struct MeetingOptions {
   std::chrono::milliseconds silence{900};  // a rank silent for this long on its control link counts as dead; 0 = never
   Deadline deadline;
   Log log;
-};
-
-// What a rank is known by.
-struct Member {
-  std::string host;     // name for people
-  std::string host_id;  // equal for ranks that can share memory: boot id, network and process namespaces, user
-  Endpoint endpoint;    // where it listens for TCP links; empty where it needs none
-  int pid = 0;
 };
 
 struct Met {

@@ -1,137 +1,174 @@
-// The transport contract, checked on every transport: each test runs one function per rank over the bare Transport.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+// The transport contract, checked on every transport: messages, sleeping, and what ranks say of themselves.
+#include "transport/conformance.h"
 
-#include <cstring>
-#include <fstream>
-#include <functional>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "check.h"
-#include "rendezvous/forked_group.h"
-#include "transport/memory/memory_transport.h"
-#include "transport/shm/shm_mapper.h"
-#include "transport/threads/threads_mapper.h"
+#include "transport/talk.h"
 
 namespace tutti::transport {
 namespace {
 
-using testing::Ranks;
+using testing::await;
+using testing::Conformance;
+using testing::cut;
 using testing::require;
-
-constexpr int kChannels = 2;
-using Body = std::function<void(Transport&)>;
-
-Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
-
-std::vector<std::string> run_as_threads(int ranks, const Body& body) {
-  auto mappers = make_threads_mappers(ranks);
-  std::vector<std::string> words(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        MemoryTransport transport(std::move(mappers[rank]), kChannels, soon());
-        body(transport);
-      } catch (const std::exception& error) {
-        words[rank] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return words;
-}
-
-std::vector<std::string> run_as_processes(int ranks, const Body& body) {
-  rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks links) {
-    MemoryTransport transport(
-        make_shm_mapper({links.rank, links.size, std::move(links.sockets), std::move(links.life)}), kChannels, soon());
-    body(transport);
-  });
-  std::vector<std::string> words;
-  for (const rendezvous::ChildEnd& end : group.wait()) {
-    words.push_back(end.signal != 0 ? "signal " + std::to_string(end.signal) : end.message);
-  }
-  return words;
-}
-
-class Conformance : public ::testing::TestWithParam<Ranks> {
- protected:
-  void run(int ranks, const Body& body) {
-    const auto words = GetParam() == Ranks::threads ? run_as_threads(ranks, body) : run_as_processes(ranks, body);
-    for (std::size_t rank = 0; rank < words.size(); ++rank) EXPECT_EQ(words[rank], "") << "rank " << rank;
-  }
-};
-
-// Waits the way the engine does: look, prepare, look again, sleep. A sleep that nobody ends is a lost wake-up.
-template <class Look>
-void await(Transport& transport, Look&& look) {
-  while (!look()) {
-    const Deadline deadline = soon();
-    const std::uint32_t ticket = transport.prepare_sleep();
-    if (look()) return;
-    transport.sleep(ticket, deadline.left());
-    require(!deadline.passed(), "await: slept through to the deadline");
-  }
-}
-
-void send(Transport& transport, int channel, int peer, const std::string& text, std::uint64_t fingerprint) {
-  std::byte* memory = nullptr;
-  await(transport, [&] { return (memory = transport.sender(channel, peer).try_begin(text.size())) != nullptr; });
-  std::memcpy(memory, text.data(), text.size());
-  transport.sender(channel, peer).end(fingerprint);
-}
-
-std::string receive(Transport& transport, int channel, int peer, std::size_t bytes, std::uint64_t* fingerprint) {
-  const std::byte* memory = nullptr;
-  await(transport,
-        [&] { return (memory = transport.receiver(channel, peer).try_begin(bytes, fingerprint)) != nullptr; });
-  std::string text(reinterpret_cast<const char*>(memory), bytes);
-  transport.receiver(channel, peer).end();
-  return text;
-}
-
-std::string text_of(std::size_t bytes, int salt) {
-  std::string text(bytes, 'x');
-  for (std::size_t i = 0; i < bytes; ++i)
-    text[i] = static_cast<char>('a' + (i * 7 + static_cast<std::size_t>(salt)) % 23);
-  return text;
-}
+using testing::soon;
+using testing::Talk;
+using testing::text_of;
 
 TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
   run(3, [](Transport& transport) {
+    Talk talk(transport, 0);
     const int right = (transport.rank() + 1) % 3, left = (transport.rank() + 2) % 3;
-    const std::size_t sizes[] = {0, 1, 47, 48, 49, 64, 1000, transport.offers().slot_bytes};
-    for (int round = 0; round < 200; ++round) {
+    // Around what is special to someone: the payload inside a slot's line, a frame, a buffer read ahead with it.
+    std::vector<std::size_t> sizes{0, 1, 15, 16, 17, 47, 48, 49, 64, 1000, 4096};
+    for (const std::size_t bytes : {(16 << 10) - 17, (16 << 10) - 16, 16 << 10, (16 << 10) + 1}) sizes.push_back(bytes);
+    sizes.push_back(transport.offers().slot_bytes - 1);
+    sizes.push_back(transport.offers().slot_bytes);
+    for (int round = 0; round < 40; ++round) {
       for (const std::size_t bytes : sizes) {
-        send(transport, 0, right, text_of(bytes, round), static_cast<std::uint64_t>(round));
-        std::uint64_t fingerprint = 0;
-        require(receive(transport, 0, left, bytes, &fingerprint) == text_of(bytes, round),
-                "payload of " + std::to_string(bytes));
-        require(fingerprint == static_cast<std::uint64_t>(round), "fingerprint");
+        if (bytes > transport.offers().slot_bytes) continue;
+        const auto fingerprint = static_cast<std::uint64_t>(round);
+        talk.send(right, text_of(bytes, round), fingerprint);
+        require(talk.receive(left, bytes, fingerprint) == text_of(bytes, round), "payload of " + std::to_string(bytes));
+      }
+    }
+    talk.flush();
+  });
+}
+
+TEST_P(Conformance, ManyMegabytesGoInMessages) {
+  run(2, [](Transport& transport) {
+    Talk talk(transport, 0);
+    const std::size_t bytes = transport.offers().slot_bytes;
+    const int messages = static_cast<int>((24 << 20) / bytes);
+    for (int m = 0; m < messages; ++m) {
+      if (transport.rank() == 0) talk.send(1, text_of(bytes, m), static_cast<std::uint64_t>(m));
+      if (transport.rank() == 1) {
+        require(talk.receive(0, bytes, static_cast<std::uint64_t>(m)) == text_of(bytes, m),
+                "message " + std::to_string(m));
+      }
+    }
+    talk.flush();
+  });
+}
+
+TEST_P(Conformance, MessagesAreGatheredAndScattered) {
+  run(2, [](Transport& transport) {
+    const std::size_t largest = transport.offers().slot_bytes;
+    const std::vector<std::vector<std::size_t>> cuts{
+        {1000000}, {1, 0, 3}, {7, 64, 4096}, {largest / 200, 0, 1}, {5000}};
+    std::uint64_t number = 0;
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{500}, std::size_t{20'000}, largest}) {
+      for (const auto& sent : cuts) {
+        for (const auto& landed : cuts) {
+          if (bytes == largest && (sent[0] == 1 || landed[0] == 1)) continue;  // so many pieces take their time
+          ++number;
+          if (transport.rank() == 0) {
+            std::string text = text_of(bytes, static_cast<int>(number));
+            await(transport, [&] { return transport.sender(0, 1).try_send(cut(text, sent), bytes, number); });
+            await(transport, [&] { return transport.sender(0, 1).try_flush(); });
+          } else {
+            std::string text(bytes, '-');
+            const auto pieces = cut(text, landed);
+            await(transport,
+                  [&] { return transport.receiver(0, 0).try_receive(pieces, bytes, number) == Arrival::whole; });
+            require(text == text_of(bytes, static_cast<int>(number)), "message " + std::to_string(number));
+          }
+        }
       }
     }
   });
 }
 
-TEST_P(Conformance, ASenderHasAsManyCreditsAsOffered) {
+TEST_P(Conformance, SentMemoryIsFreeAtOnce) {
   run(2, [](Transport& transport) {
-    std::uint64_t fingerprint = 0;
-    if (transport.rank() == 0) {
-      for (std::uint32_t m = 0; m < transport.offers().credits; ++m) {
-        require(transport.sender(0, 1).try_begin(8) != nullptr, "credit " + std::to_string(m));
-        transport.sender(0, 1).end(0);
+    Talk talk(transport, 0);
+    const std::size_t bytes = transport.offers().slot_bytes;
+    for (int m = 0; m < 20; ++m) {
+      if (transport.rank() == 0) {
+        std::string text = text_of(bytes, m);
+        const std::vector<Piece> pieces = testing::one_piece(text);
+        await(transport, [&] { return transport.sender(0, 1).try_send(pieces, bytes, 0); });
+        std::ranges::fill(text, '!');
+        await(transport, [&] { return transport.sender(0, 1).try_flush(); });
+      } else {
+        require(talk.receive(0, bytes) == text_of(bytes, m), "message " + std::to_string(m));
       }
-      require(transport.sender(0, 1).try_begin(8) == nullptr, "one message more than credits");
-      send(transport, 1, 1, "go", 0);
-      await(transport, [&] { return transport.sender(0, 1).try_begin(8) != nullptr; });
-      receive(transport, 1, 1, 4, &fingerprint);
+    }
+  });
+}
+
+TEST_P(Conformance, AMessageOfAnotherCallLandsNowhereAndStays) {
+  run(2, [](Transport& transport) {
+    Talk talk(transport, 0);
+    const std::size_t bytes = transport.offers().slot_bytes;
+    if (transport.rank() == 0) {
+      talk.send(1, text_of(bytes, 1), 1);
+      talk.send(1, "next", 3);
+      talk.flush();
+      return;
+    }
+    Receiver& receiver = transport.receiver(0, 0);
+    std::string text(bytes, '-');
+    await(transport, [&] { return receiver.ready(); });
+    for (int look = 0; look < 3; ++look) require(talk.try_receive(0, text, 2) == Arrival::other, "another fingerprint");
+    if (!transport.offers().operands_in_slots) {  // slots hold no size: there the fingerprint speaks for it
+      std::string shorter(bytes - 1, '-');
+      require(talk.try_receive(0, shorter, 1) == Arrival::other, "another size");
+      require(shorter == std::string(bytes - 1, '-'), "nothing has landed");
+    }
+    require(text == std::string(bytes, '-'), "nothing has landed");
+    require(talk.receive(0, bytes, 1) == text_of(bytes, 1), "the message is still there");
+    require(talk.receive(0, 4, 3) == "next", "and so is the next");
+  });
+}
+
+TEST_P(Conformance, ASenderHasAsManyCreditsAsOffered) {
+  // Both send as much as may be sent ahead, of the largest messages, and only then begin to receive.
+  run(2, [](Transport& transport) {
+    Talk talk(transport, 0), orders(transport, 1);
+    const int peer = 1 - transport.rank(), credits = static_cast<int>(transport.offers().credits);
+    const std::size_t bytes = transport.offers().slot_bytes;
+    for (int round = 0; round < 20; ++round) {
+      for (int m = 0; m < credits; ++m) {
+        require(transport.sender(0, peer).has_credit(), "credit " + std::to_string(m));
+        require(talk.try_send(peer, text_of(bytes, m)), "message " + std::to_string(m) + " is taken");
+      }
+      for (int m = 0; m < credits; ++m) require(talk.receive(peer, bytes) == text_of(bytes, m), "message ahead");
+      // Who is told so has all its credits back.
+      orders.send(peer, "read");
+      orders.receive(peer, 4);
+    }
+    talk.flush();
+    orders.flush();
+  });
+}
+
+TEST_P(Conformance, ASenderWithoutCreditGoesOnWhenThePeerReads) {
+  run(2, [](Transport& transport) {
+    Talk data(transport, 0), orders(transport, 1);
+    const std::size_t bytes = transport.offers().slot_bytes;
+    if (transport.rank() == 0) {
+      int sent = 0;
+      while (data.try_send(1, text_of(bytes, sent))) ++sent;
+      require(!transport.sender(0, 1).has_credit(), "no credit after " + std::to_string(sent));
+      require(transport.offers().operands_in_slots || !transport.sender(0, 1).try_flush(), "something is left here");
+      orders.send(1, std::to_string(100'000 + sent));
+      data.send(1, text_of(bytes, sent));  // waits until the peer has read something
+      data.flush();
+      require(orders.receive(1, 4) == "done", "all arrived");
     } else {
-      receive(transport, 1, 0, 2, &fingerprint);
-      receive(transport, 0, 0, 8, &fingerprint);
-      send(transport, 1, 0, "done", 0);
+      const int sent = std::stoi(orders.receive(0, 6)) - 100'000;
+      for (int m = 0; m <= sent; ++m)
+        require(data.receive(0, bytes) == text_of(bytes, m), "message " + std::to_string(m));
+      orders.send(0, "done");
+      orders.flush();
     }
   });
 }
@@ -139,42 +176,49 @@ TEST_P(Conformance, ASenderHasAsManyCreditsAsOffered) {
 TEST_P(Conformance, ChannelsDoNotDisturbEachOther) {
   run(2, [](Transport& transport) {
     const int peer = 1 - transport.rank();
-    std::uint64_t fingerprint = 0;
+    const std::size_t bytes = transport.offers().slot_bytes;
+    Talk full(transport, 0), talk(transport, 1);
     // Channel 0 is full both ways; channel 1 still carries.
-    while (transport.sender(0, peer).try_begin(8) != nullptr) transport.sender(0, peer).end(0);
-    for (int round = 0; round < 50; ++round) {
-      send(transport, 1, peer, "hello", 0);
-      require(receive(transport, 1, peer, 5, &fingerprint) == "hello", "channel 1");
+    while (full.try_send(peer, text_of(bytes, 0))) {
     }
+    for (int round = 0; round < 50; ++round) {
+      talk.send(peer, text_of(bytes, round));
+      require(talk.receive(peer, bytes) == text_of(bytes, round), "channel 1");
+    }
+    talk.flush();
   });
 }
 
-TEST_P(Conformance, ASleeperMissesNoFlag) {
-  // Each rank shows a number and sleeps until it has seen everybody's: a lost wake-up costs a whole sleep each round.
+TEST_P(Conformance, ASleeperMissesNoMessage) {
+  // Everybody tells everybody a number and sleeps until it has heard all: a lost wake-up costs a whole sleep.
   run(4, [](Transport& transport) {
-    for (std::uint64_t round = 1; round <= 500; ++round) {
-      transport.flags(0, transport.rank())->entered.store(round, std::memory_order_release);
-      transport.notify_all();
-      for (int peer = 0; peer < transport.size(); ++peer) {
-        await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) >= round; });
+    Talk talk(transport, 0);
+    for (std::uint64_t round = 1; round <= 300; ++round) {
+      for (int peer = 0; peer < 4; ++peer) {
+        if (peer != transport.rank()) talk.send(peer, "tick", round);
+      }
+      for (int peer = 0; peer < 4; ++peer) {
+        if (peer != transport.rank()) talk.receive(peer, 4, round);
       }
     }
+    talk.flush();
   });
 }
 
 TEST_P(Conformance, TwoSleepingThreadsOfARankWakeEachForItsOwn) {
-  // Per rank one thread waits on channel 0 and another on channel 1, both on the same bell.
+  // Per rank one thread waits on channel 0 and another on channel 1, both where this rank sleeps.
   run(2, [](Transport& transport) {
     std::string words[2];
     std::vector<std::thread> threads;
     for (int channel = 0; channel < 2; ++channel) {
       threads.emplace_back([&, channel] {
         try {
-          std::uint64_t fingerprint = 0;
+          Talk talk(transport, channel);
           for (int round = 0; round < 2000; ++round) {
-            send(transport, channel, 1 - transport.rank(), "ping", 0);
-            receive(transport, channel, 1 - transport.rank(), 4, &fingerprint);
+            talk.send(1 - transport.rank(), "ping");
+            talk.receive(1 - transport.rank(), 4);
           }
+          talk.flush();
         } catch (const std::exception& error) {
           words[channel] = error.what();
         }
@@ -185,113 +229,97 @@ TEST_P(Conformance, TwoSleepingThreadsOfARankWakeEachForItsOwn) {
   });
 }
 
-TEST_P(Conformance, ScratchIsSeenByAll) {
-  run(3, [](Transport& transport) {
-    const std::size_t bytes = transport.offers().scratch_bytes;
-    std::memset(transport.scratch(0, transport.rank()), 'A' + transport.rank(), bytes);
-    transport.flags(0, transport.rank())->entered.store(1, std::memory_order_release);
-    transport.notify_all();
-    for (int peer = 0; peer < 3; ++peer) {
-      await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) == 1; });
-      const auto* seen = reinterpret_cast<const char*>(transport.scratch(0, peer));
-      require(seen[0] == 'A' + peer && seen[bytes - 1] == 'A' + peer, "scratch of rank " + std::to_string(peer));
-    }
-  });
-}
-
-TEST_P(Conformance, SymmetricMemoryIsKnownByAddressAndReached) {
-  run(3, [](Transport& transport) {
-    require(!transport.has_allocations(), "nothing allocated yet");
-    int ordinary = 0;
-    const auto first = transport.allocate(1000, soon());
-    const auto second = transport.allocate(64, soon());
-    require(transport.locate(&ordinary, 4) == 0, "ordinary memory");
-    auto* mine = static_cast<char*>(second.get());
-    require(transport.locate(mine + 60, 4) != 0 && transport.locate(mine + 60, 5) == 0, "the end of an allocation");
-    mine[5] = static_cast<char>('A' + transport.rank());
-    const MemoryRef place = transport.locate(mine + 5, 1);
-    transport.flags(0, transport.rank())->input.store(place, std::memory_order_relaxed);
-    transport.flags(0, transport.rank())->entered.store(1, std::memory_order_release);
-    transport.notify_all();
-    for (int peer = 0; peer < 3; ++peer) {
-      await(transport, [&] { return transport.flags(0, peer)->entered.load(std::memory_order_acquire) == 1; });
-      const MemoryRef theirs = transport.flags(0, peer)->input.load(std::memory_order_relaxed);
-      require(*reinterpret_cast<char*>(transport.window(peer, theirs)) == 'A' + peer,
-              "window onto rank " + std::to_string(peer));
-    }
-  });
-}
-
-TEST_P(Conformance, DroppedSymmetricMemoryIsGivenBack) {
+TEST_P(Conformance, ASleeperIsWokenByItsOwnRank) {
   run(2, [](Transport& transport) {
-    for (int round = 0; round < 300; ++round) {
-      const auto memory = transport.allocate(1 << 20, soon());
-      std::memset(memory.get(), round, 1 << 20);
-    }
-  });
-}
-
-TEST_P(Conformance, AnAbortReachesEveryRankAndNamesTheCulprit) {
-  run(3, [](Transport& transport) {
-    if (transport.rank() == 1) transport.abort(2, ErrorCode::mismatch);
-    std::optional<Failure> failure;
-    await(transport, [&] { return (failure = transport.failure()).has_value(); });
-    require(failure->rank == 1 && failure->blamed == 2 && !failure->died && failure->cause == ErrorCode::mismatch, "culprit " + std::to_string(failure->rank));
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Transports, Conformance, ::testing::Values(Ranks::threads, Ranks::processes),
-                         [](const auto& test) { return testing::name_of(test.param); });
-
-TEST(ShmTransport, AnEndedPeerIsNoticedUnlessItLeftInGoodOrder) {
-  const auto words = run_as_processes(3, [](Transport& transport) {
-    if (transport.rank() == 1) ::_exit(0);  // ends without leaving the group
-    if (transport.rank() == 2) return;      // leaves in good order
-    std::optional<Failure> failure;
-    // Nobody rings for the dead: whoever waits looks again now and then.
-    for (const Deadline deadline = soon(); !(failure = transport.failure()) && !deadline.passed();) {
-      transport.sleep(transport.prepare_sleep(), std::chrono::milliseconds(20));
-    }
-    require(failure.has_value(), "the end of rank 1 was never noticed");
-    require(failure->rank == 1 && failure->died, "rank 1 is the one that died");
-  });
-  EXPECT_EQ(words[0], "");
-}
-
-// Every mapping of ours, as the kernel knows it: owner's eyes only, and it can neither shrink nor grow.
-TEST(ShmTransport, SharedMemoryIsSealedAndPrivateToTheUser) {
-  const auto words = run_as_processes(2, [](Transport& transport) {
-    const auto memory = transport.allocate(10'000, soon());
-    std::ifstream maps("/proc/self/maps");
-    int seen = 0;
-    for (std::string line; std::getline(maps, line);) {
-      if (line.find("/memfd:tutti") == std::string::npos) continue;
-      const std::string range = line.substr(0, line.find(' '));
-      const FileDescriptor file(::open(("/proc/self/map_files/" + range).c_str(), O_RDWR));
-      if (!file.valid()) return;  // only a privileged user may look
-      struct stat facts {};
-      require(::fstat(file.get(), &facts) == 0 && (facts.st_mode & 0777) == 0600, "mode 0600");
-      const int seals = ::fcntl(file.get(), F_GET_SEALS);
-      require((seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_GROW) != 0 && (seals & F_SEAL_SEAL) != 0, "sealed");
-      require(::ftruncate(file.get(), 4096) != 0, "a peer cannot shrink it");
-      ++seen;
-    }
-    require(seen == 2, "the arena and the allocation, not " + std::to_string(seen));
-  });
-  EXPECT_EQ(words, (std::vector<std::string>{"", ""}));
-}
-
-TEST(ShmTransport, RanksThatAskForDifferentMemoryAreTold) {
-  const auto words = run_as_processes(2, [](Transport& transport) {
+    std::atomic<int> posted{0}, seen{0};
+    std::thread sleeper([&] {
+      for (int round = 1; round <= 300; ++round) {
+        await(transport, [&] { return posted.load() >= round; });
+        seen.store(round);
+        transport.notify_self();
+      }
+    });
+    std::string words;
     try {
-      transport.allocate(transport.rank() == 0 ? 100'000 : 200'000, soon());
-      require(transport.rank() == 0, "rank 1 got memory of another size");
-    } catch (const Error& error) {
-      require(error.code() == ErrorCode::mismatch && error.peer() == 0, error.what());
+      for (int round = 1; round <= 300; ++round) {
+        posted.store(round);
+        transport.notify_self();
+        await(transport, [&] { return seen.load() >= round; });
+      }
+    } catch (const std::exception& error) {
+      words = error.what();
+      posted.store(300);
+      transport.notify_self();
+    }
+    sleeper.join();
+    require(words.empty(), words);
+  });
+}
+
+TEST_P(Conformance, MessagesThatNobodyReadsLetSleepersSleep) {
+  run(2, [](Transport& transport) {
+    Talk unread(transport, 0), talk(transport, 1);
+    if (transport.rank() == 0) {
+      unread.send(1, "unread");
+      unread.flush();
+      talk.send(1, "go");
+      talk.flush();
+      talk.receive(1, 4);
+      return;
+    }
+    talk.receive(0, 2);
+    await(transport, [&] { return transport.receiver(0, 0).ready(); });
+    int woken = 0;
+    for (const Deadline deadline = Deadline::after(std::chrono::milliseconds(200)); !deadline.passed(); ++woken) {
+      transport.sleep(transport.prepare_sleep(), deadline.left());
+    }
+    require(woken < 20, "woken " + std::to_string(woken) + " times for nothing new");
+    talk.send(0, "done");
+    talk.flush();
+  });
+}
+
+TEST_P(Conformance, PeersSeeWhatARankSaysOfItsCall) {
+  run(3, [](Transport& transport) {
+    for (std::uint64_t sequence = 1; sequence <= 20; ++sequence) {
+      const auto statement_of = [&](int rank) {
+        return Statement{sequence, static_cast<std::uint64_t>(rank) + 7, sequence * 1000};
+      };
+      for (int channel = 0; channel < 2; ++channel) {
+        state(*transport.flags(channel, transport.rank()), statement_of(transport.rank()));
+        transport.notify_all();
+        transport.announce(channel);
+        for (int peer = 0; peer < 3; ++peer) {
+          Flags* flags = transport.flags(channel, peer);
+          await(transport, [&] { return stated(*flags).sequence >= sequence; });
+          const Statement seen = stated(*flags);
+          require(seen.sequence != sequence || seen == statement_of(peer),
+                  "what rank " + std::to_string(peer) + " says");
+        }
+      }
     }
   });
-  EXPECT_EQ(words, (std::vector<std::string>{"", ""}));
 }
+
+TEST_P(Conformance, MemoryOfOnesOwnIsZeroedAndAligned) {
+  run(2, [](Transport& transport) {
+    const std::size_t scratch_bytes = transport.offers().scratch_bytes;
+    for (int channel = 0; channel < 2; ++channel) {
+      std::byte* scratch = transport.scratch(channel, transport.rank());
+      require(reinterpret_cast<std::uintptr_t>(scratch) % 64 == 0, "scratch is aligned");
+      std::memset(scratch, channel + 1, scratch_bytes);
+    }
+    require(transport.scratch(0, transport.rank())[scratch_bytes - 1] == std::byte{1}, "each channel has its own");
+    const std::shared_ptr<void> memory = transport.allocate(1000, soon());
+    const auto* bytes = static_cast<const std::byte*>(memory.get());
+    require(reinterpret_cast<std::uintptr_t>(bytes) % 64 == 0, "memory is aligned");
+    require(std::all_of(bytes, bytes + 1000, [](std::byte b) { return b == std::byte{0}; }), "memory is zeroed");
+    const bool shared = transport.offers().windows_to_user;
+    require(transport.has_allocations() == shared && (transport.locate(bytes, 8) != 0) == shared, "known to peers");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance, testing::every_kind(), testing::kind_name);
 
 }  // namespace
 }  // namespace tutti::transport

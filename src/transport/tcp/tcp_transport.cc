@@ -28,9 +28,10 @@ std::shared_ptr<void> map_private(std::size_t bytes) {
 
 // A socket that is closed with unread bytes resets its connection, and with it what the peer has still to read.
 void discard_unread(int socket) {
-  constexpr int kMostRounds = 16;
+  constexpr int kMostRounds = 256;
+  std::byte unread[64 << 10];
   for (int round = 0; round < kMostRounds; ++round) {
-    if (::recv(socket, nullptr, 1 << 20, MSG_TRUNC | MSG_DONTWAIT) <= 0) return;
+    if (::recv(socket, unread, sizeof unread, MSG_DONTWAIT) <= 0) return;
   }
 }
 

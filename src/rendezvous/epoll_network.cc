@@ -1,0 +1,352 @@
+#include "rendezvous/epoll_network.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "base/system_error.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr ConnectionId kAttended = ConnectionId{1} << 63;
+constexpr Time kLinger = std::chrono::seconds(1);
+constexpr std::size_t kMostLingering = 64;
+constexpr Time kAcceptPause = std::chrono::milliseconds(100);
+constexpr int kMostAccepts = 64;
+constexpr int kMostReads = 16;
+constexpr int kMostEvents = 256;
+
+End end_of(int number) {
+  switch (number) {
+    case ECONNREFUSED:
+    case EAGAIN: return End::refused;  // EAGAIN: a UNIX socket whose queue is full
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EHOSTDOWN:
+    case EADDRNOTAVAIL: return End::unreachable;
+    case EMFILE:
+    case ENFILE: return End::exhausted;
+    default: return End::broken;
+  }
+}
+
+std::string words_of(int number) {
+  return end_of(number) == End::exhausted ? descriptors_in_words() : std::strerror(number);
+}
+
+void control(int epoll, int operation, int descriptor, std::uint32_t events, ConnectionId id) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll, operation, descriptor, &event) != 0) throw_errno("epoll");
+}
+
+}  // namespace
+
+EpollNetwork::EpollNetwork() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_.valid()) throw Error(ErrorCode::system, "epoll: " + words_of(errno));
+}
+
+EpollNetwork::~EpollNetwork() = default;
+
+Endpoint EpollNetwork::listen(const Endpoint& at) {
+  Listener listener = listen_at(at);
+  const ConnectionId id = next_id_++;
+  control(epoll_.get(), EPOLL_CTL_ADD, listener.socket.get(), EPOLLIN, id);
+  listeners_.emplace(id, std::move(listener.socket));
+  return listener.endpoint;
+}
+
+EpollNetwork::Connection* EpollNetwork::find(ConnectionId id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+// A held connection with nothing to send is not registered at all: its hanging up would be told over and over.
+void EpollNetwork::update(ConnectionId id, Connection& connection) const {
+  const bool reads = !connection.held && connection.phase != Phase::connecting;
+  const bool writes = connection.phase == Phase::connecting || !connection.out.empty();
+  const std::uint32_t events = (reads ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
+  if (events == connection.events) return;
+  const int operation = connection.events == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+  control(epoll_.get(), operation, connection.socket.get(), events, id);
+  connection.events = events;
+}
+
+ConnectionId EpollNetwork::connect(const Endpoint& to) {
+  const ConnectionId id = next_id_++;
+  Resolved resolved = resolve(to);
+  if (resolved.addresses.empty()) {
+    end(id, End::unresolved, resolved.trouble);
+    return id;
+  }
+  Connection connection;
+  connection.candidates.assign(resolved.addresses.rbegin(), resolved.addresses.rend());
+  dial_next(id, connections_.emplace(id, std::move(connection)).first->second, 0);
+  return id;
+}
+
+void EpollNetwork::dial_next(ConnectionId id, Connection& connection, int number) {
+  while (!connection.candidates.empty()) {
+    const SocketAddress address = connection.candidates.back();
+    connection.candidates.pop_back();
+    connection.is_unix = address.family() == AF_UNIX;
+    connection.events = 0;
+    connection.socket = FileDescriptor(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (connection.socket.valid()) {
+      const int result = ::connect(connection.socket.get(), address.get(), address.length);
+      if (result == 0 || errno == EINPROGRESS) return update(id, connection);
+    }
+    number = errno;
+  }
+  connections_.erase(id);
+  end(id, end_of(number), words_of(number));
+}
+
+void EpollNetwork::flush(Connection& connection) {
+  std::size_t sent = 0;
+  while (sent < connection.out.size()) {
+    const ssize_t took =
+        ::send(connection.socket.get(), connection.out.data() + sent, connection.out.size() - sent, MSG_NOSIGNAL);
+    if (took < 0 && errno == EINTR) continue;
+    if (took < 0 && errno == EAGAIN) break;
+    // The other end is gone; reading tells.
+    sent = took < 0 ? connection.out.size() : sent + static_cast<std::size_t>(took);
+  }
+  connection.out.erase(connection.out.begin(), connection.out.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+void EpollNetwork::send(ConnectionId id, std::span<const std::byte> bytes) {
+  Connection* connection = find(id);
+  if (connection == nullptr || connection->phase == Phase::closing) return;
+  connection->out.insert(connection->out.end(), bytes.begin(), bytes.end());
+  if (connection->phase == Phase::open) flush(*connection);
+  update(id, *connection);
+}
+
+void EpollNetwork::close(ConnectionId id) {
+  std::erase_if(ended_, [&](const Ended& ended) { return ended.connection == id; });
+  Connection* connection = find(id);
+  if (connection == nullptr || connection->phase == Phase::closing) return;
+  if (connection->phase == Phase::connecting || (connection->out.empty() && lingering_ >= kMostLingering)) {
+    connections_.erase(id);
+    return;
+  }
+  connection->phase = Phase::closing;
+  connection->held = false;
+  connection->linger_until = now() + kLinger;
+  ++lingering_;
+  on_closing(id, *connection);
+}
+
+void EpollNetwork::on_closing(ConnectionId id, Connection& connection) {
+  flush(connection);
+  if (connection.out.empty() && !connection.shut) {
+    connection.shut = true;
+    ::shutdown(connection.socket.get(), SHUT_WR);
+  }
+  std::byte discarded[4096];
+  for (int i = 0; i < kMostReads; ++i) {
+    const ssize_t got = ::recv(connection.socket.get(), discarded, sizeof discarded, 0);
+    if (got > 0) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    --lingering_;
+    connections_.erase(id);
+    return;
+  }
+  update(id, connection);
+}
+
+void EpollNetwork::hold(ConnectionId id) {
+  Connection* connection = find(id);
+  if (connection == nullptr) return;
+  connection->held = true;
+  update(id, *connection);
+}
+
+void EpollNetwork::resume(ConnectionId id) {
+  Connection* connection = find(id);
+  if (connection == nullptr) return;
+  connection->held = false;
+  update(id, *connection);
+}
+
+void EpollNetwork::random(std::span<std::byte> bytes) {
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1)
+    throw Error(ErrorCode::system, "the system gave no random bits");
+}
+
+FileDescriptor EpollNetwork::release(ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || !found->second.held || !found->second.out.empty())
+    throw Error(ErrorCode::system, "a connection was to be handed over that is not at rest");
+  if (found->second.events != 0) control(epoll_.get(), EPOLL_CTL_DEL, found->second.socket.get(), 0, id);
+  FileDescriptor socket = std::move(found->second.socket);
+  connections_.erase(found);
+  return socket;
+}
+
+void EpollNetwork::make_control(ConnectionId id, Time silence) {
+  const Connection* connection = find(id);
+  if (connection != nullptr && !connection->is_unix) set_control(connection->socket.get(), silence);
+}
+
+// Error and hang-up are told unasked: an entry that is not armed may be told once too often, which does no harm.
+void EpollNetwork::attend(int descriptor, bool once) const {
+  control(epoll_.get(), EPOLL_CTL_ADD, descriptor, once ? EPOLLONESHOT : EPOLLIN,
+          kAttended | static_cast<ConnectionId>(descriptor));
+}
+
+// Neither fails but where the descriptor is not attended any more, and then there is nothing to do.
+void EpollNetwork::rearm(int descriptor) const {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = kAttended | static_cast<ConnectionId>(descriptor);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void EpollNetwork::ignore(int descriptor) const { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr); }
+
+bool EpollNetwork::flushed() const {
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return entry.second.out.empty(); });
+}
+
+void EpollNetwork::accept_all(Machine& machine, ConnectionId id) {
+  for (int i = 0; i < kMostAccepts; ++i) {
+    const auto listener = listeners_.find(id);
+    if (listener == listeners_.end()) return;
+    SocketAddress from;
+    from.length = sizeof from.storage;
+    FileDescriptor socket(::accept4(listener->second.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
+                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+      // Nothing will change at once: leave them in the queue for a while.
+      exhausted_ = true;
+      accept_again_ = now() + kAcceptPause;
+      for (const auto& [other, fd] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, fd.get(), 0, other);
+      return;
+    }
+    Connection connection;
+    connection.is_unix = from.family() == AF_UNIX;
+    std::string name;
+    if (connection.is_unix) {
+      int pid = 0;
+      if (!is_same_user(socket.get(), &pid)) continue;
+      name = "pid " + std::to_string(pid);
+    } else {
+      set_no_delay(socket.get());
+      name = endpoint_of(from);
+    }
+    connection.socket = std::move(socket);
+    connection.phase = Phase::open;
+    const ConnectionId accepted = next_id_++;
+    update(accepted, connections_.emplace(accepted, std::move(connection)).first->second);
+    machine.accepted(accepted, name, now());
+  }
+}
+
+void EpollNetwork::on_connecting(Machine& machine, ConnectionId id, Connection& connection) {
+  int number = 0;
+  socklen_t bytes = sizeof number;
+  ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &number, &bytes);
+  // On loopback a socket can connect to itself where nobody listens and its own port happens to be the one it seeks.
+  if (number == 0 && is_own_echo(connection.socket.get())) number = ECONNREFUSED;
+  if (number != 0) return dial_next(id, connection, number);
+  int pid = 0;
+  if (connection.is_unix && !is_same_user(connection.socket.get(), &pid)) {
+    connections_.erase(id);
+    return end(id, End::foreign, "it belongs to another user");
+  }
+  if (!connection.is_unix) set_no_delay(connection.socket.get());
+  connection.phase = Phase::open;
+  connection.candidates.clear();
+  flush(connection);
+  update(id, connection);
+  machine.connected(id, now());
+}
+
+void EpollNetwork::on_readable(Machine& machine, ConnectionId id) {
+  std::byte buffer[16384];
+  for (int i = 0; i < kMostReads; ++i) {
+    // The machine may have closed, held or released it meanwhile.
+    Connection* connection = find(id);
+    if (connection == nullptr || connection->held || connection->phase != Phase::open) return;
+    const ssize_t got = ::recv(connection->socket.get(), buffer, sizeof buffer, 0);
+    if (got > 0) {
+      machine.received(id, std::span(buffer).first(static_cast<std::size_t>(got)), now());
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    const int number = got < 0 ? errno : 0;
+    connections_.erase(id);
+    machine.closed(id, number == 0 ? End::orderly : End::broken, number == 0 ? "" : std::strerror(number), now());
+    return;
+  }
+}
+
+void EpollNetwork::handle(Machine& machine, ConnectionId id, std::uint32_t events) {
+  if ((id & kAttended) != 0) {
+    if (attended_) attended_(static_cast<int>(id & ~kAttended));
+    return;
+  }
+  if (listeners_.contains(id)) return accept_all(machine, id);
+  Connection* connection = find(id);
+  if (connection == nullptr) return;
+  if (connection->phase == Phase::connecting) return on_connecting(machine, id, *connection);
+  if (connection->phase == Phase::closing) return on_closing(id, *connection);
+  if ((events & EPOLLOUT) != 0) {
+    flush(*connection);
+    update(id, *connection);
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) on_readable(machine, id);
+}
+
+void EpollNetwork::deliver_ended(Machine& machine) {
+  while (!ended_.empty()) {
+    const Ended first = std::move(ended_.front());
+    ended_.erase(ended_.begin());
+    machine.closed(first.connection, first.end, first.words, now());
+  }
+}
+
+void EpollNetwork::sweep(Time now) {
+  if (now >= accept_again_) {
+    accept_again_ = kNever;
+    for (const auto& [id, fd] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, fd.get(), EPOLLIN, id);
+  }
+  if (lingering_ == 0) return;
+  const std::size_t gone =
+      std::erase_if(connections_, [&](const auto& entry) { return entry.second.linger_until <= now; });
+  lingering_ -= gone;
+}
+
+void EpollNetwork::poll(Machine& machine, Time until) {
+  deliver_ended(machine);
+  until = std::min({until, machine.next_tick(), accept_again_});
+  const Time began = now();
+  const auto wait_ms =
+      until <= began
+          ? 0
+          : std::chrono::ceil<std::chrono::milliseconds>(std::min<Time>(until - began, std::chrono::hours(1))).count();
+  epoll_event events[kMostEvents];
+  int count = ::epoll_wait(epoll_.get(), events, kMostEvents, ended_.empty() ? static_cast<int>(wait_ms) : 0);
+  if (count < 0 && errno != EINTR) throw_errno("epoll");
+  for (int round = 0; count > 0; ++round) {
+    for (int i = 0; i < count; ++i) handle(machine, events[i].data.u64, events[i].events);
+    if (count < kMostEvents || round == 64) break;
+    count = ::epoll_wait(epoll_.get(), events, kMostEvents, 0);
+  }
+  deliver_ended(machine);
+  const Time after = now();
+  sweep(after);
+  if (machine.next_tick() <= after) machine.tick(after);
+}
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,69 @@
+// The gate of a listening place: connections whose other end has not yet proved who it is.
+//
+// Whatever comes costs little: a few hundred bytes each, at most `most` at once (the oldest gives way), two seconds
+// each, and never more bytes than a handshake has. Strangers are sent away, counted, and forgotten.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "rendezvous/handshake.h"
+#include "rendezvous/network.h"
+
+namespace tutti::rendezvous {
+
+inline constexpr Time kHandshakeTime = std::chrono::seconds(2);
+
+class Gate {
+ public:
+  struct Terms {
+    Token token;
+    JobHash job{};
+    std::uint32_t self = kLobby;
+    std::uint32_t epoch = 0;
+    std::function<std::optional<Refusal>(const Hello&)> judge;  // what else keeps a client out
+  };
+
+  Gate(Network& network, std::size_t most) : network_(network), most_(most) {}
+
+  // Until it opens, those who come wait.
+  void open(Terms terms);
+  void set_most(std::size_t most) { most_ = most; }
+
+  void accepted(ConnectionId connection, std::string_view from, Time now);
+  bool holds(ConnectionId connection) const { return waiting_.contains(connection); }
+  // The hello of a client that has proved itself: it has been told Welcome, and its connection left the gate.
+  std::optional<Hello> received(ConnectionId connection, std::span<const std::byte> bytes);
+  void closed(ConnectionId connection);
+  void tick(Time now);
+  Time next_tick() const;
+
+  // "3 connections were refused, the last from 10.0.0.7:4321: wrong token", or nothing.
+  std::string refusals() const;
+
+ private:
+  struct Waiting {
+    std::string from;
+    HelloBytes hello{};
+    Nonce nonce{};
+    std::array<std::byte, kProofBytes> proof{};
+    std::size_t length = 0;  // of hello, then of proof
+    bool challenged = false;
+  };
+
+  std::optional<Refusal> judge(const Waiting& waiting) const;
+  void answer_hello(ConnectionId connection, Waiting& waiting);
+  void refuse(ConnectionId connection, Refusal why);
+
+  Network& network_;
+  std::size_t most_;
+  std::optional<Terms> terms_;
+  std::map<ConnectionId, Waiting> waiting_;
+  std::deque<std::pair<Time, ConnectionId>> order_;  // by arrival; may name connections that have left
+  std::size_t refused_ = 0;
+  std::string last_refusal_;
+};
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,46 @@
+#include "rendezvous/host.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/system_error.h"
+#include "rendezvous/roster.h"
+#include "rendezvous/sockets.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+std::string inode_of(const char* path) {
+  struct stat facts {};
+  return ::stat(path, &facts) == 0 ? std::to_string(facts.st_ino) : "0";
+}
+
+std::string boot_id() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id.empty() ? host_name() : id;
+}
+
+}  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return "unknown host";
+  return name;
+}
+
+std::string host_id() {
+  return make_host_id(boot_id(), inode_of("/proc/self/ns/net"), inode_of("/proc/self/ns/pid"), ::geteuid());
+}
+
+FileDescriptor watch_process(int pid) {
+  const long descriptor = ::syscall(SYS_pidfd_open, pid, 0);
+  if (descriptor < 0 && errno == EMFILE) throw Error(ErrorCode::system, descriptors_in_words());
+  if (descriptor < 0 && errno != ESRCH) throw_errno("watching process " + std::to_string(pid) + " (pidfd_open)");
+  return FileDescriptor(static_cast<int>(descriptor));
+}
+
+}  // namespace tutti::rendezvous

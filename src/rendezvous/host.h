@@ -1,0 +1,18 @@
+// Facts about this host and process that a rank is known by.
+#pragma once
+
+#include <string>
+
+#include "base/file_descriptor.h"
+
+namespace tutti::rendezvous {
+
+std::string host_name();
+// Equal for processes that can share memory and see each other's process ids.
+std::string host_id();
+
+// A descriptor that becomes readable when the process ends; invalid if it has ended and nothing is left of it.
+// Throws Error where the system cannot make one.
+FileDescriptor watch_process(int pid);
+
+}  // namespace tutti::rendezvous

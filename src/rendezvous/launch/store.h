@@ -1,0 +1,21 @@
+// A place outside of the job where rank 0 can leave a few words for the others before they are connected.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+
+namespace tutti::rendezvous {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Both return or throw Error by the deadline. When set() returns, the value is in the store.
+  virtual void set(std::string_view key, std::string_view value, const Deadline& deadline) = 0;
+  // Waits until somebody has set the key. Error(timeout) names it.
+  virtual std::string get(std::string_view key, const Deadline& deadline) = 0;
+};
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,206 @@
+#include "rendezvous/meeting.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/system_error.h"
+#include "rendezvous/address.h"
+#include "rendezvous/epoll_network.h"
+#include "rendezvous/host.h"
+#include "rendezvous/joiner.h"
+#include "rendezvous/lobby_server.h"
+#include "rendezvous/watch_thread.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr std::size_t kSpareDescriptors = 128;  // strangers at the gate, and what else the process opens
+// How long a rank that keeps the lobby stays after a failure, for those who have not come yet.
+constexpr Time kLastWords = std::chrono::milliseconds(500);
+
+constexpr Time kPatience = std::chrono::seconds(5);
+constexpr int kPauseMs = 100;
+
+void check(const MeetingOptions& options) {
+  const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_argument, why); };
+  const std::string rank = std::to_string(options.rank), size = std::to_string(options.size);
+  if (options.size < 1 || options.size >= 1 << Statement::kRankBits)
+    refuse("a job of " + size + " ranks is impossible");
+  if (options.rank < 0 || options.rank >= options.size)
+    refuse("rank " + rank + " is out of range: the job has " + size + " ranks, numbered from 0");
+  if (options.channels < 1) refuse("a pair of ranks needs at least one channel");
+  if (options.size == 1) return;
+  if (options.lobby.empty())
+    refuse("rank " + rank + " does not know where to meet the others; set TUTTI_RENDEZVOUS=host:port");
+  if (!parse(options.lobby)) {
+    refuse("the rendezvous '" + options.lobby + "' is neither host:port, [v6]:port nor unix:@name; correct " +
+           "TUTTI_RENDEZVOUS");
+  }
+  if (!options.token && !is_unix(options.lobby)) {
+    refuse("meeting at " + options.lobby + " needs a token, or anybody on the network could join; make one with " +
+           "`tutti token` and set TUTTI_TOKEN_FILE on every host");
+  }
+}
+
+Endpoint random_unix_endpoint(Network& network) {
+  std::array<std::byte, Token::kBytes> bytes{};
+  network.random(bytes);
+  return "unix:@tutti-" + Token::from_bytes(bytes).hex().substr(0, 32);
+}
+
+Verdict verdict_of(const Error& error, int rank) {
+  return {error.code(), rank, "rank " + std::to_string(rank) + ": " + error.what()};
+}
+
+// The meeting of one rank, from its first socket to its last link.
+class Meeting {
+ public:
+  explicit Meeting(const MeetingOptions& options) : options_(options), network_(std::make_unique<EpollNetwork>()) {
+    if (options_.keep_lobby) {
+      server_ = std::make_unique<LobbyServer>(options_.lobby, options_.size, options_.job, options_.token,
+                                              options_.deadline, options_.log, options_.rank);
+      network_->on_attended([this](int) { server_->progress(); });
+      network_->attend(server_->descriptor(), false);
+      if (options_.publish) options_.publish(server_->endpoint());
+    }
+    // Where port 0 was asked for, the lobby has another one now.
+    const Endpoint lobby = server_ ? server_->endpoint() : options_.lobby;
+    JoinerOptions joining;
+    joining.rank = options_.rank;
+    joining.job = options_.job;
+    joining.lobby = lobby;
+    joining.token = options_.token;
+    joining.deadline = EpollNetwork::at(options_.deadline);
+    joining.join = {options_.size, options_.wanted, options_.channels, this_member(lobby)};
+    joining.check = [this](const Roster& roster) { return prepare(roster); };
+    joiner_ = std::make_unique<Joiner>(*network_, std::move(joining), EpollNetwork::now());
+  }
+
+  Met run() {
+    while (!joiner_->over()) {
+      network_->poll(*joiner_, kNever);
+      if (network_->take_exhausted())
+        joiner_->fail(verdict_of(Error(ErrorCode::system, descriptors_in_words()), options_.rank), EpollNetwork::now());
+    }
+    finish_lobby();
+    if (joiner_->state() == Joiner::State::failed) joiner_->verdict().raise();
+    return result();
+  }
+
+ private:
+  Member this_member(const Endpoint& lobby) {
+    Member member;
+    member.host = host_name();
+    member.host_id = host_id();
+    member.pid = ::getpid();
+    if (options_.wanted != Wanted::tcp) member.memory = network_->listen(random_unix_endpoint(*network_));
+    if (options_.wanted != Wanted::shm) member.endpoint = listen_for_peers(lobby);
+    return member;
+  }
+
+  // The name of the lobby's host, or the way there, may come up a little later than this rank.
+  Endpoint listen_for_peers(const Endpoint& lobby) {
+    const Time until = std::min(EpollNetwork::now() + kPatience, EpollNetwork::at(options_.deadline));
+    for (;;) {
+      try {
+        return network_->listen(endpoint_of(own_address(options_.interface, lobby), 0));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::system || EpollNetwork::now() >= until) throw;
+        ::poll(nullptr, 0, kPauseMs);
+      }
+    }
+  }
+
+  // Everything that can fail for reasons of this host is done before this rank says that it is ready.
+  std::optional<Verdict> prepare(const Roster& roster) {
+    try {
+      const std::vector<int> near = memory_ranks(roster, options_.rank);
+      allow_descriptors(links_of(roster, options_.rank).size() + near.size() + kSpareDescriptors);
+      for (const int rank : near) {
+        const int pid = roster.members[static_cast<std::size_t>(rank)].pid;
+        life_.push_back(rank == options_.rank ? FileDescriptor() : watch_process(pid));
+        if (rank != options_.rank && !life_.back().valid()) {
+          const Member& member = roster.members[static_cast<std::size_t>(rank)];
+          return Verdict{ErrorCode::peer_lost, rank, in_words(rank, member) + " ended in the meeting"};
+        }
+      }
+    } catch (const Error& error) {
+      return verdict_of(error, options_.rank);
+    }
+    return std::nullopt;
+  }
+
+  // The lobby's last words have to get out before this rank goes on or gives up.
+  void finish_lobby() {
+    const Time until = EpollNetwork::now() + kLastWords;
+    while (EpollNetwork::now() < until && ((server_ && !server_->done()) || !network_->flushed()))
+      network_->poll(*joiner_, until);
+    if (server_) network_->ignore(server_->descriptor());
+    network_->on_attended({});
+    server_.reset();
+  }
+
+  Met result() {
+    network_->stop_listening();
+    if (!joiner_->refusals().empty()) options_.log.warn("in the meeting, " + joiner_->refusals());
+    Met met;
+    met.rank = options_.rank;
+    met.size = options_.size;
+    met.members = joiner_->roster().members;
+    met.memory_ranks = memory_ranks(joiner_->roster(), options_.rank);
+    met.memory_sockets.resize(met.memory_ranks.front() == options_.rank ? met.memory_ranks.size() : 1);
+    met.life = std::move(life_);
+    met.data.resize(static_cast<std::size_t>(options_.size));
+    Watch::Options watch{options_.rank, options_.size, options_.silence, {}};
+    for (const auto& [link, connection] : joiner_->links()) {
+      if (link.purpose == Purpose::control) {
+        network_->make_control(connection, options_.silence);
+        watch.links.emplace_back(link.peer, connection);
+      } else if (link.purpose == Purpose::data) {
+        auto& sockets = met.data[static_cast<std::size_t>(link.peer)];
+        sockets.resize(static_cast<std::size_t>(options_.channels));
+        sockets[link.channel] = network_->release(connection);
+      } else {
+        place_memory(met, link.peer, network_->release(connection));
+      }
+    }
+    if (!watch.links.empty()) met.control = std::make_unique<WatchThread>(std::move(network_), watch);
+    return met;
+  }
+
+  static void place_memory(Met& met, int peer, FileDescriptor socket) {
+    const int flags = ::fcntl(socket.get(), F_GETFL);
+    if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) throw_errno("fcntl");
+    const bool first = met.memory_ranks.front() == met.rank;
+    const auto found = std::find(met.memory_ranks.begin(), met.memory_ranks.end(), peer);
+    met.memory_sockets[first ? static_cast<std::size_t>(found - met.memory_ranks.begin()) : 0] = std::move(socket);
+  }
+
+  const MeetingOptions& options_;
+  std::unique_ptr<EpollNetwork> network_;
+  std::unique_ptr<LobbyServer> server_;
+  std::unique_ptr<Joiner> joiner_;
+  std::vector<FileDescriptor> life_;
+};
+
+Met meet_alone() {
+  Met met;
+  met.members = {{host_name(), host_id(), "", "", ::getpid()}};
+  met.memory_ranks = {0};
+  met.memory_sockets.resize(1);
+  met.life.resize(1);
+  met.data.resize(1);
+  return met;
+}
+
+}  // namespace
+
+Met meet(const MeetingOptions& options) {
+  check(options);
+  if (options.size == 1) return meet_alone();
+  return Meeting(options).run();
+}
+
+}  // namespace tutti::rendezvous

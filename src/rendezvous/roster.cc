@@ -1,0 +1,239 @@
+#include "rendezvous/roster.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rendezvous/address.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr std::size_t kMostRanges = 8;
+
+std::string_view in_words(Wanted wanted) {
+  switch (wanted) {
+    case Wanted::automatic: return "auto";
+    case Wanted::shm: return "shm";
+    case Wanted::tcp: return "tcp";
+  }
+  return "?";
+}
+
+Verdict mismatch(int peer, std::string text) { return {ErrorCode::mismatch, peer, std::move(text)}; }
+
+Verdict differs(std::size_t rank, const Member& member, std::string_view what, std::string_view its,
+                std::string_view ours, std::string_view remedy) {
+  std::string text = in_words(static_cast<int>(rank), member) + " wants ";
+  text.append(what).append(its).append(", rank 0 ").append(what).append(ours).append("; ").append(remedy);
+  return mismatch(static_cast<int>(rank), std::move(text));
+}
+
+// Ranks of one network namespace reach each other on loopback; all others do not.
+std::optional<Verdict> judge_loopback(const std::vector<Join>& joins) {
+  for (std::size_t rank = 0; rank < joins.size(); ++rank) {
+    const Member& member = joins[rank].member;
+    if (!is_loopback(member.endpoint)) continue;
+    for (std::size_t other = 0; other < joins.size(); ++other) {
+      const Member& far = joins[other].member;
+      if (network_of(far.host_id) == network_of(member.host_id)) continue;
+      return mismatch(static_cast<int>(rank),
+                      in_words(static_cast<int>(rank), member) + " can only be reached at " + member.endpoint +
+                          ", which is loopback, but " + in_words(static_cast<int>(other), far) +
+                          " runs elsewhere; set TUTTI_INTERFACE to an address or interface that other hosts reach, or "
+                          "fix /etc/hosts if the name of the rendezvous host resolves to loopback there");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Verdict> judge_memory(const std::vector<Join>& joins) {
+  for (std::size_t rank = 1; rank < joins.size(); ++rank) {
+    if (joins[rank].member.host_id == joins[0].member.host_id) continue;
+    return mismatch(static_cast<int>(rank),
+                    "shared memory was asked for (TUTTI_TRANSPORT=shm), but " +
+                        in_words(static_cast<int>(rank), joins[rank].member) + " and " + in_words(0, joins[0].member) +
+                        " share none: they run on different hosts, in different containers or as different users; set "
+                        "TUTTI_TRANSPORT=auto");
+  }
+  return std::nullopt;
+}
+
+void write(Writer& writer, const Member& member) {
+  writer.text(member.host).text(member.host_id).text(member.endpoint).text(member.memory).i32(member.pid);
+}
+
+Member read_member(Reader& reader) {
+  Member member;
+  member.host = reader.text();
+  member.host_id = reader.text();
+  member.endpoint = reader.text();
+  member.memory = reader.text();
+  member.pid = reader.i32();
+  return member;
+}
+
+bool is(const Frame& frame, Word word) { return frame.kind == static_cast<std::uint8_t>(word); }
+
+Bytes frame_of(Word word, const Writer& body) { return frame_of(static_cast<std::uint8_t>(word), body); }
+
+template <class T>
+std::optional<T> if_complete(const Reader& reader, T value) {
+  return reader.complete() ? std::optional<T>(std::move(value)) : std::nullopt;
+}
+
+}  // namespace
+
+std::string make_host_id(const std::string& boot, const std::string& network, const std::string& processes, long user) {
+  return boot + "/" + network + "/" + processes + "/" + std::to_string(user);
+}
+
+std::string network_of(const std::string& host_id) {
+  const std::size_t boot = host_id.find('/');
+  return host_id.substr(0, boot == std::string::npos ? boot : host_id.find('/', boot + 1));
+}
+
+bool share_memory(const Roster& roster, int a, int b) {
+  if (a == b) return true;
+  const auto& members = roster.members;
+  return roster.wanted != Wanted::tcp &&
+         members[static_cast<std::size_t>(a)].host_id == members[static_cast<std::size_t>(b)].host_id;
+}
+
+std::vector<int> memory_ranks(const Roster& roster, int rank) {
+  std::vector<int> ranks;
+  for (int other = 0; other < static_cast<int>(roster.members.size()); ++other) {
+    if (share_memory(roster, rank, other)) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+std::vector<Link> links_of(const Roster& roster, int rank) {
+  std::vector<Link> links;
+  const std::vector<int> near = memory_ranks(roster, rank);
+  const bool one_memory = near.size() == roster.members.size();
+  for (int peer = 0; peer < static_cast<int>(roster.members.size()); ++peer) {
+    if (peer == rank) continue;
+    const bool connects = peer < rank;
+    if (!one_memory) links.push_back({Purpose::control, peer, 0, connects});
+    if (!share_memory(roster, rank, peer)) {
+      for (int channel = 0; channel < roster.channels; ++channel)
+        links.push_back({Purpose::data, peer, static_cast<std::uint32_t>(channel), connects});
+    } else if (rank == near.front() || peer == near.front()) {
+      links.push_back({Purpose::memory, peer, 0, connects});
+    }
+  }
+  return links;
+}
+
+std::optional<Verdict> judge(const std::vector<Join>& joins) {
+  for (std::size_t rank = 1; rank < joins.size(); ++rank) {
+    if (joins[rank].wanted != joins[0].wanted) {
+      return differs(rank, joins[rank].member, "TUTTI_TRANSPORT=", in_words(joins[rank].wanted),
+                     in_words(joins[0].wanted), "set it alike on all ranks");
+    }
+    if (joins[rank].channels != joins[0].channels) {
+      return differs(rank, joins[rank].member, "channels: ", std::to_string(joins[rank].channels),
+                     std::to_string(joins[0].channels), "run the same program with the same options on all ranks");
+    }
+  }
+  if (joins[0].wanted == Wanted::shm) return judge_memory(joins);
+  return judge_loopback(joins);
+}
+
+std::string in_words(const std::vector<int>& ranks) {
+  std::string words = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t ranges = 0;
+  for (std::size_t first = 0; first < ranks.size(); ++ranges) {
+    if (ranges == kMostRanges) return words + " and " + std::to_string(ranks.size() - first) + " more";
+    std::size_t last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (ranges > 0) words += ", ";
+    words += std::to_string(ranks[first]);
+    if (last > first) words += "-" + std::to_string(ranks[last]);
+    first = last + 1;
+  }
+  return words;
+}
+
+std::string in_words(int rank, const Member& member) {
+  return "rank " + std::to_string(rank) + " (pid " + std::to_string(member.pid) + " on " + member.host + ")";
+}
+
+std::string in_words(Time duration) {
+  const long long tenths = (std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() + 50) / 100;
+  const std::string whole = std::to_string(tenths / 10);
+  return (tenths % 10 == 0 ? whole : whole + "." + std::to_string(tenths % 10)) + " s";
+}
+
+Bytes greeting_frame(int keeper) { return frame_of(Word::greeting, Writer().i32(keeper)); }
+
+Bytes frame_of(const Join& join) {
+  Writer writer;
+  writer.i32(join.size).u8(static_cast<std::uint8_t>(join.wanted)).i32(join.channels);
+  write(writer, join.member);
+  return frame_of(Word::join, writer);
+}
+
+Bytes frame_of(const Roster& roster) {
+  Writer writer;
+  writer.u8(static_cast<std::uint8_t>(roster.wanted)).i32(roster.channels).u8(roster.session ? 1 : 0);
+  if (roster.session) writer.raw(roster.session->bytes());
+  writer.u32(static_cast<std::uint32_t>(roster.members.size()));
+  for (const Member& member : roster.members) write(writer, member);
+  return frame_of(Word::roster, writer);
+}
+
+Bytes frame_of(const Verdict& verdict) {
+  Writer writer;
+  writer.u8(static_cast<std::uint8_t>(verdict.code)).i32(verdict.peer);
+  return frame_of(Word::verdict, writer.text(std::string_view(verdict.text).substr(0, Reader::kMostText)));
+}
+
+Bytes frame_of(Word word) { return frame_of(word, Writer()); }
+
+std::optional<int> decode_greeting(const Frame& frame) {
+  Reader reader(frame.body);
+  const int keeper = reader.i32();
+  return is(frame, Word::greeting) ? if_complete(reader, keeper) : std::nullopt;
+}
+
+std::optional<Join> decode_join(const Frame& frame) {
+  if (!is(frame, Word::join)) return std::nullopt;
+  Reader reader(frame.body);
+  Join join;
+  join.size = reader.i32();
+  join.wanted = static_cast<Wanted>(reader.u8());
+  join.channels = reader.i32();
+  join.member = read_member(reader);
+  return if_complete(reader, std::move(join));
+}
+
+std::optional<Roster> decode_roster(const Frame& frame) {
+  if (!is(frame, Word::roster)) return std::nullopt;
+  Reader reader(frame.body);
+  Roster roster;
+  roster.wanted = static_cast<Wanted>(reader.u8());
+  roster.channels = reader.i32();
+  if (reader.u8() != 0) {
+    const auto bytes = reader.raw(Token::kBytes);
+    if (!reader.ok()) return std::nullopt;
+    roster.session = Token::from_bytes(bytes.first<Token::kBytes>());
+  }
+  const std::uint32_t size = reader.u32();
+  for (std::uint32_t rank = 0; rank < size && reader.ok(); ++rank) roster.members.push_back(read_member(reader));
+  return if_complete(reader, std::move(roster));
+}
+
+std::optional<Verdict> decode_verdict(const Frame& frame) {
+  if (!is(frame, Word::verdict)) return std::nullopt;
+  Reader reader(frame.body);
+  Verdict verdict;
+  const std::uint8_t code = reader.u8();
+  verdict.code =
+      code <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(code) : ErrorCode::system;
+  verdict.peer = reader.i32();
+  verdict.text = reader.text();
+  return if_complete(reader, std::move(verdict));
+}
+
+}  // namespace tutti::rendezvous

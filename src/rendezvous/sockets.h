@@ -1,0 +1,59 @@
+// Addresses and sockets of the system: looking up, listening, and who is at the other end.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "rendezvous/network.h"
+
+namespace tutti::rendezvous {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+struct Resolved {
+  std::vector<SocketAddress> addresses;  // in the order in which to try them
+  std::string trouble;                   // why there is none
+};
+
+// May ask name servers, and then takes its time.
+Resolved resolve(const Endpoint& endpoint);
+// As a numeric endpoint.
+Endpoint endpoint_of(const SocketAddress& address);
+
+// Binds and listens; returns the real endpoint, with the port that port 0 became. Throws Error with the remedy.
+struct Listener {
+  FileDescriptor socket;
+  Endpoint endpoint;
+};
+Listener listen_at(const Endpoint& endpoint);
+
+// The numeric address (without port) on which this process listens for its peers: that of `interface` (a name or an
+// address), or else the one from which packets to the lobby leave; loopback where the lobby is a UNIX socket.
+std::string own_address(const std::string& interface, const Endpoint& lobby);
+
+// Whether the process at the other end of a UNIX socket runs as this user, and its process id.
+bool is_same_user(int socket, int* pid);
+
+// A TCP socket that is connected to itself.
+bool is_own_echo(int socket);
+
+void set_no_delay(int socket);
+// Ends the connection when nothing is acknowledged for `silence`: for control connections only, because a data
+// connection whose peer merely reads late must live.
+void set_control(int socket, Time silence);
+
+// Raises this process's limit so that `more` descriptors can be opened beside those that are; throws Error(system)
+// that names the limit and the remedy if it cannot be raised so far.
+void allow_descriptors(std::size_t more);
+std::string descriptors_in_words();
+
+}  // namespace tutti::rendezvous

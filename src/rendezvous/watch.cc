@@ -1,0 +1,164 @@
+#include "rendezvous/watch.h"
+
+#include <algorithm>
+
+namespace tutti::rendezvous {
+namespace {
+
+enum Kind : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4 };
+
+constexpr std::uint32_t kMostChannels = 1u << 16;
+constexpr Time kCatchUpTime = std::chrono::milliseconds(1);
+
+Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
+  return frame_of(kStatement, Writer().u32(channel).u64(statement.sequence).u64(statement.kinds).u64(statement.count));
+}
+
+}  // namespace
+
+Bytes failure_frame(const Failure& failure) {
+  return frame_of(kVerdict, Writer()
+                                .i32(failure.rank)
+                                .i32(failure.blamed)
+                                .u8(failure.died ? 1 : 0)
+                                .u8(static_cast<std::uint8_t>(failure.cause)));
+}
+
+Watch::Watch(Network& network, Options options, Time now)
+    : network_(network),
+      options_(std::move(options)),
+      beat_every_(options_.silence / 4),
+      ticked_(now),
+      peers_(static_cast<std::size_t>(options_.size)) {
+  for (const auto& [rank, connection] : options_.links) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    peer.connection = connection;
+    peer.heard = now + options_.silence;  // it may be told to go a little later than this rank
+    ranks_.emplace(connection, rank);
+    network_.resume(connection);
+  }
+  if (options_.silence > Time(0)) next_beat_ = next_judgement_ = now;
+}
+
+void Watch::broadcast(const Bytes& frame) {
+  for (const Peer& peer : peers_) {
+    if (peer.connection != 0) network_.send(peer.connection, frame);
+  }
+}
+
+void Watch::abort(int culprit, ErrorCode cause) { fail({options_.rank, culprit, false, cause}); }
+
+void Watch::announce(std::uint32_t channel, const Statement& statement) {
+  broadcast(statement_frame(channel, statement));
+}
+
+void Watch::goodbye() {
+  broadcast(frame_of(kGoodbye));
+  for (Peer& peer : peers_) {
+    if (peer.connection != 0) network_.close(peer.connection);
+    peer.connection = 0;
+  }
+  ranks_.clear();
+  next_beat_ = next_judgement_ = kNever;
+}
+
+void Watch::fail(const Failure& failure) {
+  if (failure_) return;
+  failure_ = failure;
+  broadcast(failure_frame(failure));
+  say();
+}
+
+void Watch::say() {
+  if (!say_) return;
+  std::uint32_t channel = 0;
+  for (const Statement& statement : say_()) announce(channel++, statement);
+}
+
+void Watch::received(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
+  const auto found = ranks_.find(connection);
+  if (found == ranks_.end()) return;
+  const int rank = found->second;
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.heard = now;
+  peer.frames.add(bytes);
+  while (const auto frame = peer.frames.next()) take(rank, *frame);
+  if (peer.frames.broken()) closed(connection, End::broken, "it does not speak as a control connection does", now);
+}
+
+void Watch::take(int rank, const Frame& frame) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  Reader reader(frame.body);
+  if (frame.kind == kGoodbye) {
+    peer.departed = true;
+    changed_.push_back(rank);
+  } else if (frame.kind == kVerdict) {
+    Failure failure;
+    failure.rank = reader.i32();
+    failure.blamed = reader.i32();
+    failure.died = reader.u8() != 0;
+    const std::uint8_t cause = reader.u8();
+    failure.cause =
+        cause <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(cause) : ErrorCode::system;
+    if (reader.complete()) fail(failure);
+  } else if (frame.kind == kStatement) {
+    const std::uint32_t channel = reader.u32();
+    Statement statement;
+    statement.sequence = reader.u64();
+    statement.kinds = reader.u64();
+    statement.count = reader.u64();
+    if (!reader.complete() || channel >= kMostChannels) return;
+    if (channel >= peer.statements.size()) peer.statements.resize(channel + 1);
+    peer.statements[channel] = statement;
+    changed_.push_back(rank);
+  }
+}
+
+void Watch::closed(ConnectionId connection, End, std::string_view, Time) {
+  const auto found = ranks_.find(connection);
+  if (found == ranks_.end()) return;
+  const int rank = found->second;
+  ranks_.erase(found);
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.connection = 0;
+  if (!peer.departed) fail({rank, -1, true, ErrorCode::peer_lost});
+}
+
+void Watch::judge_silence(Time now) {
+  next_judgement_ = kNever;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (peer.connection == 0 || peer.departed) continue;
+    if (now - peer.heard < options_.silence) {
+      next_judgement_ = std::min(next_judgement_, peer.heard + options_.silence);
+      continue;
+    }
+    // Nothing more is sent to it; if it wakes up it finds its connections ended.
+    fail({static_cast<int>(rank), -1, true, ErrorCode::peer_lost});
+    network_.close(peer.connection);
+    ranks_.erase(peer.connection);
+    peer.connection = 0;
+  }
+}
+
+void Watch::tick(Time now) {
+  if (now < next_tick()) return;
+  if (now >= next_beat_) {
+    broadcast(frame_of(kBeat));
+    next_beat_ = now + beat_every_;
+  }
+  const bool late = now - ticked_ > 2 * beat_every_;
+  ticked_ = now;
+  if (late && !catching_up_) {
+    // What the peers sent meanwhile has not been read yet; read first, judge then.
+    catching_up_ = true;
+    next_judgement_ = now + kCatchUpTime;
+  } else if (now >= next_judgement_) {
+    catching_up_ = false;
+    judge_silence(now);
+  }
+}
+
+Time Watch::next_tick() const { return std::min(next_beat_, next_judgement_); }
+
+}  // namespace tutti::rendezvous

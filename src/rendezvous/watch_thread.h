@@ -1,0 +1,71 @@
+// The control plane of a group: a Watch over the real network on a thread of its own.
+//
+// The thread alone touches the watch; other threads see what it has published and leave it commands. What the data
+// plane lends is used under a lock of its own, so lend({}) returns only when the thread is out of it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/control.h"
+#include "rendezvous/epoll_network.h"
+#include "rendezvous/watch.h"
+
+namespace tutti::rendezvous {
+
+class WatchThread final : public Control {
+ public:
+  WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options);
+  // Says goodbye to all ranks, after whatever abort() and announce() left to be said.
+  ~WatchThread() override;
+
+  std::optional<Failure> failure() const override;
+  bool departed(int peer) const override;
+  void abort(int culprit, ErrorCode cause) override;
+  void announce(std::uint32_t channel, const Statement& statement) override;
+  Statement announced(std::uint32_t channel, int peer) const override;
+  void lend(Lent lent) override;
+  void arm() override;
+
+ private:
+  struct Command {
+    bool is_abort = false;
+    int culprit = -1;
+    ErrorCode cause = ErrorCode::aborted;
+    std::uint32_t channel = 0;
+    Statement statement;
+  };
+
+  void run();
+  void attended(int descriptor);
+  void obey();
+  void publish();
+  void leave(Command command);
+  void ring() const;
+  std::vector<Statement> statements();
+
+  std::unique_ptr<EpollNetwork> network_;
+  FileDescriptor bell_;  // an eventfd: commands, lent things or the end
+  Watch watch_;
+
+  mutable std::mutex mutex_;  // guards what follows, and is never held while lent functions run
+  std::vector<Command> commands_;
+  Failure failure_;
+  std::vector<std::vector<Statement>> announced_;  // [peer][channel]
+
+  std::atomic<bool> failed_{false};
+  std::vector<std::atomic<bool>> departed_;
+  std::atomic<bool> ending_{false};
+
+  std::mutex lent_mutex_;  // held while lent things are used
+  Lent lent_;
+  std::atomic<int> readable_{-1};
+  std::atomic<bool> newly_lent_{false};
+
+  std::thread thread_;
+};
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,193 @@
+// What real processes are told when the meeting cannot work, and strangers at a real lobby.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <functional>
+
+#include "rendezvous/address.h"
+#include "rendezvous/forked_ranks.h"
+#include "rendezvous/lobby_server.h"
+#include "rendezvous/sockets.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string error_of(const MeetingOptions& options) {
+  try {
+    meet(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// What each rank of a group said that did not meet.
+std::vector<std::string> errors_of(int size, const Endpoint& lobby,
+                                   const std::function<void(MeetingOptions&)>& change) {
+  std::vector<std::string> words;
+  for (const ChildEnd& end : meet_forked(size, lobby, change, [](Met&) {})) {
+    EXPECT_EQ(end.exit_code, 1);
+    words.push_back(end.message);
+  }
+  return words;
+}
+
+TEST(BadInput, APortInUseIsNamed) {
+  const Listener occupied = listen_at("127.0.0.1:0");
+  const std::string port = std::to_string(parse(occupied.endpoint)->port);
+  EXPECT_THAT(
+      error_of(options_for(0, 2, occupied.endpoint)),
+      AllOf(HasSubstr("port " + port + " is in use"), HasSubstr("TUTTI_RENDEZVOUS"), HasSubstr("--rendezvous")));
+}
+
+TEST(BadInput, ALobbyElsewhereIsNoAddressOfThisHost) {
+  MeetingOptions options = options_for(0, 2, "192.0.2.1:29400");  // an address for documentation: nobody has it
+  EXPECT_THAT(error_of(options), HasSubstr("no address of this host"));
+}
+
+TEST(BadInput, ALobbyThatNobodyKeeps) {
+  MeetingOptions options = options_for(1, 2, fresh_tcp_endpoint("127.0.0.1"));
+  options.deadline = Deadline::after(milliseconds(300));
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("rank 1 cannot meet the others"), HasSubstr(options.lobby),
+                                       HasSubstr("Connection refused"), HasSubstr("TUTTI_RENDEZVOUS")));
+}
+
+TEST(BadInput, AHostWithoutAnAddress) {
+  MeetingOptions options = options_for(1, 2, "no-such-host.invalid:29400");
+  options.deadline = Deadline::after(milliseconds(300));
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("cannot be found")));
+}
+
+TEST(BadInput, OptionsThatCannotBe) {
+  EXPECT_THAT(error_of(options_for(2, 2, "127.0.0.1:1")), HasSubstr("rank 2 is out of range"));
+  EXPECT_THAT(error_of(options_for(1, 2, "nonsense")), HasSubstr("neither host:port"));
+  EXPECT_THAT(error_of(options_for(1, 2, "")), HasSubstr("TUTTI_RENDEZVOUS"));
+  MeetingOptions options = options_for(1, 2, "127.0.0.1:1");
+  options.token.reset();
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("needs a token"), HasSubstr("TUTTI_TOKEN_FILE")));
+  options = options_for(1, 2, "127.0.0.1:1");
+  options.interface = "no-such-interface";
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("TUTTI_INTERFACE"), HasSubstr("no-such-interface")));
+}
+
+TEST(BadInput, SomethingElseListensThere) {
+  const Listener server = listen_at("127.0.0.1:0");
+  ForkedGroup group(1,
+                    [&](const GroupLinks&) { throw std::runtime_error(error_of(options_for(1, 2, server.endpoint))); });
+  pollfd entry{server.socket.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&entry, 1, 20'000), 1);
+  const FileDescriptor client(::accept(server.socket.get(), nullptr, nullptr));
+  ASSERT_EQ(::send(client.get(), "SSH-2.0-Open\r\n", 14, MSG_NOSIGNAL), 14);
+  EXPECT_THAT(group.wait()[0].message, AllOf(HasSubstr(server.endpoint), HasSubstr("is not Tutti")));
+}
+
+TEST(BadInput, WrongTokenIsSaidAtOnceToThatRank) {
+  const auto words = errors_of(3, fresh_tcp_endpoint("127.0.0.1"), [](MeetingOptions& options) {
+    if (options.rank == 2) options.token = Token::random();
+    if (options.rank == 0) options.deadline = Deadline::after(milliseconds(1500));
+  });
+  EXPECT_THAT(words[2], HasSubstr("give all ranks the same TUTTI_TOKEN_FILE"));
+  for (const int rank : {0, 1})
+    EXPECT_THAT(words[static_cast<std::size_t>(rank)], AllOf(HasSubstr("rank 2 has not joined within 1.5 s"),
+                                                             HasSubstr("127.0.0.1"), HasSubstr("wrong token")));
+}
+
+TEST(BadInput, WorldSizesThatDifferAreToldToAll) {
+  for (const std::string& words : errors_of(3, fresh_unix_endpoint(), [](MeetingOptions& options) {
+         if (options.rank == 2) options.size = 8;
+       })) {
+    EXPECT_THAT(words, HasSubstr("was started for 8 ranks, the lobby for 3"));
+  }
+}
+
+TEST(BadInput, TwoRanksWithOneNumberAreToldToAll) {
+  for (const std::string& words : errors_of(3, fresh_unix_endpoint(), [](MeetingOptions& options) {
+         if (options.rank == 2) options.rank = 1;
+       })) {
+    EXPECT_THAT(words, HasSubstr("two processes say that they are rank 1"));
+  }
+}
+
+TEST(BadInput, TooFewDescriptors) {
+  const auto words = errors_of(3, fresh_unix_endpoint(), [](MeetingOptions& options) {
+    options.wanted = Wanted::tcp;
+    options.channels = 16;
+    if (options.rank != 1) return;
+    const rlimit few{64, 64};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  });
+  for (const std::string& each : words)
+    EXPECT_THAT(each, AllOf(HasSubstr("rank 1"), HasSubstr("may open only 64"), HasSubstr("ulimit -n")));
+}
+
+TEST(BadInput, ASoftLimitOfDescriptorsIsRaised) {
+  expect_all_ok(meet_forked(
+      3, fresh_unix_endpoint(),
+      [](MeetingOptions& options) {
+        options.wanted = Wanted::tcp;
+        options.channels = 16;
+        rlimit limit{};
+        ::getrlimit(RLIMIT_NOFILE, &limit);
+        limit.rlim_cur = 64;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+      },
+      exchange_everywhere));
+}
+
+// A connection to a TCP endpoint, made without waiting for anything else.
+FileDescriptor stranger_to(const Endpoint& endpoint) {
+  const SocketAddress address = resolve(endpoint).addresses.at(0);
+  FileDescriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), address.get(), address.length), 0) << std::strerror(errno);
+  return socket;
+}
+
+// Ranks join one by one while strangers talk, fall silent, or hang up with a reset.
+TEST(Strangers, DoNotDisturbARealMeeting) {
+  constexpr int kSize = 4;
+  const std::optional<Token> token = options_for(0, kSize, "127.0.0.1:0").token;
+  LobbyServer server("127.0.0.1:0", kSize, "a test", token, Deadline::after(seconds(30)), Log());
+  std::vector<FileDescriptor> strangers;
+  const auto disturb = [&] {
+    for (int i = 0; i < 40; ++i) {
+      strangers.push_back(stranger_to(server.endpoint()));
+      const std::string words(static_cast<std::size_t>(i) * 37 % 3000, static_cast<char>('A' + i));
+      ::send(strangers.back().get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      server.progress();
+      if (i % 4 != 0) continue;
+      const linger at_once{1, 0};
+      ::setsockopt(strangers.back().get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      strangers.pop_back();
+    }
+  };
+  disturb();
+  ForkedGroup group(kSize, [&](const GroupLinks& links) {
+    MeetingOptions options = options_for(links.rank, kSize, server.endpoint());
+    options.keep_lobby = false;
+    options.wanted = Wanted::tcp;
+    Met met = meet(options);
+    exchange_everywhere(met);
+  });
+  while (!server.done()) {
+    disturb();
+    pollfd entry{server.descriptor(), POLLIN, 0};
+    ::poll(&entry, 1, 100);
+    server.progress();
+  }
+  EXPECT_TRUE(server.went());
+  expect_all_ok(group.wait());
+}
+
+}  // namespace
+}  // namespace tutti::rendezvous

@@ -1,0 +1,129 @@
+// What follows from a roster: links, words, and endpoints taken apart.
+#include "rendezvous/roster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rendezvous/address.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+Roster roster_on(const std::vector<int>& hosts, Wanted wanted, int channels) {
+  Roster roster{wanted, channels, {}, {}};
+  for (const int host : hosts) {
+    Member member;
+    member.host_id = make_host_id("boot" + std::to_string(host), "1", "2", 3);
+    roster.members.push_back(member);
+  }
+  return roster;
+}
+
+int count(const std::vector<Link>& links, Purpose purpose) {
+  return static_cast<int>(
+      std::count_if(links.begin(), links.end(), [&](const Link& link) { return link.purpose == purpose; }));
+}
+
+TEST(Roster, OneHostNeedsOnlyMemoryLinks) {
+  const Roster roster = roster_on({0, 0, 0}, Wanted::automatic, 2);
+  EXPECT_EQ(memory_ranks(roster, 1), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(links_of(roster, 0).size(), 2u);
+  EXPECT_EQ(links_of(roster, 2).size(), 1u);
+  EXPECT_EQ(count(links_of(roster, 2), Purpose::memory), 1);
+}
+
+TEST(Roster, TwoHostsHaveControlBetweenAllAndDataAcross) {
+  const Roster roster = roster_on({0, 1, 0, 1}, Wanted::automatic, 3);
+  EXPECT_EQ(memory_ranks(roster, 3), (std::vector<int>{1, 3}));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto links = links_of(roster, rank);
+    EXPECT_EQ(count(links, Purpose::control), 3);
+    EXPECT_EQ(count(links, Purpose::data), 6);
+    EXPECT_EQ(count(links, Purpose::memory), 1);
+  }
+}
+
+TEST(Roster, TcpSharesNothing) {
+  const Roster roster = roster_on({0, 0, 0}, Wanted::tcp, 2);
+  EXPECT_EQ(memory_ranks(roster, 1), std::vector<int>{1});
+  EXPECT_EQ(count(links_of(roster, 1), Purpose::data), 4);
+  EXPECT_EQ(count(links_of(roster, 1), Purpose::memory), 0);
+  EXPECT_EQ(count(links_of(roster, 1), Purpose::control), 2);
+}
+
+// Each link has two ends, of which one connects.
+TEST(Roster, BothEndsAgreeOnEveryLink) {
+  for (const Wanted wanted : {Wanted::automatic, Wanted::tcp}) {
+    const Roster roster = roster_on({0, 1, 0, 1, 2, 0}, wanted, 2);
+    for (int rank = 0; rank < 6; ++rank) {
+      for (const Link& link : links_of(roster, rank)) {
+        const auto theirs = links_of(roster, link.peer);
+        EXPECT_EQ(std::count_if(theirs.begin(), theirs.end(),
+                                [&](const Link& other) {
+                                  return other.peer == rank && other.purpose == link.purpose &&
+                                         other.channel == link.channel && other.connects != link.connects;
+                                }),
+                  1);
+      }
+    }
+  }
+}
+
+TEST(Roster, SurvivesTheWire) {
+  Roster roster = roster_on({0, 1}, Wanted::tcp, 7);
+  roster.session = Token::from_hex(std::string(64, 'e'));
+  roster.members[1] = {"name", "id", "[::1]:80", "unix:@x", 17};
+  FrameReader reader(kMostFromLobby);
+  reader.add(frame_of(roster));
+  const auto again = decode_roster(*reader.next());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->session->hex(), roster.session->hex());
+  EXPECT_EQ(again->channels, 7);
+  EXPECT_EQ(again->wanted, Wanted::tcp);
+  EXPECT_EQ(again->members[1].endpoint, "[::1]:80");
+  EXPECT_EQ(again->members[1].pid, 17);
+}
+
+// Loopback is shared by process namespaces of one network namespace, and by nothing else.
+TEST(Roster, LoopbackOnlyLeadsToItsOwnNetwork) {
+  std::vector<Join> joins(2);
+  joins[0].member = {"a", make_host_id("boot", "1", "1", 0), "127.0.0.1:5", "", 1};
+  joins[1].member = {"b", make_host_id("boot", "1", "2", 0), "127.0.0.1:6", "", 2};
+  EXPECT_FALSE(judge(joins));
+  joins[1].member.host_id = make_host_id("boot", "2", "1", 0);
+  EXPECT_TRUE(judge(joins));
+  joins[0].member.endpoint = "10.0.0.1:5";
+  joins[1].member.endpoint = "[::1]:6";
+  ASSERT_TRUE(judge(joins));
+  EXPECT_EQ(judge(joins)->peer, 1);
+  joins[1].member.endpoint = "[fd00::1]:6";
+  EXPECT_FALSE(judge(joins));
+}
+
+TEST(Words, ShortenManyRanks) {
+  EXPECT_EQ(in_words(std::vector<int>{3}), "rank 3");
+  EXPECT_EQ(in_words(std::vector<int>{2, 5, 6, 7}), "ranks 2, 5-7");
+  std::vector<int> even;
+  for (int rank = 0; rank < 200; rank += 2) even.push_back(rank);
+  EXPECT_EQ(in_words(even), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 92 more");
+  EXPECT_EQ(in_words(Time(std::chrono::milliseconds(1500))), "1.5 s");
+  EXPECT_EQ(in_words(Time(std::chrono::seconds(60))), "60 s");
+}
+
+TEST(Address, KnowsItsThreeForms) {
+  EXPECT_EQ(parse("node7:29400")->host, "node7");
+  EXPECT_EQ(parse("node7:29400")->port, 29400);
+  EXPECT_EQ(parse("[fd00::1]:80")->host, "fd00::1");
+  EXPECT_TRUE(parse("unix:@name")->is_unix);
+  for (const char* wrong : {"", "node7", ":80", "fd00::1:80", "node7:", "node7:x", "node7:65536", "node7:-1", "unix:@"})
+    EXPECT_FALSE(parse(wrong)) << wrong;
+  EXPECT_EQ(endpoint_of("fd00::1", 5), "[fd00::1]:5");
+  EXPECT_TRUE(is_loopback("127.0.1.1:5"));
+  EXPECT_TRUE(is_loopback("[::1]:5"));
+  EXPECT_FALSE(is_loopback("10.0.0.1:5"));
+  EXPECT_FALSE(is_loopback(""));
+}
+
+}  // namespace
+}  // namespace tutti::rendezvous

@@ -1,0 +1,257 @@
+// Deaths, black holes, aborts and announcements in a simulated network: every survivor names the first cause, in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/sim_cluster.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Longest delay of the simulated network, there and back a few times.
+constexpr Time kSlack = milliseconds(100);
+
+// Several hosts, so that there is a control plane after the meeting.
+ClusterOptions linked_layout(std::uint64_t seed) {
+  std::mt19937_64 random(seed * 104'729 + 3);
+  ClusterOptions options;
+  options.size = 3 + static_cast<int>(random() % 4);
+  options.hosts = {0, 1};
+  while (options.hosts.size() < static_cast<std::size_t>(options.size))
+    options.hosts.push_back(static_cast<int>(random() % 3));
+  if (random() % 4 == 0) options.wanted = Wanted::tcp;
+  options.with_token = random() % 2 == 0;
+  return options;
+}
+
+// The number of events until all have met when nothing goes wrong.
+std::size_t events_to_meet(std::uint64_t seed, const ClusterOptions& options) {
+  Cluster cluster(seed, options);
+  cluster.start_all();
+  cluster.run_until_met();
+  EXPECT_TRUE(cluster.all_met());
+  return cluster.world.events();
+}
+
+void expect_all_name(const Cluster& cluster, int culprit, Time by, const std::string& what) {
+  for (const auto& rank : cluster.ranks) {
+    if (rank->dead || rank->number == culprit) continue;
+    EXPECT_EQ(rank->named(), culprit) << what << ", rank " << rank->number << ": "
+                                      << (rank->watch ? "" : rank->joiner->verdict().text);
+    EXPECT_LE(rank->failed_at, by) << what << ", rank " << rank->number;
+  }
+}
+
+TEST(SimFault, ADeathAtAnyEventIsNamedByEverySurvivor) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    const ClusterOptions options = linked_layout(seed);
+    const std::size_t whole = events_to_meet(seed, options);
+    Cluster cluster(seed, options);
+    cluster.start_all();
+    const std::size_t when = (seed * 2654435761u) % (whole + whole / 2);
+    while (cluster.world.events() < when && cluster.world.step(seconds(20))) {
+    }
+    const int victim = static_cast<int>(seed % static_cast<unsigned>(options.size));
+    cluster.kill(victim);
+    const Time killed_at = cluster.world.now();
+    cluster.run_until_all_failed(seconds(100));
+    const std::string what = "seed " + std::to_string(seed) + ", rank " + std::to_string(victim) + " killed at event " +
+                             std::to_string(when) + " of " + std::to_string(whole);
+    expect_all_name(cluster, victim, killed_at + kSlack, what);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// A rank that keeps the lobby takes it along. Whoever was greeted names it; nobody else knew that it kept the lobby.
+TEST(SimFault, TheDeathOfTheKeeperIsNamedByAllItHadGreeted) {
+  int named = 0, others = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    ClusterOptions options = linked_layout(seed);
+    options.keeper = 0;
+    const std::size_t whole = events_to_meet(seed, options);
+    Cluster cluster(seed, options);
+    cluster.start_all();
+    const std::size_t when = (seed * 2654435761u) % (whole + whole / 8);
+    while (cluster.world.events() < when && cluster.world.step(seconds(20))) {
+    }
+    cluster.kill(0);
+    const Time killed_at = cluster.world.now();
+    cluster.run_until_all_failed(seconds(100));
+    for (const auto& rank : cluster.ranks) {
+      if (rank->dead) continue;
+      const std::string words = rank->watch ? "" : rank->joiner->verdict().text;
+      const bool knew = words.find("cannot meet the others: the lobby at") == std::string::npos &&
+                        words.find("whoever kept the lobby") == std::string::npos;
+      knew ? ++named : ++others;
+      if (!knew) continue;
+      ASSERT_EQ(rank->named(), 0) << "seed " << seed << ", rank " << rank->number << ": " << words;
+      ASSERT_LE(rank->failed_at, killed_at + kSlack) << "seed " << seed << ", rank " << rank->number;
+    }
+  }
+  EXPECT_GT(named, others) << "the exception is not the rule";
+}
+
+// A lobby kept by a rank has no launcher to tell it of children: who died before joining is named at the deadline.
+TEST(SimFault, WithoutALauncherTheDeadAreNamedAtTheDeadlineAtTheLatest) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    ClusterOptions options = linked_layout(seed);
+    options.keeper = 0;
+    Cluster cluster(seed, options);
+    cluster.start_all();
+    const std::size_t when = seed % 200;
+    while (cluster.world.events() < when && cluster.world.step(seconds(20))) {
+    }
+    const int victim = 1 + static_cast<int>(seed % static_cast<unsigned>(options.size - 1));
+    cluster.kill(victim);
+    cluster.run_until_all_failed(seconds(100));
+    expect_all_name(cluster, victim, kDeadline + kSlack, "seed " + std::to_string(seed));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(SimFault, ALateRankIsToldOfADeathBeforeIt) {
+  Cluster cluster(11, linked_layout(11));
+  cluster.start_lobby();
+  cluster.start(cluster.joining(1));
+  cluster.run_for(milliseconds(500));
+  cluster.kill(1);
+  cluster.run_for(seconds(3));
+  cluster.start(cluster.joining(0));
+  cluster.run_until_met();
+  EXPECT_EQ(cluster.ranks[1]->named(), 1);
+  EXPECT_THAT(cluster.ranks[1]->joiner->verdict().text, ::testing::HasSubstr("rank 1 (pid 101 on host1) ended"));
+}
+
+// Nothing tells the others but silence.
+TEST(SimFault, AFrozenRankCountsAsDeadAfterItsSilence) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Cluster cluster(seed, linked_layout(seed));
+    cluster.start_all();
+    cluster.run_until_met();
+    cluster.run_for(milliseconds(2000 + static_cast<int>(seed)));
+    const int victim = static_cast<int>(seed % static_cast<unsigned>(cluster.options.size));
+    cluster.world.freeze(cluster.ranks[static_cast<std::size_t>(victim)]->node);
+    const Time frozen_at = cluster.world.now();
+    cluster.run_until_all_failed(seconds(10));
+    expect_all_name(cluster, victim, frozen_at + kSilence + kSlack, "seed " + std::to_string(seed));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// In the meeting there is no heartbeat: the others find that it does not link up, or the lobby that it does not join.
+TEST(SimFault, ARankFrozenInTheMeetingIsNamedBeforeTheDeadline) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const ClusterOptions options = linked_layout(seed);
+    const std::size_t whole = events_to_meet(seed, options);
+    Cluster cluster(seed, options);
+    cluster.start_all();
+    const std::size_t when = (seed * 2654435761u) % (whole + whole / 4);
+    while (cluster.world.events() < when && cluster.world.step(seconds(20))) {
+    }
+    const int victim = static_cast<int>(seed % static_cast<unsigned>(options.size));
+    cluster.world.freeze(cluster.ranks[static_cast<std::size_t>(victim)]->node);
+    cluster.run_until_all_failed(seconds(100));
+    expect_all_name(cluster, victim, kDeadline + kSlack,
+                    "seed " + std::to_string(seed) + ", event " + std::to_string(when));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// A rank that did not run for a while must read what came meanwhile before it takes its peers for dead.
+TEST(SimFault, ARankThatWasLateItselfAccusesNobody) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Cluster cluster(seed, linked_layout(seed));
+    cluster.start_all();
+    cluster.run_until_met();
+    cluster.run_for(milliseconds(3000 + static_cast<int>(seed)));
+    cluster.world.pause(cluster.ranks[0]->node, cluster.world.now() + kSilence * 2 / 3);
+    cluster.run_for(seconds(5));
+    for (const auto& rank : cluster.ranks)
+      ASSERT_FALSE(rank->failed()) << "seed " << seed << ", rank " << rank->number << " names " << rank->named();
+  }
+}
+
+// The same without chance: a tick that comes far too late, then what had come meanwhile.
+TEST(SimFault, ALateTickReadsBeforeItJudges) {
+  for (const bool peer_lives : {true, false}) {
+    World world(1);
+    const int here = world.add_node(), there = world.add_node();
+    world.listen(there, "there:1");
+    const ConnectionId connection = world.network(here).connect("there:1");
+    Watch watch(world.network(here), {0, 2, kSilence, {{1, connection}}}, Time(0));
+    watch.tick(Time(0));
+    const Time late = seconds(20);
+    watch.tick(late);
+    EXPECT_FALSE(watch.failure()) << "nothing has been read yet";
+    if (peer_lives) watch.received(connection, frame_of(1), late);
+    const Time next = watch.next_tick();
+    EXPECT_LT(next, late + milliseconds(10));
+    watch.tick(next);
+    EXPECT_EQ(watch.failure().has_value(), !peer_lives);
+  }
+}
+
+TEST(SimFault, AnAbortReachesAllAndAllSayWhatTheyAreIn) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Cluster cluster(seed, linked_layout(seed));
+    cluster.start_all();
+    cluster.run_until_met();
+    for (const auto& rank : cluster.ranks) {
+      const auto number = static_cast<std::uint64_t>(rank->number);
+      rank->watch->set_say([number] { return std::vector<Statement>{{number + 1, 7, 100}, {number + 1, 8, 200}}; });
+    }
+    cluster.ranks[1]->watch->abort(2, ErrorCode::mismatch);
+    cluster.run_for(seconds(3));
+    for (const auto& rank : cluster.ranks) {
+      ASSERT_TRUE(rank->watch->failure()) << "seed " << seed;
+      const Failure failure = *rank->watch->failure();
+      EXPECT_EQ(failure.rank, 1);
+      EXPECT_EQ(failure.blamed, 2);
+      EXPECT_FALSE(failure.died);
+      EXPECT_EQ(failure.cause, ErrorCode::mismatch);
+      for (const auto& peer : cluster.ranks) {
+        if (peer == rank) continue;
+        const auto number = static_cast<std::uint64_t>(peer->number);
+        EXPECT_EQ(rank->watch->announced(peer->number),
+                  (std::vector<Statement>{{number + 1, 7, 100}, {number + 1, 8, 200}}));
+      }
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(SimFault, GoodbyeIsNoDeath) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Cluster cluster(seed, linked_layout(seed));
+    cluster.start_all();
+    cluster.run_until_met();
+    cluster.ranks[0]->watch->announce(3, {5, 6, 7});
+    cluster.ranks[0]->watch->goodbye();
+    cluster.run_for(seconds(3));
+    for (const auto& rank : cluster.ranks) {
+      EXPECT_FALSE(rank->failed()) << "seed " << seed;
+      if (rank == cluster.ranks[0]) continue;
+      EXPECT_TRUE(rank->watch->departed(0));
+      EXPECT_EQ(rank->watch->announced(0).at(3), (Statement{5, 6, 7}));
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Two failures at once: each rank keeps the one it heard of first.
+TEST(SimFault, TheFirstFailureNeverChanges) {
+  Cluster cluster(17, linked_layout(17));
+  cluster.start_all();
+  cluster.run_until_met();
+  cluster.ranks[0]->watch->abort(-1, ErrorCode::timeout);
+  cluster.ranks[0]->watch->abort(1, ErrorCode::mismatch);
+  cluster.kill(1);
+  cluster.run_for(seconds(3));
+  EXPECT_EQ(cluster.ranks[0]->watch->failure()->rank, 0);
+  EXPECT_EQ(cluster.ranks[0]->watch->failure()->cause, ErrorCode::timeout);
+}
+
+}  // namespace
+}  // namespace tutti::rendezvous

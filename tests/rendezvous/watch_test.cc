@@ -1,0 +1,229 @@
+// The control plane among real processes: deaths, silence, aborts, announcements and farewells.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+#include "base/control.h"
+#include "rendezvous/forked_ranks.h"
+#include "rendezvous/lobby_server.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Counts the wake-ups of a control plane, and waits for what they bring.
+class Listening {
+ public:
+  explicit Listening(Control& control, int readable = -1) : control_(control) {
+    control_.lend({[this] {
+                     const std::lock_guard lock(mutex_);
+                     ++wakes_;
+                     woken_.notify_all();
+                   },
+                   [](std::uint32_t channel) {
+                     return Statement{static_cast<std::uint64_t>(::getpid()), 1, channel};
+                   },
+                   2, readable});
+  }
+  ~Listening() { control_.lend({}); }
+
+  // Looks again at every wake-up, so a missing one shows.
+  void await(const std::function<bool()>& condition, const std::string& what) {
+    std::unique_lock lock(mutex_);
+    const auto until = Clock::now() + seconds(20);
+    for (;;) {
+      const int seen = wakes_;
+      lock.unlock();
+      const bool holds = condition();
+      lock.lock();
+      if (holds) return;
+      require(woken_.wait_until(lock, until, [&] { return wakes_ != seen; }), what + " within 20 s");
+    }
+  }
+  int wakes() {
+    const std::lock_guard lock(mutex_);
+    return wakes_;
+  }
+
+ private:
+  Control& control_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  int wakes_ = 0;
+};
+
+// A moment that all processes see.
+class SharedMoment {
+ public:
+  SharedMoment()
+      : word_(static_cast<std::atomic<std::int64_t>*>(
+            ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~SharedMoment() { ::munmap(word_, 4096); }
+  void set() { word_->store(Clock::now().time_since_epoch().count()); }
+  Clock::duration since() const { return Clock::now().time_since_epoch() - Clock::duration(word_->load()); }
+
+ private:
+  std::atomic<std::int64_t>* word_;
+};
+
+void over_tcp(MeetingOptions& options) { options.wanted = Wanted::tcp; }
+
+// `end` is how rank 1 ends; the others must name it within a second.
+void expect_death_is_named(const std::function<void()>& end) {
+  SharedMoment ended;
+  const auto ends = meet_forked(4, fresh_unix_endpoint(), over_tcp, [&](Met& met) {
+    Listening listening(*met.control);
+    if (met.rank == 1) {
+      // All have met and hear each other by the time the others have announced something.
+      listening.await([&] { return met.control->announced(0, 0).sequence == 1; }, "rank 0 is heard");
+      ended.set();
+      end();
+    }
+    met.control->announce(0, {1, 2, 3});
+    listening.await([&] { return met.control->failure().has_value(); }, "the death is noticed");
+    const auto noticed = ended.since();
+    const Failure failure = *met.control->failure();
+    require(failure.rank == 1 && failure.died, "rank 1 is named, not " + std::to_string(failure.rank));
+    require(noticed < milliseconds(1100), "in time, not " + std::to_string(noticed.count()) + " ns");
+    if (met.rank == 0) ::kill(met.members[1].pid, SIGKILL);  // where it is only stopped
+  });
+  for (const std::size_t rank : {0, 2, 3})
+    EXPECT_EQ(ends[rank].exit_code, 0) << "rank " << rank << ": " << ends[rank].message;
+}
+
+TEST(Watch, AKilledRankIsNamedAtOnce) {
+  expect_death_is_named([] { ::kill(::getpid(), SIGKILL); });
+}
+
+TEST(Watch, AStoppedRankIsNamedAfterItsSilence) {
+  expect_death_is_named([] { ::kill(::getpid(), SIGSTOP); });
+}
+
+TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {
+  expect_all_ok(meet_forked(3, fresh_tcp_endpoint("127.0.0.1"), over_tcp, [](Met& met) {
+    Control& control = *met.control;
+    Listening listening(control);
+    if (met.rank == 2) control.abort(1, ErrorCode::mismatch);
+    listening.await([&] { return control.failure().has_value(); }, "the abort");
+    const Failure failure = *control.failure();
+    require(failure.rank == 2 && failure.blamed == 1 && !failure.died && failure.cause == ErrorCode::mismatch,
+            "as told");
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == met.rank) continue;
+      const auto pid = static_cast<std::uint64_t>(met.members[static_cast<std::size_t>(peer)].pid);
+      listening.await([&] { return control.announced(1, peer) == Statement{pid, 1, 1}; }, "what the peer is in");
+    }
+    // Nobody leaves before all have heard everybody.
+    control.announce(0, {77, 0, 0});
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == met.rank) continue;
+      listening.await([&] { return control.announced(0, peer).sequence == 77 || control.departed(peer); }, "the end");
+    }
+  }));
+}
+
+TEST(Watch, AFarewellIsNoDeathAndKeepsWhatWasSaidBefore) {
+  expect_all_ok(meet_forked(3, fresh_unix_endpoint(), over_tcp, [](Met& met) {
+    Control& control = *met.control;
+    Listening listening(control);
+    if (met.rank == 0) {
+      control.announce(5, {8, 9, 10});
+      return;  // says goodbye
+    }
+    listening.await([&] { return control.departed(0); }, "goodbye");
+    require(control.announced(5, 0) == Statement{8, 9, 10}, "the last words");
+    require(!control.failure(), "no failure");
+    // The two that are left go on, and part one after the other.
+    if (met.rank == 2) listening.await([&] { return control.departed(1); }, "goodbye of rank 1");
+    require(!control.failure(), "no failure");
+  }));
+}
+
+TEST(Watch, ADescriptorWakesOncePerArming) {
+  expect_all_ok(meet_forked(2, fresh_unix_endpoint(), over_tcp, [](Met& met) {
+    const FileDescriptor event(::eventfd(0, EFD_CLOEXEC));
+    Listening listening(*met.control, event.get());
+    // Rank 1 keeps still, so that no news of it counts as a wake-up.
+    if (met.rank == 1) return listening.await([&] { return met.control->departed(0); }, "rank 0 is done");
+    listening.await([&] { return listening.wakes() > 0; }, "the wake-up for what was before");
+    const std::uint64_t one = 1;
+    require(::write(event.get(), &one, sizeof one) == sizeof one, "write");
+    const int before = listening.wakes();
+    met.control->arm();
+    listening.await([&] { return listening.wakes() > before; }, "the wake-up that was armed for");
+    met.control->arm();
+    listening.await([&] { return listening.wakes() > before + 1; }, "still readable, armed again");
+    require(listening.wakes() == before + 2, "one wake-up for each");
+  }));
+}
+
+FileDescriptor process(pid_t pid) { return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+
+// A launcher's part: keeps the lobby, and tells it of a dead child, until all children have ended.
+void serve(LobbyServer& server, const ForkedGroup& group, int size, int victim) {
+  std::vector<FileDescriptor> lives;
+  for (int rank = 0; rank < size; ++rank) lives.push_back(process(group.pid(rank)));
+  std::vector<pollfd> entries;
+  for (const FileDescriptor& life : lives) entries.push_back({life.get(), POLLIN, 0});
+  entries.push_back({server.descriptor(), POLLIN, 0});
+  int running = size;
+  while (running > 0) {
+    ASSERT_GT(::poll(entries.data(), entries.size(), 30'000), 0);
+    for (int rank = 0; rank < size; ++rank) {
+      pollfd& entry = entries[static_cast<std::size_t>(rank)];
+      if (entry.revents == 0) continue;
+      if (rank == victim) server.note_death(rank, "was killed by signal 9");
+      entry.fd = -1;
+      --running;
+    }
+    server.progress();
+  }
+}
+
+// From before the first socket until well after the last link.
+TEST(Watch, AKillAtAnyPointOfTheMeetingIsNamedByEverySurvivor) {
+  constexpr int kSize = 4;
+  std::mt19937 random(5);
+  for (int round = 0; round < 100; ++round) {
+    LobbyServer server(fresh_unix_endpoint(), kSize, "a test", std::nullopt, Deadline::after(seconds(30)), Log());
+    const int victim = static_cast<int>(random() % kSize);
+    ForkedGroup group(kSize, [&](const GroupLinks& links) {
+      MeetingOptions options = options_for(links.rank, kSize, server.endpoint());
+      options.keep_lobby = false;
+      options.wanted = Wanted::tcp;
+      const Met met = meet(options);
+      Listening listening(*met.control);
+      listening.await([&] { return met.control->failure().has_value(); }, "a failure");
+      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(met.control->failure()->rank) + " died");
+    });
+    const auto began = Clock::now();
+    const auto delay = std::chrono::microseconds(random() % 8000);
+    while (Clock::now() - began < delay) server.progress();
+    ASSERT_EQ(::kill(group.pid(victim), SIGKILL), 0);
+    const auto killed = Clock::now();
+    serve(server, group, kSize, victim);
+    EXPECT_LT(Clock::now() - killed, seconds(2)) << "round " << round;
+    const auto ends = group.wait();
+    for (int rank = 0; rank < kSize; ++rank) {
+      if (rank == victim) continue;
+      const std::string& words = ends[static_cast<std::size_t>(rank)].message;
+      EXPECT_EQ(words.find("rank " + std::to_string(victim)), 0u)
+          << "round " << round << ", rank " << rank << ": " << words;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::rendezvous

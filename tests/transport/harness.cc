@@ -1,0 +1,211 @@
+#include "transport/harness.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "base/system_error.h"
+#include "rendezvous/forked_group.h"
+#include "transport/memory/memory_transport.h"
+#include "transport/mixed/mixed_transport.h"
+#include "transport/shm/shm_mapper.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/test_control.h"
+#include "transport/threads/threads_mapper.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace transport;  // NOLINT: this file is all about it
+
+bool has_memory_alone(Kind kind) { return kind == Kind::threads || kind == Kind::shm; }
+bool is_mixed(Kind kind) { return kind == Kind::mixed_threads || kind == Kind::mixed; }
+int host_of(int rank) { return rank % 2; }  // which is also the first rank of it
+
+std::vector<int> neighbours_of(int rank, int ranks) {
+  std::vector<int> neighbours;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (host_of(peer) == host_of(rank)) neighbours.push_back(peer);
+  }
+  return neighbours;
+}
+
+// What a rank gets before it starts.
+struct RankLinks {
+  TcpLinks tcp;
+  std::vector<FileDescriptor> control;         // by peer
+  std::vector<FileDescriptor> memory_sockets;  // as ShmLinks wants them, among the ranks of the host
+};
+
+// The first rank of a host has a socket to each other rank there.
+void link_hosts(std::vector<RankLinks>& links) {
+  for (std::size_t rank = 0; rank < links.size(); ++rank) {
+    const auto first = static_cast<std::size_t>(host_of(static_cast<int>(rank)));
+    links[first].memory_sockets.resize(links[first].memory_sockets.size() + 1);
+    if (rank == first) continue;
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair");
+    links[first].memory_sockets.back() = FileDescriptor(ends[0]);
+    links[rank].memory_sockets.push_back(FileDescriptor(ends[1]));
+  }
+}
+
+std::vector<RankLinks> make_links(Kind kind, int ranks) {
+  const auto size = static_cast<std::size_t>(ranks);
+  std::vector<RankLinks> links(size);
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    links[rank].tcp.rank = static_cast<int>(rank);
+    links[rank].tcp.size = ranks;
+    links[rank].tcp.data.resize(size);
+    links[rank].control.resize(size);
+  }
+  for (std::size_t a = 0; a < size; ++a) {
+    for (std::size_t b = a + 1; b < size; ++b) {
+      std::tie(links[a].control[b], links[b].control[a]) = make_control_pair();
+      if (is_mixed(kind) && host_of(static_cast<int>(a)) == host_of(static_cast<int>(b))) continue;
+      for (int channel = 0; channel < kChannels; ++channel) {
+        auto [one, other] = connect_loopback(kind == Kind::tcp_v6 ? AF_INET6 : AF_INET);
+        links[a].tcp.data[b].push_back(std::move(one));
+        links[b].tcp.data[a].push_back(std::move(other));
+      }
+    }
+  }
+  if (is_mixed(kind)) link_hosts(links);
+  return links;
+}
+
+std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {}) {
+  options.channels = kChannels;
+  options.oversubscribed = true;
+  auto control = make_test_control(links.tcp.rank, std::move(links.control));
+  return std::make_unique<TcpTransport>(std::move(links.tcp), std::move(control), std::move(options));
+}
+
+std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> mapper) {
+  auto neighbours = neighbours_of(links.tcp.rank, links.tcp.size);
+  auto inner = std::make_unique<MemoryTransport>(std::move(mapper), kChannels, soon());
+  TcpOptions options;
+  options.slot_bytes = inner->offers().slot_bytes;  // of the larger host, which is the same for all of so few ranks
+  options.wake = [bell = inner.get()] { bell->notify_self(); };
+  auto outer = make_tcp(links, std::move(options));
+  TcpTransport* tcp = outer.get();
+  return std::make_unique<MixedTransport>(std::move(inner), std::move(neighbours), std::move(outer),
+                                          [tcp] { tcp->arm(); });
+}
+
+// The mapper of every rank: one group of threads, or one per host.
+std::vector<std::unique_ptr<Mapper>> make_mappers(Kind kind, int ranks) {
+  if (kind == Kind::threads) return make_threads_mappers(ranks);
+  std::vector<std::unique_ptr<Mapper>> mappers(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto neighbours = neighbours_of(rank, ranks);
+    if (rank != neighbours.front()) continue;
+    auto made = make_threads_mappers(static_cast<int>(neighbours.size()));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      mappers[static_cast<std::size_t>(neighbours[i])] = std::move(made[i]);
+    }
+  }
+  return mappers;
+}
+
+std::vector<std::string> run_threads(Kind kind, int ranks, const Body& body) {
+  auto mappers = make_mappers(kind, ranks);
+  auto links = make_links(kind, ranks);
+  std::vector<std::string> words(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        std::unique_ptr<Transport> transport;
+        if (kind == Kind::threads) {
+          transport = std::make_unique<MemoryTransport>(std::move(mappers[rank]), kChannels, soon());
+        } else if (kind == Kind::tcp_threads) {
+          transport = make_tcp(links[rank]);
+        } else {
+          transport = make_mixed(links[rank], std::move(mappers[rank]));
+        }
+        body(*transport);
+      } catch (const std::exception& error) {
+        words[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return words;
+}
+
+std::unique_ptr<Transport> make_in_process(Kind kind, rendezvous::GroupLinks group, RankLinks links) {
+  if (kind == Kind::shm) {
+    ShmLinks shm{group.rank, group.size, std::move(group.sockets), std::move(group.life), {}};
+    return std::make_unique<MemoryTransport>(make_shm_mapper(std::move(shm)), kChannels, soon());
+  }
+  if (!is_mixed(kind)) return make_tcp(links);
+  const auto neighbours = neighbours_of(group.rank, group.size);
+  ShmLinks shm;
+  shm.known_as = neighbours;
+  shm.size = static_cast<int>(neighbours.size());
+  shm.sockets = std::move(links.memory_sockets);
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    if (neighbours[i] == group.rank) shm.rank = static_cast<int>(i);
+    shm.life.push_back(std::move(group.life[static_cast<std::size_t>(neighbours[i])]));
+  }
+  return make_mixed(links, make_shm_mapper(std::move(shm)));
+}
+
+std::vector<std::string> run_processes(Kind kind, int ranks, const Body& body) {
+  std::vector<RankLinks> links;
+  if (!has_memory_alone(kind)) links = make_links(kind, ranks);
+  links.resize(static_cast<std::size_t>(ranks));
+  rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks given) {
+    const FileDescriptor life = std::move(given.own_life);
+    RankLinks mine = std::move(links[static_cast<std::size_t>(given.rank)]);
+    links.clear();  // a peer's connections must end with the peer
+    const auto transport = make_in_process(kind, std::move(given), std::move(mine));
+    body(*transport);
+  });
+  links.clear();
+  std::vector<std::string> words;
+  for (const rendezvous::ChildEnd& end : group.wait()) {
+    words.push_back(end.signal != 0 ? "signal " + std::to_string(end.signal) : end.message);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string name_of(Kind kind) {
+  constexpr const char* kNames[] = {"threads", "shm", "tcp_threads", "tcp", "tcp_v6", "mixed_threads", "mixed"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::vector<std::string> run_transport(Kind kind, int ranks, const Body& body) {
+  return has_processes(kind) ? run_processes(kind, ranks, body) : run_threads(kind, ranks, body);
+}
+
+std::pair<FileDescriptor, FileDescriptor> connect_loopback(int family) {
+  const FileDescriptor listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  FileDescriptor one(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage address{};
+  socklen_t length = sizeof(sockaddr_in);
+  if (family == AF_INET6) {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
+    v6->sin6_addr = in6addr_loopback;
+    length = sizeof(sockaddr_in6);
+  } else {
+    reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+  address.ss_family = static_cast<sa_family_t>(family);
+  auto* name = reinterpret_cast<sockaddr*>(&address);
+  if (!listener.valid() || ::bind(listener.get(), name, length) != 0) return {};
+  if (::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), name, &length) != 0) throw_errno("listen");
+  if (::connect(one.get(), name, length) != 0) throw_errno("connect");
+  FileDescriptor other(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!other.valid()) throw_errno("accept");
+  return {std::move(one), std::move(other)};
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,211 @@
+// The transport over TCP from the inside: streams cut at every byte, connections that end, and bad arguments.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <thread>
+
+#include "check.h"
+#include "transport/harness.h"
+#include "transport/talk.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace tutti::transport {
+namespace {
+
+using testing::connect_loopback;
+using testing::cut;
+using testing::one_piece;
+using testing::soon;
+using testing::text_of;
+
+std::string framed(const std::string& text, std::uint64_t fingerprint) {
+  const Frame frame{text.size(), fingerprint};
+  return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + text;
+}
+
+void put(const FileDescriptor& socket, const std::string& bytes) {
+  ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+}
+
+// A connection whose bytes are there at once when they have been written.
+std::pair<FileDescriptor, FileDescriptor> connect_local() {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+TEST(TcpReceiver, TakesAMessageByteByByte) {
+  auto [near, far] = connect_local();
+  Breakage breakage;
+  TcpReceiver receiver(near.get(), &breakage);
+  for (int message = 0; message < 3; ++message) {
+    const std::string bytes = framed(text_of(40, message), 9);
+    std::string text(40, '-');
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      put(far, bytes.substr(i, 1));
+      EXPECT_EQ(receiver.ready(), i + 1 >= sizeof(Frame)) << "byte " << i;
+      const Arrival arrival = receiver.try_receive(cut(text, {3, 0, 30, 1}), 40, 9);
+      if (i + 1 <= sizeof(Frame)) {
+        EXPECT_EQ(arrival, Arrival::none) << "byte " << i;
+      } else {
+        EXPECT_EQ(arrival, i + 1 < bytes.size() ? Arrival::moved : Arrival::whole) << "byte " << i;
+        EXPECT_EQ(text.substr(0, i + 1 - sizeof(Frame)), text_of(40, message).substr(0, i + 1 - sizeof(Frame)));
+      }
+    }
+    EXPECT_FALSE(receiver.ready());
+  }
+}
+
+TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
+  auto [near, far] = connect_local();
+  Breakage breakage;
+  TcpReceiver receiver(near.get(), &breakage);
+  std::string bytes;
+  for (int message = 0; message < 50; ++message)
+    bytes += framed(text_of(static_cast<std::size_t>(message * 37), message), 1);
+  put(far, bytes);
+  for (int message = 0; message < 50; ++message) {
+    std::string text(static_cast<std::size_t>(message * 37), '-');
+    ASSERT_TRUE(receiver.ready());
+    ASSERT_EQ(receiver.try_receive(one_piece(text), text.size(), 1), Arrival::whole);
+    ASSERT_EQ(text, text_of(text.size(), message));
+  }
+  EXPECT_FALSE(receiver.ready());
+}
+
+TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
+  auto [near, far] = connect_local();
+  Breakage breakage;
+  TcpReceiver receiver(near.get(), &breakage);
+  put(far, framed("last", 1) + framed("torn", 1).substr(0, 18));
+  far.reset();
+  std::string text(4, '-');
+  EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::whole);
+  EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::moved);
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::none);
+  EXPECT_FALSE(receiver.ready());
+  EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
+}
+
+TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
+  auto [near, far] = connect_local();
+  const int small = 4096;
+  ASSERT_EQ(::setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  Breakage breakage;
+  constexpr std::size_t kBytes = 200'000;
+  TcpSender sender(near.get(), kBytes, &breakage);
+  TcpReceiver receiver(far.get(), &breakage);
+  for (int message = 0; message < 5; ++message) {
+    std::string text = text_of(kBytes, message), landed(kBytes, '-');
+    ASSERT_TRUE(sender.has_credit());
+    ASSERT_TRUE(sender.try_send(cut(text, {1, 0, 999}), kBytes, 4));
+    EXPECT_FALSE(sender.try_flush());
+    EXPECT_FALSE(sender.try_send(one_piece(text), kBytes, 4)) << "one credit";
+    std::fill(text.begin(), text.end(), '!');
+    for (Arrival arrival = Arrival::none; arrival != Arrival::whole;) {
+      sender.try_flush();
+      arrival = receiver.try_receive(cut(landed, {777, 0, 1}), kBytes, 4);
+      ASSERT_NE(arrival, Arrival::other);
+    }
+    ASSERT_EQ(landed, text_of(kBytes, message));
+    EXPECT_TRUE(sender.try_flush());
+  }
+}
+
+TEST(TcpSender, TakesNothingWhenTheConnectionHasEnded) {
+  auto [near, far] = connect_local();
+  far.reset();
+  Breakage breakage;
+  TcpSender sender(near.get(), 100, &breakage);
+  std::string text = "lost";
+  EXPECT_FALSE(sender.try_send(one_piece(text), 4, 1));
+  EXPECT_FALSE(sender.has_credit());
+  EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
+}
+
+// A control plane that has heard nothing, or only a goodbye.
+class SilentControl final : public Control {
+ public:
+  explicit SilentControl(bool goodbye) : goodbye_(goodbye) {}
+  std::optional<Failure> failure() const override { return std::nullopt; }
+  bool departed(int) const override { return goodbye_; }
+  void abort(int, ErrorCode) override {}
+  void announce(std::uint32_t, const Statement&) override {}
+  Statement announced(std::uint32_t, int) const override { return {}; }
+  void lend(Lent) override {}
+  void arm() override {}
+
+ private:
+  bool goodbye_;
+};
+
+TcpOptions options_for(int channels) {
+  TcpOptions options;
+  options.channels = channels;
+  return options;
+}
+
+TcpLinks links_to_one(FileDescriptor socket) {
+  TcpLinks links{0, 2, {}};
+  links.data.resize(2);
+  links.data[1].push_back(std::move(socket));
+  return links;
+}
+
+TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilent) {
+  for (const bool goodbye : {false, true}) {
+    auto [near, far] = connect_loopback(AF_INET);
+    TcpTransport transport(links_to_one(std::move(near)), std::make_unique<SilentControl>(goodbye), options_for(1));
+    far.reset();
+    EXPECT_FALSE(transport.failure()) << "nobody has touched the connection yet";
+    std::optional<Failure> failure;
+    for (const Deadline deadline = Deadline::after(std::chrono::seconds(1)); !failure && !deadline.passed();) {
+      transport.sleep(transport.prepare_sleep(), std::chrono::milliseconds(20));
+      EXPECT_FALSE(transport.receiver(0, 1).ready());
+      failure = transport.failure();
+    }
+    ASSERT_EQ(failure.has_value(), !goodbye);
+    EXPECT_TRUE(!failure || (failure->rank == 1 && failure->died));
+  }
+}
+
+TEST(TcpTransport, WithoutAControlPlaneThereAreMessagesAndNoFailures) {
+  auto [near, far] = connect_loopback(AF_INET);
+  TcpTransport one(links_to_one(std::move(near)), nullptr, options_for(1));
+  TcpLinks links{1, 2, {}};
+  links.data.resize(2);
+  links.data[0].push_back(std::move(far));
+  TcpTransport other(std::move(links), nullptr, options_for(1));
+  testing::Talk(one, 0).send(1, "hello");
+  EXPECT_EQ(testing::Talk(other, 0).receive(0, 5), "hello");
+  one.abort(1, ErrorCode::timeout);
+  one.announce(0);
+  EXPECT_FALSE(one.failure() || other.failure() || other.given_up() || other.departed(0));
+}
+
+template <class Act>
+std::string refusal(Act&& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TcpTransport, RefusesWhatItCannotDo) {
+  auto [near, far] = connect_loopback(AF_INET);
+  TcpTransport transport(links_to_one(std::move(near)), nullptr, options_for(1));
+  const std::string text(transport.offers().slot_bytes + 1, 'x');
+  EXPECT_EQ(refusal([&] { transport.sender(0, 0); }), "tcp: rank 0 has no connection to rank 0");
+  EXPECT_NE(refusal([&] { testing::Talk(transport, 0).try_send(1, text); }), "");
+  EXPECT_NE(refusal([&] { transport.sender(0, 1).try_begin(1); }), "");
+  EXPECT_NE(refusal([&] { transport.receiver(0, 1).end(); }), "");
+  auto [close, distant] = connect_loopback(AF_INET);
+  EXPECT_EQ(refusal([&] { TcpTransport(links_to_one(std::move(close)), nullptr, options_for(2)); }),
+            "tcp: 1 connections to rank 1 for 2 channels");
+}
+
+}  // namespace
+}  // namespace tutti::transport

@@ -1,0 +1,166 @@
+#include "transport/test_control.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/system_error.h"
+
+namespace tutti::testing {
+namespace {
+
+struct News {
+  enum class Kind { goodbye, gives_up, statement } kind = Kind::goodbye;
+  int culprit = -1;
+  ErrorCode cause = ErrorCode::peer_failed;
+  std::uint32_t channel = 0;
+  Statement statement;
+};
+
+class TestControl final : public Control {
+ public:
+  TestControl(int rank, std::vector<FileDescriptor> peers)
+      : rank_(rank),
+        peers_(std::move(peers)),
+        departed_(peers_.size()),
+        ended_(peers_.size()),
+        event_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~TestControl() override {
+    tell(News{});
+    stop_ = true;
+    ::eventfd_write(event_.get(), 1);
+    thread_.join();
+  }
+
+  std::optional<Failure> failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  bool departed(int peer) const override {
+    const std::lock_guard lock(mutex_);
+    return departed_[static_cast<std::size_t>(peer)];
+  }
+  void abort(int culprit, ErrorCode cause) override {
+    News news{News::Kind::gives_up, culprit, cause, 0, {}};
+    fail({rank_, culprit, false, cause});
+    tell(news);
+    ::eventfd_write(event_.get(), 1);
+  }
+  void announce(std::uint32_t channel, const Statement& statement) override {
+    tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, statement});
+  }
+  Statement announced(std::uint32_t channel, int peer) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = announced_.find({channel, peer});
+    return found == announced_.end() ? Statement{} : found->second;
+  }
+  void lend(Lent lent) override {
+    const std::lock_guard lock(lent_mutex_);
+    lent_ = std::move(lent);
+  }
+  void arm() override {
+    armed_ = true;
+    ::eventfd_write(event_.get(), 1);
+  }
+
+ private:
+  void tell(const News& news) {
+    for (const FileDescriptor& peer : peers_) {
+      if (peer.valid()) ::send(peer.get(), &news, sizeof news, MSG_NOSIGNAL);
+    }
+  }
+
+  void fail(const Failure& failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+  }
+
+  void run() {
+    while (!stop_) {
+      std::vector<pollfd> entries{{event_.get(), POLLIN, 0}, {armed_ ? readable() : -1, POLLIN, 0}};
+      for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
+        entries.push_back({ended_[peer] ? -1 : peers_[peer].get(), POLLIN, 0});
+      }
+      ::poll(entries.data(), entries.size(), -1);
+      eventfd_t count = 0;
+      const bool asked = entries[0].revents != 0 && ::eventfd_read(event_.get(), &count) == 0;
+      bool news = asked && failure().has_value();
+      if (entries[1].revents != 0) {
+        armed_ = false;
+        news = true;
+      }
+      for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
+        if (entries[peer + 2].revents != 0) news = hear(static_cast<int>(peer)) || news;
+      }
+      const std::lock_guard lock(lent_mutex_);
+      if (news && lent_.wake) lent_.wake();
+    }
+  }
+
+  int readable() {
+    const std::lock_guard lock(lent_mutex_);
+    return lent_.readable;
+  }
+
+  bool hear(int peer) {
+    News news;
+    const int socket = peers_[static_cast<std::size_t>(peer)].get();
+    const bool heard = ::recv(socket, &news, sizeof news, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof news);
+    if (!heard) {
+      if (!departed(peer)) fail({peer, -1, true});
+      ended_[static_cast<std::size_t>(peer)] = true;
+      return true;
+    }
+    if (news.kind == News::Kind::gives_up) {
+      fail({peer, news.culprit, false, news.cause});
+      say_all();
+    }
+    const std::lock_guard lock(mutex_);
+    if (news.kind == News::Kind::goodbye) departed_[static_cast<std::size_t>(peer)] = true;
+    if (news.kind == News::Kind::statement) announced_[{news.channel, peer}] = news.statement;
+    return true;
+  }
+
+  void say_all() {
+    const std::lock_guard lock(lent_mutex_);
+    for (std::uint32_t channel = 0; lent_.say && channel < lent_.channels; ++channel) {
+      announce(channel, lent_.say(channel));
+    }
+  }
+
+  int rank_;
+  std::vector<FileDescriptor> peers_;
+  std::vector<bool> departed_;
+  std::vector<bool> ended_;  // only the control plane's own thread knows
+  FileDescriptor event_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> armed_{false};
+  mutable std::mutex mutex_;  // of failure_, departed_, announced_
+  std::optional<Failure> failure_;
+  std::map<std::pair<std::uint32_t, int>, Statement> announced_;
+  std::mutex lent_mutex_;
+  Lent lent_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::pair<FileDescriptor, FileDescriptor> make_control_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair");
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::unique_ptr<Control> make_test_control(int rank, std::vector<FileDescriptor> peers) {
+  return std::make_unique<TestControl>(rank, std::move(peers));
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,18 @@
+// A control plane for tests: one UNIX socket per pair of ranks, which tells the news and, when it ends, of a death.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/control.h"
+#include "base/file_descriptor.h"
+
+namespace tutti::testing {
+
+// Both ends of a connection for a TestControl. Throws Error(system).
+std::pair<FileDescriptor, FileDescriptor> make_control_pair();
+
+// `peers`: by rank, invalid for this rank itself.
+std::unique_ptr<Control> make_test_control(int rank, std::vector<FileDescriptor> peers);
+
+}  // namespace tutti::testing

@@ -1,0 +1,41 @@
+#include "tools/launch/cores.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "base/system_error.h"
+
+namespace tutti::tools {
+namespace {
+
+// Equal for the hardware threads of one core; where the system does not say, each counts as a core.
+std::string core_of(int processor) {
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+  std::string siblings;
+  if (std::getline(file, siblings) && !siblings.empty()) return siblings;
+  return std::to_string(processor);
+}
+
+}  // namespace
+
+std::vector<cpu_set_t> allowed_cores() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) throw_errno("cannot see which processors are allowed");
+  std::vector<cpu_set_t> cores;
+  std::map<std::string, std::size_t> index_of;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &allowed)) continue;
+    const auto [found, is_new] = index_of.emplace(core_of(processor), cores.size());
+    if (is_new) {
+      cores.emplace_back();
+      CPU_ZERO(&cores.back());
+    }
+    CPU_SET(processor, &cores[found->second]);
+  }
+  return cores;
+}
+
+}  // namespace tutti::tools

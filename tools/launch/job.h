@@ -1,0 +1,37 @@
+// What the ranks of a job are told through their environment. Values and pure functions of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+struct Job {
+  int ranks_per_host = 1;
+  int hosts = 1;
+  int host = 0;  // which of them this is
+  std::string name;
+  std::string rendezvous;      // where the launcher of host 0 keeps the lobby
+  std::string token;           // hexadecimal; empty where a file holds it
+  std::string token_file;      // absolute; empty where `token` is given
+  std::string master_address;  // for PyTorch: where rank 0 keeps torch's store
+  int master_port = 0;
+  int threads_per_rank = 1;
+
+  int size() const { return hosts * ranks_per_host; }
+  int first_rank() const { return host * ranks_per_host; }
+};
+
+using Variables = std::map<std::string, std::string>;
+
+// All variables of this process.
+Variables variables_of_process();
+
+// `inherited` with the variables of a rank of this host added; what another launcher may have left in it is taken out.
+Variables variables_of_rank(const Job& job, int local_rank, const Variables& inherited);
+
+// NAME=value, as exec takes them.
+std::vector<std::string> entries_of(const Variables& variables);
+
+}  // namespace tutti::tools
