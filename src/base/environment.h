@@ -27,7 +27,7 @@ struct Variable {
   X(TUTTI_TOKEN_FILE, "none", "file with the job's token, mode 0600, made by `tutti token`", false)              \
   X(TUTTI_TOKEN, "none", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true) \
   X(TUTTI_TIMEOUT_MS, "60000", "a call during which nothing moves for this long is an error", false)             \
-  X(TUTTI_SILENCE_MS, "900", "a rank silent for this long across TCP counts as dead; 0 = never", false)          \
+  X(TUTTI_SILENCE_MS, "750", "a rank silent for this long across TCP counts as dead; 0 = never", false)          \
   X(TUTTI_CHECK, "quick", "quick, or full: all ranks compare each call before any buffer is touched", false)     \
   X(TUTTI_ALGORITHM, "chosen by size", "the algorithm to run for every all_reduce (see `tutti list`)", false)    \
   X(TUTTI_LOG, "warn", "off, warn, info or debug, to standard error", false)                                     \

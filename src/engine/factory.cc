@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/rank_list.h"
+#include "rendezvous/roster.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
 #include "transport/memory/memory_transport.h"
@@ -73,6 +74,23 @@ std::string words_of(const rendezvous::Met& met, const std::vector<std::vector<i
   return text;
 }
 
+// Ranks of one machine that have only TCP between them are slower than they could be: somebody should know why.
+void warn_of_slow_links(const rendezvous::Met& met, const std::vector<std::vector<int>>& hosts, const Log& log) {
+  if (met.rank != 0) return;
+  for (std::size_t host = 1; host < hosts.size(); ++host) {
+    const auto& id_of = [&](std::size_t index) -> const std::string& {
+      return met.members[static_cast<std::size_t>(hosts[index].front())].host_id;
+    };
+    for (std::size_t other = 0; other < host; ++other) {
+      const std::string why = rendezvous::why_apart(id_of(other), id_of(host));
+      if (why.empty()) continue;
+      log.warn(rank_names(hosts[other]) + " and " + rank_names(hosts[host]) +
+               " run on one machine but use TCP, which is slower than shared memory: " + why);
+      break;
+    }
+  }
+}
+
 bool oversubscribed(std::size_t ranks_here) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -118,6 +136,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     say("shared memory");
     return finish(make_memory(met, deadline), options, log);
   }
+  if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
   // All ranks must cut messages alike, so the sizes follow from what all of them know: the whole roster.
   transport::TcpOptions tcp;
   tcp.channels = kChannels;

@@ -1,9 +1,12 @@
 #include "rendezvous/host.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "base/system_error.h"
@@ -34,6 +37,19 @@ std::string host_name() {
 
 std::string host_id() {
   return make_host_id(boot_id(), inode_of("/proc/self/ns/net"), inode_of("/proc/self/ns/pid"), ::geteuid());
+}
+
+std::string why_no_memory() {
+  constexpr std::size_t kBytes = 4096;
+  const auto failed = [](const char* what) { return std::string(what) + ": " + std::strerror(errno); };
+  const FileDescriptor memory(::memfd_create("tutti-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid()) return failed("memfd_create");
+  if (::ftruncate(memory.get(), kBytes) != 0) return failed("ftruncate of a memfd");
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("sealing a memfd");
+  void* mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (mapped == MAP_FAILED) return failed("mapping a memfd");
+  ::munmap(mapped, kBytes);
+  return {};
 }
 
 FileDescriptor watch_process(int pid) {

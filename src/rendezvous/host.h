@@ -10,6 +10,8 @@ namespace tutti::rendezvous {
 std::string host_name();
 // Equal for processes that can share memory and see each other's process ids.
 std::string host_id();
+// Why this process cannot share memory with anybody, in words; empty where it can.
+std::string why_no_memory();
 
 // A descriptor that becomes readable when the process ends; invalid if it has ended and nothing is left of it.
 // Throws Error where the system cannot make one.

@@ -94,6 +94,9 @@ class Meeting {
     Member member;
     member.host = host_name();
     member.host_id = host_id();
+    if (const std::string why = why_no_memory(); !why.empty()) {
+      member.host_id = alone_on_host(member.host_id, options_.rank, why);
+    }
     member.pid = ::getpid();
     if (options_.wanted != Wanted::tcp) member.memory = network_->listen(random_unix_endpoint(*network_));
     if (options_.wanted != Wanted::shm) member.endpoint = listen_for_peers(lobby);

@@ -37,7 +37,7 @@ struct MeetingOptions {
   Wanted wanted = Wanted::automatic;
   int channels = 1;       // data links per pair of ranks that do not share memory
   std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
-  std::chrono::milliseconds silence{900};  // a rank silent for this long on its control link counts as dead; 0 = never
+  std::chrono::milliseconds silence{750};  // a rank silent for this long on its control link counts as dead; 0 = never
   Deadline deadline;
   Log log;
 };

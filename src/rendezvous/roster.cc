@@ -92,6 +92,30 @@ std::string network_of(const std::string& host_id) {
   return host_id.substr(0, boot == std::string::npos ? boot : host_id.find('/', boot + 1));
 }
 
+std::string alone_on_host(const std::string& host_id, int rank, const std::string& why) {
+  return host_id + "/rank " + std::to_string(rank) + ": " + why;
+}
+
+std::string why_apart(const std::string& one_id, const std::string& other_id) {
+  constexpr std::size_t kFacts = 5;  // boot, network, processes, user, and why it is alone
+  const auto facts_of = [](const std::string& id) {
+    std::vector<std::string> facts(kFacts);
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < kFacts && begin <= id.size(); ++i) {
+      const std::size_t end = i + 1 == kFacts ? id.size() : std::min(id.find('/', begin), id.size());
+      facts[i] = id.substr(begin, end - begin);
+      begin = end + 1;
+    }
+    return facts;
+  };
+  const auto one = facts_of(one_id), other = facts_of(other_id);
+  if (one_id == other_id || one[0] != other[0]) return {};
+  if (!one[4].empty() || !other[4].empty()) return one[4].empty() ? other[4] : one[4];
+  if (one[1] != other[1]) return "their network namespaces differ";
+  if (one[2] != other[2]) return "their process namespaces differ";
+  return "they belong to different users";
+}
+
 bool share_memory(const Roster& roster, int a, int b) {
   if (a == b) return true;
   const auto& members = roster.members;

@@ -57,6 +57,10 @@ exit $code
   EXPECT_EQ(count_of(ended.output, " of 8 ok"), 8) << ended.output;
   EXPECT_NE(ended.output.find("8 ranks on 4 hosts"), std::string::npos) << ended.output;
   EXPECT_NE(ended.output.find("shared memory inside hosts, TCP across"), std::string::npos) << ended.output;
+  // These hosts are one machine, and somebody should know why they are slow.
+  EXPECT_NE(ended.output.find("ranks 0, 1 and ranks 2, 3 run on one machine but use TCP"), std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("their network namespaces differ"), std::string::npos) << ended.output;
 }
 
 // A black hole: packets to and from one host vanish, and no connection ends. Only silence tells.
@@ -66,15 +70,15 @@ for k in 1 2; do launch $k --nnodes 3 -n 1 --grace 5 -- $WORKER until-failure > 
 launch 0 --nnodes 3 -n 1 --grace 5 -- $WORKER until-failure > $TUTTI_TOKEN_FILE.0 2>&1 &
 until [ $(cat $TUTTI_TOKEN_FILE.? | grep -c '\] met') = 3 ]; do :; done
 switch=${HOSTS%%-*}-switch
+echo "cut $($WORKER now)"
 ip -n $switch link set port2 down
-echo "cut $(awk '{ printf "%d", $1 * 1000 }' /proc/uptime)"
 wait
 cat $TUTTI_TOKEN_FILE.?
 )sh");
   if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
   std::smatch cut;
   ASSERT_TRUE(std::regex_search(ended.output, cut, std::regex("cut ([0-9]+)"))) << ended.output;
-  const long long cut_ms = std::stoll(cut[1]);
+  const long long cut_ns = std::stoll(cut[1]);
   // Ranks 0 and 1 still see each other and blame rank 2; rank 2 sees nobody and blames either of them.
   const std::regex failed(R"(\[([0-9])\] failed ([0-9]+) code ([a-z_]+) peer (-?[0-9]+))");
   int told = 0;
@@ -82,8 +86,7 @@ cat $TUTTI_TOKEN_FILE.?
     const int rank = std::stoi((*it)[1]), peer = std::stoi((*it)[4]);
     EXPECT_EQ((*it)[3], "peer_lost") << ended.output;
     EXPECT_TRUE(rank == 2 ? peer == 0 || peer == 1 : peer == 2) << ended.output;
-    // /proc/uptime counts in hundredths, and the workers' clock is the same one.
-    EXPECT_LE(std::stoll((*it)[2]) / 1'000'000 - cut_ms, 1000 + 20) << ended.output;
+    EXPECT_LE(std::stoll((*it)[2]) - cut_ns, 1'000'000'000) << ended.output;
     ++told;
   }
   EXPECT_EQ(told, 3) << ended.output;

@@ -1,7 +1,8 @@
 // The program that the acceptance tests start under every launcher.
 //
-//   worker verbs          a round of every verb, results checked; says "ok" and who shares memory with whom
+//   worker verbs          a round of every verb, results checked; says "ok"
 //   worker until-failure  works until something fails, then says what, when, and whom it blames
+//   worker now            what its clock says, to compare with that
 #include <tutti/init.h>
 
 #include <chrono>
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
   try {
     if (mode == "verbs") return verbs();
     if (mode == "until-failure") return until_failure();
-    std::fprintf(stderr, "usage: worker verbs|until-failure\n");
+    if (mode == "now") return std::printf("%lld\n", now_ns()) > 0 ? 0 : 1;
+    std::fprintf(stderr, "usage: worker verbs|until-failure|now\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

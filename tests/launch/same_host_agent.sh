@@ -1,4 +1,8 @@
 #!/bin/sh
 # In place of ssh for mpirun: runs the command here, whatever the host. So two names become two hosts to Open MPI.
+# Each of them has a folder of its own under TMPDIR, because daemons of one host would fight for their session folder.
+TMPDIR=${TMPDIR:-/tmp}/$1
+export TMPDIR
+mkdir -p "$TMPDIR"
 shift
 exec sh -c "$*"

@@ -45,7 +45,7 @@ void expect_all_name(const Cluster& cluster, int culprit, Time by, const std::st
 }
 
 TEST(SimFault, ADeathAtAnyEventIsNamedByEverySurvivor) {
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     const ClusterOptions options = linked_layout(seed);
     const std::size_t whole = events_to_meet(seed, options);
     Cluster cluster(seed, options);
@@ -67,7 +67,7 @@ TEST(SimFault, ADeathAtAnyEventIsNamedByEverySurvivor) {
 // A rank that keeps the lobby takes it along. Whoever was greeted names it; nobody else knew that it kept the lobby.
 TEST(SimFault, TheDeathOfTheKeeperIsNamedByAllItHadGreeted) {
   int named = 0, others = 0;
-  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     ClusterOptions options = linked_layout(seed);
     options.keeper = 0;
     const std::size_t whole = events_to_meet(seed, options);
@@ -95,7 +95,7 @@ TEST(SimFault, TheDeathOfTheKeeperIsNamedByAllItHadGreeted) {
 
 // A lobby kept by a rank has no launcher to tell it of children: who died before joining is named at the deadline.
 TEST(SimFault, WithoutALauncherTheDeadAreNamedAtTheDeadlineAtTheLatest) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
     ClusterOptions options = linked_layout(seed);
     options.keeper = 0;
     Cluster cluster(seed, options);
@@ -142,7 +142,7 @@ TEST(SimFault, AFrozenRankCountsAsDeadAfterItsSilence) {
 
 // In the meeting there is no heartbeat: the others find that it does not link up, or the lobby that it does not join.
 TEST(SimFault, ARankFrozenInTheMeetingIsNamedBeforeTheDeadline) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
     const ClusterOptions options = linked_layout(seed);
     const std::size_t whole = events_to_meet(seed, options);
     Cluster cluster(seed, options);

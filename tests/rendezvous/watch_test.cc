@@ -26,7 +26,7 @@ using std::chrono::seconds;
 // Counts the wake-ups of a control plane, and waits for what they bring.
 class Listening {
  public:
-  explicit Listening(Control& control, int readable = -1) : control_(control) {
+  explicit Listening(Control& control, int readable = -1, std::uint64_t kinds = 1) : control_(control) {
     control_.lend({[this] {
                      const std::lock_guard lock(mutex_);
                      ++wakes_;
@@ -114,16 +114,20 @@ TEST(Watch, AStoppedRankIsNamedAfterItsSilence) {
 TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {
   expect_all_ok(meet_forked(3, fresh_tcp_endpoint("127.0.0.1"), over_tcp, [](Met& met) {
     Control& control = *met.control;
-    Listening listening(control);
-    if (met.rank == 2) control.abort(1, ErrorCode::mismatch);
-    listening.await([&] { return control.failure().has_value(); }, "the abort");
+    {
+      Listening listening(control);
+      if (met.rank == 2) control.abort(1, ErrorCode::mismatch);
+      listening.await([&] { return control.failure().has_value(); }, "the abort");
+    }
     const Failure failure = *control.failure();
     require(failure.rank == 2 && failure.blamed == 1 && !failure.died && failure.cause == ErrorCode::mismatch,
             "as told");
+    // Whoever lends itself after the failure is asked, too.
+    Listening listening(control, -1, 1000);
     for (int peer = 0; peer < 3; ++peer) {
       if (peer == met.rank) continue;
       const auto pid = static_cast<std::uint64_t>(met.members[static_cast<std::size_t>(peer)].pid);
-      listening.await([&] { return control.announced(1, peer) == Statement{pid, 1, 1}; }, "what the peer is in");
+      listening.await([&] { return control.announced(1, peer) == Statement{pid, 1000, 1}; }, "what the peer is in");
     }
     // Nobody leaves before all have heard everybody.
     control.announce(0, {77, 0, 0});

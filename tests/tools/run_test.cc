@@ -66,7 +66,7 @@ TEST(Run, ARankThatIsKilledIsNamedBeforeThoseThatFailBecauseOfIt) {
     const LaunchedEnd end = launch(run_shell(2, script));
     ASSERT_EQ(end.exit_code, 128 + SIGKILL) << end.errors;
     ASSERT_THAT(end.errors, HasSubstr("rank 1 "));
-    ASSERT_THAT(end.errors, HasSubstr("; the other rank then failed too\n"));
+    ASSERT_THAT(end.errors, HasSubstr("; the other rank then failed, too\n"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -131,7 +132,7 @@ TEST_P(Losses, APeerThatLeftInGoodOrderIsNoFailure) {
       talk.flush();
       return;
     }
-    talk.send(2, "unread");
+    talk.send(2, text_of(std::min<std::size_t>(bytes, 40'000), 0));
     talk.flush();
     const Deadline deadline = soon();
     while (!transport.departed(2)) {

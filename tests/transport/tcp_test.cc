@@ -103,7 +103,9 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
     EXPECT_FALSE(sender.try_flush());
     EXPECT_FALSE(sender.try_send(one_piece(text), kBytes, 4)) << "one credit";
     std::fill(text.begin(), text.end(), '!');
+    const Deadline deadline = soon();
     for (Arrival arrival = Arrival::none; arrival != Arrival::whole;) {
+      ASSERT_FALSE(deadline.passed());
       sender.try_flush();
       arrival = receiver.try_receive(cut(landed, {777, 0, 1}), kBytes, 4);
       ASSERT_NE(arrival, Arrival::other);

@@ -50,7 +50,7 @@ std::string words_of(const Others& others) {
   const std::string all = total == 1 ? "; the other rank " : fmt::format("; the other {} ranks ", total);
   if (others.ended == total) return all + (total == 1 ? "was ended" : "were ended");
   if (others.finished == total) return all + "had finished";
-  if (others.failed == total) return all + (total == 1 ? "then failed too" : "then failed, too");
+  if (others.failed == total) return all + "then failed, too";
   std::vector<std::string> parts;
   if (others.finished > 0) parts.push_back(fmt::format("{} finished", others.finished));
   if (others.failed > 0) parts.push_back(fmt::format("{} then failed, too", others.failed));

@@ -50,7 +50,7 @@ Variables variables_of_rank(const Job& job, int local_rank, const Variables& inh
 
 std::vector<std::string> entries_of(const Variables& variables) {
   std::vector<std::string> entries;
-  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) entries.emplace_back(name).append("=").append(value);
   return entries;
 }
 

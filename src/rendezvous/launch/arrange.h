@@ -32,7 +32,8 @@ struct Rendezvous {
   bool keep_lobby = false;     // this rank keeps it
   std::optional<Token> token;  // none where the kernel vouches for the user
   TokenSource token_source = TokenSource::nobody_to_meet;
-  // Where set, the keeper calls it once, with the endpoint it really listens at: the others are waiting for it.
+  // Where set, the keeper calls it once, with the endpoint it really listens at: the others are waiting for it. It owns
+  // the store, and PMIx forgets the words of a rank that has ended: keep this object until the meeting is over.
   std::function<void(const Endpoint&)> publish;
 };
 

@@ -62,10 +62,11 @@ void check(pmix_status_t status, const std::string& what) {
 
 std::string late(const std::string& what) { return "PMIx did not " + what + " before the deadline" + kRemedy; }
 
-int seconds_left(const Deadline& deadline) {
-  constexpr std::chrono::seconds kDay{86400};
-  const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
-  return static_cast<int>(std::clamp<std::chrono::seconds>(left, std::chrono::seconds(1), kDay).count());
+// One attempt takes a few seconds at most, and then the next is made: a server that lost a request is asked again.
+int seconds_of_attempt(const Deadline& deadline) {
+  constexpr std::chrono::seconds kMost{5};
+  const auto left = std::chrono::ceil<std::chrono::seconds>(std::min<std::chrono::nanoseconds>(deadline.left(), kMost));
+  return static_cast<int>(std::max<std::chrono::seconds>(left, std::chrono::seconds(1)).count());
 }
 
 // One attempt; false where the key is not there yet.
@@ -125,7 +126,7 @@ class PmixStore : public Store {
     const std::string what = "give the key '" + std::string(key) + "', which rank 0 sets when it is ready to meet";
     return within<std::string>(deadline, late(what), [root = root_, what, key = std::string(key), deadline] {
       std::string result;
-      while (!fetch(root, key, seconds_left(deadline), result)) {
+      while (!fetch(root, key, seconds_of_attempt(deadline), result)) {
         if (deadline.passed()) throw Error(ErrorCode::timeout, late(what));
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
