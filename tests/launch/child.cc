@@ -8,8 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "base/system_error.h"
@@ -28,9 +29,13 @@ std::array<FileDescriptor, 2> make_pipe() {
 Child::Child(const std::vector<std::string>& arguments, const std::vector<std::string>& extra) {
   auto in = make_pipe();
   auto out = make_pipe();
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
-  variables.insert(variables.begin(), extra.begin(), extra.end());
+  std::vector<std::string> variables = extra;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    const auto replaces = [&](const std::string& variable) { return variable.starts_with(name); };
+    if (std::none_of(extra.begin(), extra.end(), replaces)) variables.emplace_back(text);
+  }
   std::vector<char*> arguments_c, variables_c;
   for (const auto& argument : arguments) arguments_c.push_back(const_cast<char*>(argument.c_str()));
   for (const auto& variable : variables) variables_c.push_back(const_cast<char*>(variable.c_str()));
