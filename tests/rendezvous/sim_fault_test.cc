@@ -111,6 +111,31 @@ TEST(SimFault, WithoutALauncherTheDeadAreNamedAtTheDeadlineAtTheLatest) {
   }
 }
 
+// A rank that gives up in the meeting for a reason of its own is no dead rank, not even to those who went already.
+TEST(SimFault, WhoGivesUpInTheMeetingIsNamedWithItsCause) {
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const ClusterOptions options = linked_layout(seed);
+    const std::size_t whole = events_to_meet(seed, options);
+    Cluster cluster(seed, options);
+    cluster.start_all();
+    const int number = static_cast<int>(seed % static_cast<unsigned>(options.size));
+    Rank& rank = *cluster.ranks[static_cast<std::size_t>(number)];
+    const std::size_t when = whole / 2 + (seed * 2654435761u) % (whole / 2);
+    while (cluster.world.events() < when || rank.joiner->state() == Joiner::State::reaching)
+      ASSERT_TRUE(cluster.world.step(seconds(20)));
+    if (rank.joiner->over()) continue;
+    rank.joiner->fail({ErrorCode::system, number, "no more memory"}, cluster.world.now());
+    cluster.run_until_all_failed(seconds(100));
+    for (const auto& other : cluster.ranks) {
+      ASSERT_EQ(other->named(), number) << "seed " << seed << ", rank " << other->number;
+      if (other->watch) {
+        ASSERT_FALSE(other->watch->failure()->died) << "seed " << seed << ", rank " << other->number;
+        ASSERT_EQ(other->watch->failure()->cause, ErrorCode::system);
+      }
+    }
+  }
+}
+
 TEST(SimFault, ALateRankIsToldOfADeathBeforeIt) {
   Cluster cluster(11, linked_layout(11));
   cluster.start_lobby();

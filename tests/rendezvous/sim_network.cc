@@ -66,11 +66,14 @@ void World::deliver(ConnectionId to, const std::function<void(Machine&)>& event)
 void World::arrive(ConnectionId to, std::function<void(Machine&)> event) {
   Side& side = sides_.at(to);
   side.last_arrival = std::max(side.last_arrival + Time(1), now_ + delay());
-  push(side.last_arrival, side.node, [this, to, event = std::move(event)] { deliver(to, event); });
+  const std::size_t number = ++side.sent;
+  push(side.last_arrival, side.node, [this, to, number, event = std::move(event)] {
+    if (number > sides_.at(to).lost) deliver(to, event);
+  });
 }
 
 void World::do_connect(int node, ConnectionId id, const Endpoint& to) {
-  sides_[id] = {node, 0, true, false, {}, {}};
+  sides_[id] = {node, 0, true, false, {}, 0, 0, {}};
   push(now_ + delay(), -1, [this, node, id, to] {
     const auto found = listeners_.find(to);
     const int server = found == listeners_.end() ? -1 : found->second;
@@ -83,7 +86,7 @@ void World::do_connect(int node, ConnectionId id, const Endpoint& to) {
       });
     }
     const ConnectionId other = next_id_++;
-    sides_[other] = {server, id, true, false, {}, {}};
+    sides_[other] = {server, id, true, false, {}, 0, 0, {}};
     sides_[id].other = other;
     arrive(other,
            [this, other, node](Machine& machine) { machine.accepted(other, "node " + std::to_string(node), now_); });
@@ -129,7 +132,10 @@ void World::kill(int node) {
   dying.dead = true;
   dying.machine = nullptr;
   for (auto& [id, side] : sides_) {
-    if (side.node == node) do_close(id, random_() % 2 == 0 ? End::orderly : End::broken);
+    if (side.node != node || !side.open) continue;
+    const bool reset = random_() % 2 == 0;
+    if (reset && side.other != 0) sides_.at(side.other).lost = sides_.at(side.other).sent;
+    do_close(id, reset ? End::broken : End::orderly);
   }
 }
 

@@ -1,8 +1,8 @@
 // A network and a clock that exist only in a test: seeded, deterministic, and as nasty as asked for.
 //
 // Every process is a node with one Machine. Messages of one connection keep their order but are cut anywhere; different
-// connections overtake each other. A killed node's connections end; a frozen node neither sends nor receives, and
-// nobody is told; a paused node receives late.
+// connections overtake each other. A killed node's connections end, some of them with a reset that overtakes what was
+// under way; a frozen node neither sends nor receives, and nobody is told; a paused node receives late.
 #pragma once
 
 #include <functional>
@@ -62,6 +62,8 @@ class World {
     bool open = false;
     bool held = false;
     Time last_arrival{};                      // of what the other end sent, so that order is kept
+    std::size_t sent = 0;                     // to it
+    std::size_t lost = 0;                     // of that, the first so many never arrive
     std::vector<std::function<void()>> kept;  // what came while it was held
   };
   struct Event {

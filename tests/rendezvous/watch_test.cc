@@ -32,8 +32,8 @@ class Listening {
                      ++wakes_;
                      woken_.notify_all();
                    },
-                   [](std::uint32_t channel) {
-                     return Statement{static_cast<std::uint64_t>(::getpid()), 1, channel};
+                   [kinds](std::uint32_t channel) {
+                     return Statement{static_cast<std::uint64_t>(::getpid()), kinds, channel};
                    },
                    2, readable});
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostParts = 64;  // of one system call
 
-// Fills `parts` with what lies behind the first `skip` bytes of `pieces`, as far as there is room; how many were filled.
+// Fills `parts` with what lies behind the first `skip` bytes of `pieces`, as far as there is room; returns how many.
 std::size_t parts_of(std::span<const Piece> pieces, std::size_t skip, std::span<iovec> parts) {
   std::size_t count = 0;
   for (const Piece& piece : pieces) {

@@ -1,4 +1,4 @@
-// The two ends of an edge over TCP: messages follow each other in one stream, each behind a frame that says whose it is.
+// The two ends of an edge over TCP: messages follow each other in one stream, each behind a frame that tells whose.
 //
 //   | bytes, fingerprint | payload | bytes, fingerprint | payload | ...
 //
