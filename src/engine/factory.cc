@@ -11,6 +11,7 @@
 #include "schedule/lower.h"
 #include "transport/memory/memory_transport.h"
 #include "transport/mixed/mixed_transport.h"
+#include "transport/shm/shm_mapper.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/threads/threads_mapper.h"
 
@@ -110,10 +111,6 @@ std::unique_ptr<transport::Transport> make_memory(rendezvous::Met& met, const De
 
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
   return transport::make_threads_mappers(ranks);
-}
-
-std::unique_ptr<transport::Mapper> make_shm_member(transport::ShmLinks links) {
-  return transport::make_shm_mapper(std::move(links));
 }
 
 rendezvous::Wanted wanted(TransportKind transport) {

@@ -7,13 +7,11 @@
 #include "engine/engine.h"
 #include "rendezvous/meeting.h"
 #include "transport/memory/mapper.h"
-#include "transport/shm/shm_mapper.h"
 
 namespace tutti::engine {
 
 // One mapper per rank; each is to be given to make_engine on its own thread.
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
-std::unique_ptr<transport::Mapper> make_shm_member(transport::ShmLinks links);
 
 rendezvous::Wanted wanted(TransportKind transport);
 

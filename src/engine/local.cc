@@ -8,6 +8,7 @@
 
 #include "engine/factory.h"
 #include "rendezvous/forked_group.h"
+#include "rendezvous/lobby_server.h"
 #include "rendezvous/meeting.h"
 
 namespace tutti {
@@ -42,12 +43,13 @@ std::string new_meeting_place() {
          rendezvous::Token::random().hex().substr(0, 16);
 }
 
-std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::string& place, const Options& options) {
+std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::string& place, bool keep_lobby,
+                                             const Options& options) {
   rendezvous::MeetingOptions meeting;
   meeting.rank = rank;
   meeting.size = ranks;
   meeting.job = meeting.lobby = place;
-  meeting.keep_lobby = rank == 0;
+  meeting.keep_lobby = keep_lobby;
   meeting.wanted = engine::wanted(options.transport);
   meeting.channels = engine::Engine::kTracks + 1;
   meeting.deadline = Deadline::after(options.timeout);
@@ -80,7 +82,7 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const MakeEngine make = [&, rank] {
-      if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, options);
+      if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, rank == 0, options);
       return engine::make_engine(std::move(mappers[rank]), options);
     };
     threads.emplace_back([&ends, &function, make, rank] { ends[rank] = run_rank(make, function); });
@@ -91,22 +93,22 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
 
 std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options, bool pin) {
   require_ranks(ranks);
-  const bool tcp = options.transport == TransportKind::tcp;
-  const std::string place = tcp ? new_meeting_place() : "";
-  rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks links) {
-    if (pin) pin_to_core(links.rank);
-    if (tcp) {
-      Communicator communicator(meet_locally(links.rank, links.size, place, options));
-      function(communicator);
-      return;
-    }
-    const FileDescriptor own_life = std::move(links.own_life);
-    transport::ShmLinks shm{links.rank, links.size, std::move(links.sockets), std::move(links.life), {}};
-    Communicator communicator(engine::make_engine(engine::make_shm_member(std::move(shm)), options));
+  // This process keeps the lobby, because it knows when a rank ends before it has come there.
+  const std::string place = new_meeting_place();
+  rendezvous::LobbyServer lobby(place, ranks, place, std::nullopt, Deadline(), Log());
+  rendezvous::ForkedGroup group(ranks, [&](int rank) {
+    if (pin) pin_to_core(rank);
+    Communicator communicator(meet_locally(rank, ranks, place, false, options));
     function(communicator);
   });
+  rendezvous::Meanwhile meanwhile{lobby.descriptor(), [&] { lobby.progress(); }, {}};
+  meanwhile.ended = [&](int rank, const rendezvous::ChildEnd& end) {
+    if (!end.ok()) lobby.note_death(rank, rendezvous::in_words(end));
+  };
   std::vector<RankEnd> ends;
-  for (rendezvous::ChildEnd& end : group.wait()) ends.push_back({end.exit_code, end.signal, std::move(end.message)});
+  for (rendezvous::ChildEnd& end : group.wait(meanwhile)) {
+    ends.push_back({end.exit_code, end.signal, std::move(end.message)});
+  }
   return ends;
 }
 

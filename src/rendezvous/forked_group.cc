@@ -1,70 +1,24 @@
 #include "rendezvous/forked_group.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "base/system_error.h"
+#include "rendezvous/host.h"
 
 namespace tutti::rendezvous {
 namespace {
 
-struct Pair {
-  FileDescriptor first, second;
-};
-
-Pair make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("pipe (too many open files?)");
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-Pair make_socket_pair() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair (too many open files?)");
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-// All descriptors of a group, made before the first fork; a child takes its own and closes the rest by dropping this.
-struct Wiring {
-  std::vector<Pair> sockets;  // first: rank 0's end
-  std::vector<Pair> life;     // second: the rank's own end
-  std::vector<Pair> words;    // second: the rank's own end
-
-  explicit Wiring(int size) {
-    for (int rank = 0; rank < size; ++rank) {
-      sockets.push_back(rank == 0 ? Pair{} : make_socket_pair());
-      life.push_back(make_pipe());
-      words.push_back(make_pipe());
-    }
-  }
-
-  GroupLinks links_of(int rank) {
-    GroupLinks links;
-    links.rank = rank;
-    links.size = static_cast<int>(life.size());
-    for (std::size_t peer = 0; peer < life.size(); ++peer) {
-      const bool own = static_cast<int>(peer) == rank;
-      links.life.push_back(own ? FileDescriptor() : std::move(life[peer].first));
-      if (own) links.own_life = std::move(life[peer].second);
-      if (rank == 0) links.sockets.push_back(std::move(sockets[peer].first));
-    }
-    if (rank != 0) links.sockets.push_back(std::move(sockets[static_cast<std::size_t>(rank)].second));
-    return links;
-  }
-};
-
-[[noreturn]] void run_child(int rank, Wiring& wiring, const std::function<void(GroupLinks)>& body) {
-  GroupLinks links = wiring.links_of(rank);
-  const FileDescriptor words = std::move(wiring.words[static_cast<std::size_t>(rank)].second);
-  wiring = Wiring(0);
+[[noreturn]] void run_child(int rank, int words, const std::function<void(int)>& body) {
   std::string message;
   try {
-    body(std::move(links));
+    body(rank);
     std::fflush(nullptr);
     ::_exit(0);
   } catch (const std::exception& error) {
@@ -73,10 +27,11 @@ struct Wiring {
     message = "an exception of unknown type";
   }
   std::fflush(nullptr);
-  const ssize_t written = ::write(words.get(), message.data(), message.size());
+  const ssize_t written = ::write(words, message.data(), message.size());
   ::_exit(written < 0 ? 2 : 1);
 }
 
+// All that is there now: a child of the child may keep the pipe open for ever.
 std::string read_all(int descriptor) {
   std::string text;
   char buffer[512];
@@ -89,45 +44,73 @@ std::string read_all(int descriptor) {
 
 }  // namespace
 
-ForkedGroup::ForkedGroup(int size, const std::function<void(GroupLinks)>& body) {
-  Wiring wiring(size);
+std::string in_words(const ChildEnd& end) {
+  if (end.signal != 0) return "was killed by signal " + std::to_string(end.signal);
+  return "exited with code " + std::to_string(end.exit_code);
+}
+
+ForkedGroup::ForkedGroup(int size, const std::function<void(int)>& body) {
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t pid = ::fork();
-    if (pid < 0) {
-      end_all();
-      throw_errno("fork of rank " + std::to_string(rank));
+  try {
+    for (int rank = 0; rank < size; ++rank) {
+      int ends[2];
+      if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("pipe (too many open files?)");
+      words_.emplace_back(ends[0]);
+      const FileDescriptor writing(ends[1]);
+      const pid_t pid = ::fork();
+      if (pid < 0) throw_errno("fork of rank " + std::to_string(rank));
+      if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no child outlives the one that waits for it
+        if (::getppid() != parent) ::_exit(1);
+        words_.clear();
+        lives_.clear();
+        run_child(rank, writing.get(), body);
+      }
+      pids_.push_back(pid);
+      lives_.push_back(watch_process(pid));
     }
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no child outlives the one that waits for it
-      if (::getppid() != parent) ::_exit(1);
-      run_child(rank, wiring, body);
-    }
-    pids_.push_back(pid);
+  } catch (const Error&) {
+    end_all();
+    throw;
   }
-  for (Pair& pair : wiring.words) words_.push_back(std::move(pair.first));
 }
 
 ForkedGroup::~ForkedGroup() { end_all(); }
 
-std::vector<ChildEnd> ForkedGroup::wait() {
-  std::vector<ChildEnd> ends;
-  for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
-    ChildEnd end;
-    end.message = read_all(words_[rank].get());
-    int status = 0;
-    while (::waitpid(pids_[rank], &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
-    if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
-    ends.push_back(std::move(end));
+ChildEnd ForkedGroup::reap(std::size_t rank) {
+  ChildEnd end;
+  end.message = read_all(words_[rank].get());
+  int status = 0;
+  while (::waitpid(pids_[rank], &status, 0) < 0 && errno == EINTR) {
   }
-  pids_.clear();
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
+  pids_[rank] = -1;
+  return end;
+}
+
+std::vector<ChildEnd> ForkedGroup::wait(const Meanwhile& meanwhile) {
+  std::vector<ChildEnd> ends(pids_.size());
+  std::vector<pollfd> entries;
+  for (const FileDescriptor& life : lives_) entries.push_back({life.get(), POLLIN, 0});
+  entries.push_back({meanwhile.descriptor, POLLIN, 0});
+  for (std::size_t running = pids_.size(); running > 0;) {
+    if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) throw_errno("waiting for children");
+    for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+      if (entries[rank].fd < 0 || entries[rank].revents == 0) continue;
+      entries[rank].fd = -1;
+      --running;
+      ends[rank] = reap(rank);
+      if (meanwhile.ended) meanwhile.ended(static_cast<int>(rank), ends[rank]);
+    }
+    if (entries.back().revents != 0 && meanwhile.ready) meanwhile.ready();
+  }
   return ends;
 }
 
 void ForkedGroup::end_all() {
+  std::erase(pids_, -1);
   for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
   for (const pid_t pid : pids_) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {

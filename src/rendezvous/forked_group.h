@@ -1,7 +1,4 @@
-// A group of forked processes, linked before they start: the simplest meeting there is.
-//
-// Every child has a socket to rank 0 (rank 0 one to each child) and, per peer, the reading end of a pipe whose writing
-// end only that peer holds, which therefore hangs up when the peer ends, however it ends.
+// A group of forked processes: started together, waited for together, and ended together with whoever started them.
 #pragma once
 
 #include <sys/types.h>
@@ -14,37 +11,44 @@
 
 namespace tutti::rendezvous {
 
-struct GroupLinks {
-  int rank = 0;
-  int size = 1;
-  std::vector<FileDescriptor> sockets;  // rank 0: by peer; others: index 0
-  std::vector<FileDescriptor> life;     // by peer; hangs up when the peer ends
-  FileDescriptor own_life;              // to be kept open while this rank lives
-};
-
 // The ending of a child: exit code or signal, and the words it left.
 struct ChildEnd {
   int exit_code = 0;
   int signal = 0;
   std::string message;
+
+  bool ok() const { return exit_code == 0 && signal == 0; }
+};
+
+// "was killed by signal 9", "exited with code 1".
+std::string in_words(const ChildEnd& end);
+
+// What ForkedGroup::wait attends to besides the children.
+struct Meanwhile {
+  int descriptor = -1;
+  std::function<void()> ready;                               // the descriptor is readable
+  std::function<void(int rank, const ChildEnd& end)> ended;  // as soon as a child has
 };
 
 class ForkedGroup {
  public:
-  // Forks `size` children; each runs `body` with its links and then exits: with 0, or with 1 and the words of what
+  // Forks `size` children; each runs `body` with its rank and then exits: with 0, or with 1 and the words of what
   // `body` threw. Throws Error(system) when the system refuses; children already started are ended then.
-  ForkedGroup(int size, const std::function<void(GroupLinks)>& body);
+  ForkedGroup(int size, const std::function<void(int rank)>& body);
   ~ForkedGroup();
 
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
+
   // Waits until all children have ended.
-  std::vector<ChildEnd> wait();
+  std::vector<ChildEnd> wait(const Meanwhile& meanwhile = {});
 
  private:
+  ChildEnd reap(std::size_t rank);
   void end_all();
 
-  std::vector<pid_t> pids_;
-  std::vector<FileDescriptor> words_;  // by child: the reading end of its pipe for words
+  std::vector<pid_t> pids_;            // by rank; -1 once waited for
+  std::vector<FileDescriptor> lives_;  // pidfds
+  std::vector<FileDescriptor> words_;  // the reading ends of the children's pipes for words
 };
 
 }  // namespace tutti::rendezvous

@@ -1,5 +1,5 @@
 // kill -9 of a random rank at random points, the meeting and the start of the program included: every survivor names
-// the dead rank, within 100 ms where ranks share a host's memory and within a second over TCP.
+// the dead rank, within 100 ms where ranks share a host's memory and within a second over TCP, and nothing is left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "base/file_descriptor.h"
@@ -93,12 +95,19 @@ std::map<int, Told> parse(const std::string& text) {
   return told;
 }
 
+std::set<std::string> entries_of(const char* folder) {
+  std::set<std::string> entries;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) entries.insert(entry.path().filename());
+  return entries;
+}
+
 class KillARank : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
   const bool tcp = std::string(GetParam()) == "tcp";
   const long long limit_ms = tcp ? 1000 : 100;
   std::mt19937 random(tcp ? 11 : 7);
+  const auto shared_before = entries_of("/dev/shm");
   double slowest_ms = 0;
   int in_the_meeting = 0;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -132,8 +141,10 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
       EXPECT_LE(took_ms, static_cast<double>(limit_ms)) << "rank " << rank << ", " << what;
       slowest_ms = std::max(slowest_ms, took_ms);
     }
+    for (const pid_t pid : pids) EXPECT_EQ(::kill(pid, 0), -1) << "process " << pid << " is left, " << what;
     if (HasFailure()) break;
   }
+  EXPECT_EQ(entries_of("/dev/shm"), shared_before);
   std::printf("%d kills over %s, %d of them before the ranks had met: the slowest survivor knew after %.1f ms\n",
               kKills, GetParam(), in_the_meeting, slowest_ms);
 }

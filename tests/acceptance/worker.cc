@@ -63,9 +63,14 @@ int until_failure() {
     Communicator comm = tutti::init();
     std::printf("met %lld\n", now_ns());
     std::fflush(stdout);
+    const tutti::Symmetric<float> symmetric = comm.allocate<float>(60'000);
+    std::vector<float> large(200'000, 1.0f);
     for (;;) {
       round_of_verbs(comm, 5);
+      tutti::Work under_way = comm.all_reduce_async(large.data(), large.data(), large.size(), DType::float32);
+      comm.all_reduce(symmetric.span());
       round_of_verbs(comm, 50'000);
+      under_way.wait();
     }
   } catch (const tutti::Error& error) {
     std::printf("failed %lld code %s peer %d: %s\n", now_ns(), std::string(name_of(error.code())).c_str(), error.peer(),

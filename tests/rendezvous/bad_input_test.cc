@@ -84,7 +84,7 @@ TEST(BadInput, OptionsThatCannotBe) {
 TEST(BadInput, SomethingElseListensThere) {
   const Listener server = listen_at("127.0.0.1:0");
   ForkedGroup group(1,
-                    [&](const GroupLinks&) { throw std::runtime_error(error_of(options_for(1, 2, server.endpoint))); });
+                    [&](int) { throw std::runtime_error(error_of(options_for(1, 2, server.endpoint))); });
   pollfd entry{server.socket.get(), POLLIN, 0};
   ASSERT_EQ(::poll(&entry, 1, 20'000), 1);
   const FileDescriptor client(::accept(server.socket.get(), nullptr, nullptr));
@@ -172,8 +172,8 @@ TEST(Strangers, DoNotDisturbARealMeeting) {
     }
   };
   disturb();
-  ForkedGroup group(kSize, [&](const GroupLinks& links) {
-    MeetingOptions options = options_for(links.rank, kSize, server.endpoint());
+  ForkedGroup group(kSize, [&](int rank) {
+    MeetingOptions options = options_for(rank, kSize, server.endpoint());
     options.keep_lobby = false;
     options.wanted = Wanted::tcp;
     Met met = meet(options);

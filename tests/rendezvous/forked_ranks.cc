@@ -42,8 +42,8 @@ MeetingOptions options_for(int rank, int size, const Endpoint& lobby) {
 
 std::vector<ChildEnd> meet_forked(int size, const Endpoint& lobby, const std::function<void(MeetingOptions&)>& change,
                                   const std::function<void(Met&)>& then) {
-  ForkedGroup group(size, [&](const GroupLinks& links) {
-    MeetingOptions options = options_for(links.rank, size, lobby);
+  ForkedGroup group(size, [&](int rank) {
+    MeetingOptions options = options_for(rank, size, lobby);
     change(options);
     Met met = meet(options);
     then(met);

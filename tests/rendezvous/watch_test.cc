@@ -203,8 +203,8 @@ TEST(Watch, AKillAtAnyPointOfTheMeetingIsNamedByEverySurvivor) {
   for (int round = 0; round < 100; ++round) {
     LobbyServer server(fresh_unix_endpoint(), kSize, "a test", std::nullopt, Deadline::after(seconds(30)), Log());
     const int victim = static_cast<int>(random() % kSize);
-    ForkedGroup group(kSize, [&](const GroupLinks& links) {
-      MeetingOptions options = options_for(links.rank, kSize, server.endpoint());
+    ForkedGroup group(kSize, [&](int rank) {
+      MeetingOptions options = options_for(rank, kSize, server.endpoint());
       options.keep_lobby = false;
       options.wanted = Wanted::tcp;
       const Met met = meet(options);

@@ -16,6 +16,7 @@
 #include "transport/tcp/tcp_transport.h"
 #include "transport/test_control.h"
 #include "transport/threads/threads_mapper.h"
+#include "transport/wiring.h"
 
 namespace tutti::testing {
 namespace {
@@ -138,20 +139,20 @@ std::vector<std::string> run_threads(Kind kind, int ranks, const Body& body) {
   return words;
 }
 
-std::unique_ptr<Transport> make_in_process(Kind kind, rendezvous::GroupLinks group, RankLinks links) {
+std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLinks host, RankLinks links) {
   if (kind == Kind::shm) {
-    ShmLinks shm{group.rank, group.size, std::move(group.sockets), std::move(group.life), {}};
+    ShmLinks shm{rank, size, std::move(host.sockets), std::move(host.life), {}};
     return std::make_unique<MemoryTransport>(make_shm_mapper(std::move(shm)), kChannels, soon());
   }
   if (!is_mixed(kind)) return make_tcp(links);
-  const auto neighbours = neighbours_of(group.rank, group.size);
+  const auto neighbours = neighbours_of(rank, size);
   ShmLinks shm;
   shm.known_as = neighbours;
   shm.size = static_cast<int>(neighbours.size());
   shm.sockets = std::move(links.memory_sockets);
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    if (neighbours[i] == group.rank) shm.rank = static_cast<int>(i);
-    shm.life.push_back(std::move(group.life[static_cast<std::size_t>(neighbours[i])]));
+    if (neighbours[i] == rank) shm.rank = static_cast<int>(i);
+    shm.life.push_back(std::move(host.life[static_cast<std::size_t>(neighbours[i])]));
   }
   return make_mixed(links, make_shm_mapper(std::move(shm)));
 }
@@ -160,14 +161,17 @@ std::vector<std::string> run_processes(Kind kind, int ranks, const Body& body) {
   std::vector<RankLinks> links;
   if (!has_memory_alone(kind)) links = make_links(kind, ranks);
   links.resize(static_cast<std::size_t>(ranks));
-  rendezvous::ForkedGroup group(ranks, [&](rendezvous::GroupLinks given) {
-    const FileDescriptor life = std::move(given.own_life);
-    RankLinks mine = std::move(links[static_cast<std::size_t>(given.rank)]);
+  auto wiring = std::make_unique<Wiring>(ranks);
+  rendezvous::ForkedGroup group(ranks, [&](int rank) {
+    HostLinks host = wiring->take(rank);
+    const FileDescriptor life = std::move(host.own_life);
+    RankLinks mine = std::move(links[static_cast<std::size_t>(rank)]);
     links.clear();  // a peer's connections must end with the peer
-    const auto transport = make_in_process(kind, std::move(given), std::move(mine));
+    const auto transport = make_in_process(kind, rank, ranks, std::move(host), std::move(mine));
     body(*transport);
   });
   links.clear();
+  wiring.reset();
   std::vector<std::string> words;
   for (const rendezvous::ChildEnd& end : group.wait()) {
     words.push_back(end.signal != 0 ? "signal " + std::to_string(end.signal) : end.message);

@@ -57,7 +57,8 @@ class ShmMapper final : public Mapper {
   bool ended(int peer) override {
     const FileDescriptor& life = links_.life[static_cast<std::size_t>(peer)];
     pollfd entry{life.get(), POLLIN, 0};
-    return life.valid() && ::poll(&entry, 1, 0) > 0;  // a pipe hangs up, a pidfd becomes readable
+    // A pipe hangs up, a pidfd becomes readable.
+    return life.valid() && ::poll(&entry, 1, 0) > 0 && entry.revents != 0;
   }
 
  private:
