@@ -9,10 +9,10 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @cmake --build --preset $(1) --parallel $(JOBS)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build demo test test-long bench asan tsan format tidy clean
+.PHONY: help build demo test test-long test-torch bench asan tsan format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 demo: ## a first look: a ring drawn, verified, run and timed on this machine
 	@scripts/bootstrap.sh build
@@ -29,7 +29,13 @@ test: ## build, then run the tests (those labelled long are left out)
 	@scripts/bootstrap.sh build test
 	@scripts/configure.sh release
 	$(call build,release)
-	@$(call ctest,release)
+	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,release)
+
+test-torch: ## the tests that need PyTorch, which is installed outside the tree if it is missing
+	@scripts/bootstrap.sh build test torch
+	@scripts/configure.sh release
+	$(call build,release)
+	@TORCH_PYTHON=$$(scripts/torch_python.sh install) $(call ctest,release) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
 	@scripts/bootstrap.sh build test

@@ -1,7 +1,8 @@
 // The lobby: where ranks join, learn who the others are, and are told to go, or why not.
 //
 // Runs at whoever keeps it, the launcher or a rank. It is the one judge of a meeting: a rank that fails tells the
-// lobby, the first cause counts, and every rank, also one that joins later, gets the same verdict. A pure state machine.
+// lobby, the first cause counts, and every rank, also one that joins later, gets the same verdict. A pure state
+// machine.
 #pragma once
 
 #include <map>

@@ -36,9 +36,9 @@ TEST_P(Launchers, Mpich) {
 }
 
 TEST_P(Launchers, Torchrun) {
-  const std::string python = "${TUTTI_TORCH_PYTHON:-python3}";
+  const std::string python = "${TORCH_PYTHON:-python3}";
   if (shell(python + " -c 'import torch.distributed'").exit_code != 0) {
-    GTEST_SKIP() << "no PyTorch for python3; TUTTI_TORCH_PYTHON names a python that has it";
+    GTEST_SKIP() << "no PyTorch for python3; TORCH_PYTHON names a python that has it";
   }
   expect_all_ok(environment() + python + " -m torch.distributed.run --standalone --nproc-per-node 3 --no-python " +
                 kWorker);

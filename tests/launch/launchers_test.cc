@@ -62,12 +62,12 @@ void expect_two_that_meet(const std::vector<std::string>& command) {
 
 // The Python that has torch, or nothing.
 std::optional<std::string> torch_python() {
-  const char* named = std::getenv("TUTTI_TORCH_PYTHON");
+  const char* named = std::getenv("TORCH_PYTHON");
   const std::string program = named != nullptr && *named != '\0' ? named : "python3";
   Child probe({"sh", "-c", "'" + program + "' -c 'import torch.distributed.run' 2>/dev/null"});
   probe.read_all(60s);
   if (probe.wait() == 0) return program;
-  std::cout << program << " has no torch; set TUTTI_TORCH_PYTHON to a Python that has\n";
+  std::cout << program << " has no torch; set TORCH_PYTHON to a Python that has\n";
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // The client of torch's store, against the real one (where a Python with torch is found) and against servers that are
-// none. TUTTI_TORCH_PYTHON names the Python; otherwise python3.
+// none. TORCH_PYTHON names the Python; otherwise python3.
 #include "rendezvous/launch/torch_store.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string python() {
-  const char* named = std::getenv("TUTTI_TORCH_PYTHON");
+  const char* named = std::getenv("TORCH_PYTHON");
   return named != nullptr && *named != '\0' ? named : "python3";
 }
 
@@ -64,7 +64,7 @@ class RealStore : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!has_torch()) {
-      GTEST_SKIP() << python() << " has no torch; set TUTTI_TORCH_PYTHON to a Python that has";
+      GTEST_SKIP() << python() << " has no torch; set TORCH_PYTHON to a Python that has";
     }
     server_ = std::make_unique<Child>(std::vector<std::string>{python(), TUTTI_STORE_SERVER, GetParam()});
     port_ = std::stoi(server_->read_line(60s).value_or("0"));
