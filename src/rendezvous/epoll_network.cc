@@ -222,8 +222,7 @@ void EpollNetwork::accept_all(Machine& machine, ConnectionId id) {
     if (listener == listeners_.end()) return;
     SocketAddress from;
     from.length = sizeof from.storage;
-    FileDescriptor socket(::accept4(listener->second.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+    FileDescriptor socket(::accept4(listener->second.get(), from.put(), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
       // Nothing will change at once: leave them in the queue for a while.

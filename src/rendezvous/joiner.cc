@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rank_list.h"
 #include "rendezvous/watch.h"
 
 namespace tutti::rendezvous {
@@ -240,7 +241,7 @@ void Joiner::judge_links(Time now) {
     if (trouble.empty() && dialers_[i]) trouble = " at " + dialers_[i]->to() + " (" + dialers_[i]->trouble() + ")";
   }
   fail({ErrorCode::timeout, absent.front(),
-        us() + " could not link up with " + in_words(absent) + trouble + " in time" + std::string(kLinkRemedy)},
+        us() + " could not link up with " + rank_names(absent) + trouble + " in time" + std::string(kLinkRemedy)},
        now);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rank_list.h"
 namespace tutti::rendezvous {
 namespace {
 
@@ -178,10 +179,10 @@ Verdict Lobby::missing(Time now) const {
   const auto absent = ranks_where([](const Seat& seat) { return !seat.join; });
   const auto unready = ranks_where([](const Seat& seat) { return !seat.ready; });
   const std::vector<int>& late = absent.empty() ? unready : absent;
-  std::string text = in_words(late) + (late.size() == 1 ? " has not " : " have not ") +
+  std::string text = rank_names(late) + (late.size() == 1 ? " has not " : " have not ") +
                      (absent.empty() ? "linked up with the other ranks" : "joined") + " within " +
                      in_words(now - began_);
-  if (!absent.empty()) text += joined.empty() ? "; no rank joined" : "; joined: " + in_words(joined);
+  if (!absent.empty()) text += joined.empty() ? "; no rank joined" : "; joined: " + rank_names(joined);
   if (!options_.hint.empty()) text += "; " + options_.hint;
   const std::string refusals = gate_.refusals();
   if (!refusals.empty()) text += "; " + refusals;

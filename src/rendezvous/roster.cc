@@ -8,8 +8,6 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::size_t kMostRanges = 8;
-
 std::string_view in_words(Wanted wanted) {
   switch (wanted) {
     case Wanted::automatic: return "auto";
@@ -162,21 +160,6 @@ std::optional<Verdict> judge(const std::vector<Join>& joins) {
   }
   if (joins[0].wanted == Wanted::shm) return judge_memory(joins);
   return judge_loopback(joins);
-}
-
-std::string in_words(const std::vector<int>& ranks) {
-  std::string words = ranks.size() == 1 ? "rank " : "ranks ";
-  std::size_t ranges = 0;
-  for (std::size_t first = 0; first < ranks.size(); ++ranges) {
-    if (ranges == kMostRanges) return words + " and " + std::to_string(ranks.size() - first) + " more";
-    std::size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (ranges > 0) words += ", ";
-    words += std::to_string(ranks[first]);
-    if (last > first) words += "-" + std::to_string(ranks[last]);
-    first = last + 1;
-  }
-  return words;
 }
 
 std::string in_words(int rank, const Member& member) {

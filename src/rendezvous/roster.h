@@ -72,8 +72,6 @@ std::vector<Link> links_of(const Roster& roster, int rank);
 // What makes these ranks unable to work together, if anything does.
 std::optional<Verdict> judge(const std::vector<Join>& joins);
 
-// "rank 3", "ranks 0-1, 3-4", "ranks 0, 2, 4 and 96 more". `ranks` ascend.
-std::string in_words(const std::vector<int>& ranks);
 // "rank 3 (pid 17 on node7)"
 std::string in_words(int rank, const Member& member);
 // "60 s", "1.5 s"

@@ -1,30 +1,15 @@
-// Addresses and sockets of the system: looking up, listening, and who is at the other end.
+// Sockets of the system: where endpoints are, listening, and who is at the other end.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <string>
-#include <vector>
 
 #include "base/file_descriptor.h"
+#include "rendezvous/addresses.h"
 #include "rendezvous/network.h"
 
 namespace tutti::rendezvous {
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-};
-
-struct Resolved {
-  std::vector<SocketAddress> addresses;  // in the order in which to try them
-  std::string trouble;                   // why there is none
-};
-
-// May ask name servers, and then takes its time.
+// Where the endpoint is: a UNIX socket's own address, or what the name of its host stands for.
 Resolved resolve(const Endpoint& endpoint);
 // As a numeric endpoint.
 Endpoint endpoint_of(const SocketAddress& address);

@@ -58,7 +58,7 @@ exit $code
   EXPECT_NE(ended.output.find("8 ranks on 4 hosts"), std::string::npos) << ended.output;
   EXPECT_NE(ended.output.find("shared memory inside hosts, TCP across"), std::string::npos) << ended.output;
   // These hosts are one machine, and somebody should know why they are slow.
-  EXPECT_NE(ended.output.find("ranks 0, 1 and ranks 2, 3 run on one machine but use TCP"), std::string::npos)
+  EXPECT_NE(ended.output.find("ranks 0-1 and ranks 2-3 run on one machine but use TCP"), std::string::npos)
       << ended.output;
   EXPECT_NE(ended.output.find("their network namespaces differ"), std::string::npos) << ended.output;
 }

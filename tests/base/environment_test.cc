@@ -81,8 +81,9 @@ TEST(LogTest, SaysOneLineWithTheRankAndOnlyWhatItsLevelAllows) {
 
 TEST(RankNames, AreShortened) {
   EXPECT_EQ(rank_names(std::vector{3}), "rank 3");
-  EXPECT_EQ(rank_names(std::vector{0, 1}), "ranks 0, 1");
+  EXPECT_EQ(rank_names(std::vector{0, 1}), "ranks 0-1");
   EXPECT_EQ(rank_names(std::vector{0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
+  EXPECT_EQ(rank_names(std::vector{0, 2, 4, 6, 8, 10, 12, 14, 16, 17}), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
 }
 
 TEST(StatementTest, KindsAreUnpackedAsTheyWerePacked) {

@@ -42,7 +42,7 @@ TEST(FindDifference, NamesTheRanksOfEachCall) {
                                .collective(3, 5, Verb::all_reduce, 4)
                                .among(4);
   EXPECT_EQ(found.words,
-            "ranks 0, 2, 3 called all_reduce 5 of 4 float32, sum; rank 1 called broadcast 5 of 4 float32, root 2");
+            "ranks 0, 2-3 called all_reduce 5 of 4 float32, sum; rank 1 called broadcast 5 of 4 float32, root 2");
   EXPECT_EQ(found.silent, 0);
 }
 

@@ -9,7 +9,7 @@
 
 #include "launch/variables.h"
 #include "rendezvous/address.h"
-#include "rendezvous/launch/addresses.h"
+#include "rendezvous/launch/reach.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {

@@ -66,7 +66,7 @@ TEST(BadInput, ALobbyThatNobodyKeeps) {
 TEST(BadInput, AHostWithoutAnAddress) {
   MeetingOptions options = options_for(1, 2, "no-such-host.invalid:29400");
   options.deadline = Deadline::after(milliseconds(300));
-  EXPECT_THAT(error_of(options), AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("cannot be found")));
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("cannot be resolved")));
 }
 
 TEST(BadInput, OptionsThatCannotBe) {

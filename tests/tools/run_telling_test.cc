@@ -200,7 +200,7 @@ TEST(RunTelling, SeveralHostsNeedAPlaceToMeet) {
   expect_refused(at("node0"), "--rendezvous is 'node0'; it must be host:port");
   expect_refused(at("node0:0"), "it must be host:port");
   expect_refused(at("unix:@here"), "it must be host:port");
-  expect_refused(at("no-such-host.invalid:29400"), "the host 'no-such-host.invalid' cannot be found");
+  expect_refused(at("no-such-host.invalid:29400"), "the host 'no-such-host.invalid' cannot be resolved");
   expect_refused(at("localhost:29400"), "where other hosts cannot reach it");
   expect_refused(at("127.0.0.1:65535"), "--master-port");
 }

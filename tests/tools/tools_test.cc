@@ -1,14 +1,14 @@
 // The `tutti` command as a user meets it: what it prints, and how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "shell.h"
 
 namespace {
 
@@ -16,24 +16,10 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Ended {
-  int exit_code = -1;
-  std::string output;  // stdout and stderr together
-};
+using tutti::testing::Ended;
 
-// Runs the command; `redirect` is shell text, by default one that shows errors as well.
 Ended tutti(const std::string& arguments, const std::string& redirect = "2>&1") {
-  const std::string command = std::string(TUTTI_TOOL) + " " + arguments + " " + redirect;
-  Ended ended;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return ended;
-  std::array<char, 4096> piece{};
-  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) {
-    ended.output.append(piece.data(), got);
-  }
-  const int status = ::pclose(pipe);
-  ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ended;
+  return tutti::testing::shell(std::string(TUTTI_TOOL) + " " + arguments, redirect);
 }
 
 void expect_usage(const std::string& arguments, const std::string& complaint) {

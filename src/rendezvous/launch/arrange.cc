@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "rendezvous/address.h"
-#include "rendezvous/launch/addresses.h"
 #include "rendezvous/launch/ancestor.h"
 #include "rendezvous/launch/pmix_store.h"
+#include "rendezvous/launch/reach.h"
 #include "rendezvous/launch/torch_store.h"
 #include "tutti/error.h"
 
@@ -73,7 +73,7 @@ Invitation invitation_of(std::string_view text) {
 
 // The address of this host that rank 0 tells the others.
 std::string own_address(const Launch& launch, const Environment& environment, const Deadline& deadline) {
-  if (const auto words = environment.get("TUTTI_INTERFACE")) return address_of_interface(*words);
+  if (const auto words = environment.get("TUTTI_INTERFACE")) return address_of_interface(*words, AF_UNSPEC);
   if (launch.place == Place::pmix) return address_of_this_host(deadline);
   const Address store = parse(launch.where).value();
   return address_towards(store.host, store.port, deadline);

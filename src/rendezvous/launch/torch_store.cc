@@ -13,7 +13,7 @@
 
 #include "base/system_error.h"
 #include "rendezvous/address.h"
-#include "rendezvous/launch/addresses.h"
+#include "rendezvous/launch/reach.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -67,7 +67,7 @@ FileDescriptor connect_to(const SocketAddress& address, const Deadline& deadline
   if (!socket.valid()) throw_errno("socket");
   const int one = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  if (::connect(socket.get(), address.get(), address.bytes) == 0) return socket;
+  if (::connect(socket.get(), address.get(), address.length) == 0) return socket;
   int error = errno;
   if (error == EINPROGRESS) {
     error = ETIMEDOUT;
