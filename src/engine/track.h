@@ -39,7 +39,10 @@ class Track {
   const Call& call() const { return call_; }
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
-  bool touched_output() const { return scaled_ || operation_.touched_output(); }
+  bool touched_output() const {
+    // While it is checked, the operation is still that of the call before.
+    return scaled_ || (phase_ != Phase::checking && operation_.touched_output());
+  }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck; makes system calls, but builds no text.

@@ -142,6 +142,32 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mismatch, ::testing::ValuesIn(cases()), [](const
          kinds()[test.param.kind].name + (test.param.check == Check::full ? "_full" : "");
 });
 
+// Every call that the channel has seen before changed its output; this one does not get so far.
+class LateMismatch : public ::testing::TestWithParam<Ranks> {};
+
+TEST_P(LateMismatch, FullChecksSayThatTheOutputIsAsItWas) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  options.check = Check::full;
+  testing::expect_all_ok(testing::run_ranks(
+      GetParam(), 3,
+      [](Communicator& comm) {
+        std::vector<float> data(1000, 1.0f);
+        for (int call = 0; call < 8; ++call) sum(comm, data);
+        const std::vector<float> before = data;
+        bool first = false;
+        const Error error = provoke(
+            comm, [&] { sum_of(comm, data, comm.rank() == 1 ? 999 : 1000); }, &first);
+        const std::string words = error.what();
+        require(error.code() == ErrorCode::mismatch && first && data == before, words);
+        require(words.find("is as it was") != std::string::npos, words);
+      },
+      options));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, LateMismatch, ::testing::ValuesIn(testing::kAllRanks),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
 // The two ends of a message.
 class MessageMismatch : public ::testing::TestWithParam<Ranks> {};
 
