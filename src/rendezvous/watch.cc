@@ -8,7 +8,6 @@ namespace {
 enum Kind : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4 };
 
 constexpr std::uint32_t kMostChannels = 1u << 16;
-constexpr Time kCatchUpTime = std::chrono::milliseconds(1);
 
 Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
   return frame_of(kStatement, Writer().u32(channel).u64(statement.sequence).u64(statement.kinds).u64(statement.count));
@@ -150,9 +149,10 @@ void Watch::tick(Time now) {
   const bool late = now - ticked_ > 2 * beat_every_;
   ticked_ = now;
   if (late && !catching_up_) {
-    // What the peers sent meanwhile has not been read yet; read first, judge then.
+    // What the peers sent meanwhile has not been read yet; read first, judge then. And whatever held this rank up, a
+    // job stopped from the terminal or a machine that slept, may have held up the peers, which take a moment to wake.
     catching_up_ = true;
-    next_judgement_ = now + kCatchUpTime;
+    next_judgement_ = now + beat_every_;
   } else if (now >= next_judgement_) {
     catching_up_ = false;
     judge_silence(now);
