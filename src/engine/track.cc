@@ -240,7 +240,7 @@ bool Track::hopeless() {
   } else if (const auto failure = transport_->failure()) {
     verdict_.failure = *failure;
     verdict_.kind = Verdict::Kind::failure;
-  } else if (waited_for >= 0 && transport_->departed(waited_for)) {
+  } else if (waited_for >= 0 && transport_->drained(channel_, waited_for)) {
     // What it published before it left counts: only if it is still missing at the next look, it will never come.
     if (departed_peer_ == waited_for) verdict_.kind = Verdict::Kind::departed;
     departed_peer_ = waited_for;

@@ -148,6 +148,12 @@ class Transport {
   virtual std::optional<Failure> failure() = 0;
   // The peer has left the group in good order: what it has published so far is all there will ever be.
   virtual bool departed(int peer) const = 0;
+  // Whether what a departed peer sent on the channel has all come. Where its goodbye takes another way than its
+  // messages it may overtake them; true is told only after somebody has tried the edge.
+  virtual bool drained(int channel, int peer) const {
+    static_cast<void>(channel);
+    return departed(peer);
+  }
   // Tells all ranks that this one gives up, whom it blames (-1 = nobody) and why.
   virtual void abort(int culprit, ErrorCode cause) = 0;
   // Lets peers that share no memory with this rank know what its flags say of its call.

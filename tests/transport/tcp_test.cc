@@ -172,6 +172,33 @@ TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilen
   }
 }
 
+// A goodbye comes on another connection: what was sent before it may be held up for long, and still counts.
+TEST(TcpTransport, AGoodbyeThatOvertakesMessagesDoesNotEndTheirEdge) {
+  auto [near, far] = connect_loopback(AF_INET);
+  auto [near_two, far_two] = connect_loopback(AF_INET);
+  TcpLinks links = links_to_one(std::move(near));
+  links.data[1].push_back(std::move(near_two));
+  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(true), options_for(2));
+  EXPECT_TRUE(transport.departed(1));
+  EXPECT_FALSE(transport.receiver(0, 1).ready());
+  EXPECT_FALSE(transport.drained(0, 1)) << "its connection has not ended";
+  far_two.reset();
+  const auto drained = [&](int channel) {
+    for (const Deadline deadline = soon(); !transport.drained(channel, 1) && !deadline.passed();) {
+      transport.sleep(transport.prepare_sleep(), std::chrono::milliseconds(20));
+      EXPECT_FALSE(transport.receiver(channel, 1).ready());
+    }
+    return transport.drained(channel, 1);
+  };
+  EXPECT_TRUE(drained(1));
+  EXPECT_FALSE(transport.drained(0, 1)) << "each connection for itself";
+  put(far, framed("late", 0));
+  EXPECT_EQ(testing::Talk(transport, 0).receive(1, 4), "late");
+  EXPECT_FALSE(transport.drained(0, 1));
+  far.reset();
+  EXPECT_TRUE(drained(0));
+}
+
 TEST(TcpTransport, WithoutAControlPlaneThereAreMessagesAndNoFailures) {
   auto [near, far] = connect_loopback(AF_INET);
   TcpTransport one(links_to_one(std::move(near)), nullptr, options_for(1));

@@ -66,6 +66,10 @@ std::optional<Failure> MixedTransport::failure() {
   return Failure{dead, -1, true};
 }
 
+bool MixedTransport::drained(int channel, int peer) const {
+  return inside(peer) == kOutside ? outer_->drained(channel, peer) : inner_->drained(channel, inside(peer));
+}
+
 void MixedTransport::abort(int culprit, ErrorCode cause) {
   outer_->abort(culprit, cause);
   // Peers on the host hear why from the outer transport as well; this makes them look at once.

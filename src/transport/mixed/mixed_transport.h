@@ -49,6 +49,7 @@ class MixedTransport final : public Transport {
   bool given_up() const override { return outer_->given_up(); }
   std::optional<Failure> failure() override;
   bool departed(int peer) const override { return outer_->departed(peer); }
+  bool drained(int channel, int peer) const override;
   void abort(int culprit, ErrorCode cause) override;
   void announce(int channel) override { outer_->announce(channel); }
 

@@ -36,6 +36,7 @@ class Breakage {
     at_.compare_exchange_strong(none, std::chrono::steady_clock::now().time_since_epoch().count(),
                                 std::memory_order_relaxed);
   }
+  bool noted() const { return at_.load(std::memory_order_relaxed) != 0; }
   bool older_than(std::chrono::nanoseconds age) const {
     const Rep at = at_.load(std::memory_order_relaxed);
     if (at == 0) return false;

@@ -52,7 +52,7 @@ TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, Tcp
       offers_(offers_of_streams(options_.slot_bytes)),
       scratch_(map_private(static_cast<std::size_t>(options_.channels) * kScratchBytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
-      breakages_(static_cast<std::size_t>(links_.size)),
+      breakages_(index_of(options_.channels, 0)),
       senders_(index_of(options_.channels, 0)),
       receivers_(index_of(options_.channels, 0)),
       control_(std::move(control)) {
@@ -107,7 +107,7 @@ int TcpTransport::socket_to(int channel, int peer) const {
 Sender& TcpTransport::sender(int channel, int peer) {
   auto& sender = senders_[index_of(channel, peer)];
   if (!sender) {
-    Breakage* breakage = &breakages_[static_cast<std::size_t>(peer)];
+    Breakage* breakage = &breakages_[index_of(channel, peer)];
     sender = std::make_unique<TcpSender>(socket_to(channel, peer), offers_.slot_bytes, breakage);
   }
   return *sender;
@@ -116,7 +116,7 @@ Sender& TcpTransport::sender(int channel, int peer) {
 Receiver& TcpTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[index_of(channel, peer)];
   if (!receiver) {
-    Breakage* breakage = &breakages_[static_cast<std::size_t>(peer)];
+    Breakage* breakage = &breakages_[index_of(channel, peer)];
     receiver = std::make_unique<TcpReceiver>(socket_to(channel, peer), breakage);
   }
   return *receiver;
@@ -134,10 +134,9 @@ std::shared_ptr<void> TcpTransport::allocate(std::size_t bytes, const Deadline&)
 std::optional<Failure> TcpTransport::failure() {
   if (!control_) return std::nullopt;
   if (auto failure = control_->failure()) return failure;
-  for (int peer = 0; peer < links_.size; ++peer) {
-    if (breakages_[static_cast<std::size_t>(peer)].older_than(kGrace) && !control_->departed(peer)) {
-      return Failure{peer, -1, true};
-    }
+  for (std::size_t edge = 0; edge < breakages_.size(); ++edge) {
+    const int peer = static_cast<int>(edge) % links_.size;
+    if (breakages_[edge].older_than(kGrace) && !control_->departed(peer)) return Failure{peer, -1, true};
   }
   return std::nullopt;
 }

@@ -66,6 +66,9 @@ class TcpTransport final : public Transport {
   bool given_up() const override { return given_up_.load(std::memory_order_relaxed); }
   std::optional<Failure> failure() override;
   bool departed(int peer) const override { return control_ && control_->departed(peer); }
+  bool drained(int channel, int peer) const override {
+    return departed(peer) && breakages_[index_of(channel, peer)].noted();
+  }
   void abort(int culprit, ErrorCode cause) override;
   void announce(int channel) override;
 
@@ -85,7 +88,7 @@ class TcpTransport final : public Transport {
   SocketBell bell_;
   std::shared_ptr<void> scratch_;      // per channel; pages that are never touched cost nothing
   std::unique_ptr<Flags[]> flags_;     // by index_of; only the statements of the peers' are ever written
-  std::vector<Breakage> breakages_;    // by peer
+  std::vector<Breakage> breakages_;    // by index_of
   std::atomic<bool> given_up_{false};  // the control plane has heard of a failure
   std::atomic<bool> armed_{false};     // a wake has been asked for and has not come
   // By index_of; made on first use, which is when a plan is compiled.
