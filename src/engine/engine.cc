@@ -44,8 +44,7 @@ Engine::~Engine() {
   if (queued_ != 0) {
     // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
     transport_->abort(-1, ErrorCode::aborted);
-    fail_queues(
-        std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended")));
+    fail_queues(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended"), nullptr);
   }
 }
 
@@ -192,7 +191,7 @@ Advance Engine::progress_queue(Track& track) {
     }
     advance = track.advance();
   } catch (const Error& error) {
-    fail(error);
+    fail(error, &track);
     return Advance::moved;
   }
   if (advance != Advance::finished) return advance;

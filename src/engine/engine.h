@@ -91,7 +91,8 @@ class Engine {
   Track* hopeless_track();
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
-  Error fail(Error error);
+  // `track` is the one whose call the error speaks of, or nullptr.
+  Error fail(Error error, const Track* track = nullptr);
   Error fail(const Track& track);
   Error fail_from_caller(const Error& error);
   Error fail_from_caller(const Track& track);
@@ -102,7 +103,8 @@ class Engine {
   std::string await_difference();
   // What is known of the peer's last collective, as a sentence, or nothing.
   std::string last_words_of(int peer) const;
-  void fail_queues(const std::exception_ptr& error);
+  // The call at the head of `track` fails with the error as it is; of the others it says what became of their output.
+  void fail_queues(const Error& error, const Track* track);
 
   std::unique_ptr<transport::Transport> transport_;
   Options options_;

@@ -14,6 +14,13 @@ std::string words_about_output(const Call& call, bool touched) {
   return touched ? "; the output of this rank is undefined" : "; the output of this rank is as it was";
 }
 
+// What a call fails with that was under way when another one failed.
+Error error_of_another(const Error& error, const Call& call, bool touched) {
+  const std::string output =
+      call.output == nullptr ? "" : touched ? ", its output is undefined" : ", its output is as it was";
+  return {error.code(), call.describe() + " was given up" + output + ": " + error.what(), error.peer()};
+}
+
 }  // namespace
 
 void Engine::require_alive() {
@@ -36,11 +43,13 @@ Error Engine::fail(const Track& track) {
   const Verdict& verdict = track.verdict();
   const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
   return fail(explain(verdict, mine, words_of(verdict.blocked, track.program()),
-                      words_about_output(track.call(), track.touched_output())));
+                      words_about_output(track.call(), track.touched_output())),
+              &track);
 }
 
 void Engine::refuse(const Call& call) {
   const Seat seat(*this);
+  require_alive();  // the progress thread may have given up meanwhile, and has said why
   const auto failure = transport_->failure();
   const std::string mine = rank_name(rank()) + ", " + std::string(name_of(call.verb)) + " of " +
                            std::to_string(call.count) + " " + std::string(name_of(call.type)) + ": ";
@@ -112,22 +121,25 @@ std::string Engine::last_words_of(int peer) const {
   return last.sequence == 0 ? "" : " Its last collective, as far as known, is " + words_of(last) + ".";
 }
 
-Error Engine::fail(Error error) {
+Error Engine::fail(Error error, const Track* track) {
   {
     const std::lock_guard lock(error_mutex_);
     if (error_.empty()) error_ = error.what();
   }
   aborted_.store(true, std::memory_order_release);
   transport_->abort(error.peer(), error.code());
-  fail_queues(std::make_exception_ptr(error));
+  fail_queues(error, track);
   return error;
 }
 
-void Engine::fail_queues(const std::exception_ptr& error) {
+void Engine::fail_queues(const Error& error, const Track* failed) {
   const std::lock_guard lock(queue_mutex_);
   for (const auto& track : tracks_) {
     for (const auto& pending : track->queue) {
-      pending->error = error;
+      const bool running = pending->state.load(std::memory_order_relaxed) == Pending::State::running;
+      const bool spoken_of = track.get() == failed && pending == track->queue.front();
+      const bool touched = running && track->touched_output();
+      pending->error = std::make_exception_ptr(spoken_of ? error : error_of_another(error, pending->call, touched));
       pending->state.store(Pending::State::failed, std::memory_order_release);
     }
     queued_ -= static_cast<int>(track->queue.size());

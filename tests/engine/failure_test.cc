@@ -156,6 +156,26 @@ TEST_P(Failures, AStuckCallIsToldWhileOthersMove) {
       impatient(300));
 }
 
+// The broadcast is under way when a message fails that has nothing to do with it.
+TEST_P(Failures, ACallThatFailsWithAnotherSaysWhatBecameOfItsOwnOutput) {
+  run(3, [](Communicator& comm) {
+    constexpr std::size_t kMany = 8 << 20;  // more than any transport takes without being read
+    std::vector<float> data(comm.rank() < 2 ? kMany : 4, comm.rank() == 0 ? 5.0f : 0.0f), message(8, 7.0f);
+    Work under_way;
+    if (comm.rank() < 2) under_way = comm.broadcast_async(data.data(), data.size(), DType::float32, 0);
+    error_of([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (comm.rank() == 0) comm.send(message.data(), 8, DType::float32, 1);
+      if (comm.rank() == 1) comm.recv(message.data(), 4, DType::float32, 0);
+      comm.recv(message.data(), 1, DType::float32, comm.rank() == 2 ? 0 : 2);
+    });
+    if (comm.rank() != 1) return;
+    const std::string words = error_of([&] { under_way.wait(); }).what();
+    require(data.front() == 5.0f && data.back() == 0.0f, "a part has come");
+    require(words.starts_with("broadcast 0 of ") && words.find("its output is undefined") != std::string::npos, words);
+  });
+}
+
 TEST_P(Failures, AFailedAllocationEndsTheCommunicator) {
   run(
       2,
