@@ -17,7 +17,7 @@ help:
 demo: ## a first look: a ring drawn, verified, run and timed on this machine
 	@scripts/bootstrap.sh build
 	@scripts/configure.sh release
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool tutti_hello
 	@build/bin/tutti demo
 
 build: ## everything, into build/; programs land in build/bin/

@@ -104,6 +104,7 @@ void time_ring(int ranks, bool quick) {
 void say_next() {
   fmt::print(
       "\nNext\n"
+      "   build/bin/tutti run -n 4 -- build/bin/hello                           a program of your own, on four ranks\n"
       "   build/bin/tutti show all_reduce --algorithm recursive_halving -n 8    another way to the same sum\n"
       "   build/bin/tutti verify all_reduce --algorithm staged -n 4 --segments 3\n"
       "   build/bin/tutti list                                                  all algorithms\n"

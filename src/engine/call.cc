@@ -4,7 +4,7 @@ namespace tutti::engine {
 namespace {
 
 std::string words_of(Verb verb, std::uint64_t number, std::uint64_t count, DType type) {
-  return std::string(name_of(verb)) + " " + std::to_string(number) + " of " + std::to_string(count) + " " +
+  return std::string(name_of(verb)) + " #" + std::to_string(number) + " of " + std::to_string(count) + " " +
          std::string(name_of(type));
 }
 

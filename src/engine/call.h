@@ -26,7 +26,7 @@ inline std::uint64_t fingerprint_of(const Statement& statement, std::uint64_t be
   return mix(mix(mix(before, statement.kinds), statement.count), statement.sequence);
 }
 
-// "all_reduce 3 of 10 float32, sum": what a statement says, in words.
+// "all_reduce #3 of 10 float32, sum": what a statement says, in words.
 std::string words_of(const Statement& statement);
 
 struct Call {

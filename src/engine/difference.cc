@@ -36,6 +36,14 @@ std::string list_calls(const Groups& groups) {
   return text;
 }
 
+int odd_one_out(const Groups& groups) {
+  if (groups.size() != 2 || groups[0].ranks.size() + groups[1].ranks.size() < 3) return -1;
+  for (const Group& group : groups) {
+    if (group.ranks.size() == 1) return group.ranks.front();
+  }
+  return -1;
+}
+
 }  // namespace
 
 Difference find_difference(int ranks, int collectives, const Stated& stated) {
@@ -54,7 +62,7 @@ Difference find_difference(int ranks, int collectives, const Stated& stated) {
     const std::uint64_t reached = sequence;
     const auto spoke =
         std::count_if(latest.begin(), latest.end(), [&](const auto& it) { return it.second >= reached; });
-    return {list_calls(groups), ranks - static_cast<int>(spoke)};
+    return {list_calls(groups), ranks - static_cast<int>(spoke), odd_one_out(groups)};
   }
   // A message differs when its two ends, at the same number in the same direction, do.
   std::map<std::pair<std::uint64_t, std::pair<int, int>>, Groups> messages;

@@ -14,6 +14,7 @@ using Stated = std::function<Statement(int channel, int rank)>;
 struct Difference {
   std::string words;  // who called what; empty where no two ranks are known to differ
   int silent = 0;     // ranks that have not said whether they made the call in question
+  int odd = -1;       // the one rank that differs from all others, or -1
 };
 
 // Channels below `collectives` hold calls of the whole group, and channel `collectives` each rank's last message.

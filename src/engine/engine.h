@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "engine/call.h"
+#include "engine/difference.h"
 #include "engine/plans.h"
 #include "engine/track.h"
 #include "engine/waiter.h"
@@ -100,7 +101,7 @@ class Engine {
   [[noreturn]] void refuse(const Call& call);
   // The error that says what a verdict means; tells the peers first, so that each of them says what it is in.
   Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after);
-  std::string await_difference();
+  Difference await_difference();
   // What is known of the peer's last collective, as a sentence, or nothing.
   std::string last_words_of(int peer) const;
   // The call at the head of `track` fails with the error as it is; of the others it says what became of their output.

@@ -16,8 +16,9 @@ std::string words_about_output(const Call& call, bool touched) {
 
 // What a call fails with that was under way when another one failed.
 Error error_of_another(const Error& error, const Call& call, bool touched) {
-  const std::string output =
-      call.output == nullptr ? "" : touched ? ", its output is undefined" : ", its output is as it was";
+  const std::string output = call.output == nullptr ? ""
+                             : touched              ? ", its output is undefined"
+                                                    : ", its output is as it was";
   return {error.code(), call.describe() + " was given up" + output + ": " + error.what(), error.peer()};
 }
 
@@ -51,8 +52,16 @@ void Engine::refuse(const Call& call) {
   const Seat seat(*this);
   require_alive();  // the progress thread may have given up meanwhile, and has said why
   const auto failure = transport_->failure();
-  const std::string mine = rank_name(rank()) + ", " + std::string(name_of(call.verb)) + " of " +
-                           std::to_string(call.count) + " " + std::string(name_of(call.type)) + ": ";
+  // Others want to know what this rank would have called.
+  Call refused = call;
+  int channel = kTracks;
+  if (!call.is_message()) {
+    refused.sequence = next_collective_;
+    channel = static_cast<int>(next_collective_ % kTracks);
+  }
+  transport::state(*transport_->flags(channel, rank()), refused.statement(rank()));
+  transport_->announce(channel);
+  const std::string mine = rank_name(rank()) + ", " + refused.describe() + ": ";
   throw fail(explain(Verdict::of(failure.value_or(Failure{})), mine, "the call was not begun",
                      words_about_output(call, false)));
 }
@@ -66,18 +75,23 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
   transport_->abort(culprit, code);
   switch (code) {
     case ErrorCode::mismatch: {
-      const std::string difference = await_difference();
+      const Difference difference = await_difference();
       return {code,
-              mine + (difference.empty() ? peer + " made another call at this point" : difference) +
+              mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
                   "; all ranks must make the same calls in the same order" + after,
-              culprit};
+              difference.odd >= 0 ? difference.odd : culprit};
     }
     case ErrorCode::peer_lost: {
       const bool departed = verdict.kind == Verdict::Kind::departed;
       const bool hearsay = verdict.kind == Verdict::Kind::failure && !failure.died && failure.rank != culprit;
+      const bool silent = verdict.kind == Verdict::Kind::failure && failure.silent;
+      const char* what = departed ? " has left the group: it made fewer calls than this rank"
+                         : silent ? " has been silent for too long: it is stopped, its host is down or the network is "
+                                    "cut (TUTTI_SILENCE_MS sets how long is too long)"
+                                  : " has ended";
       return {code,
-              mine + peer + (departed ? " has left the group" : " has ended") +
-                  (hearsay ? ", as " + rank_name(failure.rank) + " found" : "") + " (" + where + ")" + after,
+              mine + peer + what + (hearsay ? ", as " + rank_name(failure.rank) + " found" : "") + " (" + where + ")" +
+                  after,
               culprit};
     }
     case ErrorCode::timeout: {
@@ -88,7 +102,7 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
                                              " not made this call, as far as known.";
       return {code,
               mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; " + question +
-                  last_words_of(culprit) + " Options::timeout sets the deadline" + after,
+                  last_words_of(culprit) + " Options::timeout or TUTTI_TIMEOUT_MS sets the deadline" + after,
               culprit};
     }
     default: break;
@@ -101,13 +115,13 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
 }
 
 // Other ranks state their calls as soon as they hear that somebody gave up.
-std::string Engine::await_difference() {
+Difference Engine::await_difference() {
   const Stated stated = [&](int channel, int rank) { return transport::stated(*transport_->flags(channel, rank)); };
   const Deadline deadline = Deadline::after(kHearing);
   for (;;) {
     const std::uint32_t ticket = transport_->prepare_sleep();
     const Difference difference = find_difference(size(), kTracks, stated);
-    if ((!difference.words.empty() && difference.silent == 0) || deadline.passed()) return difference.words;
+    if ((!difference.words.empty() && difference.silent == 0) || deadline.passed()) return difference;
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(10)));
   }
 }

@@ -122,6 +122,12 @@ rendezvous::Wanted wanted(TransportKind transport) {
   return rendezvous::Wanted::automatic;
 }
 
+std::vector<std::string> settings(const Options& options) {
+  return {"TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
+          std::string("TUTTI_CHECK=") + (options.check == Check::full ? "full" : "quick"),
+          std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
+}
+
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log) {
   require_usable_algorithm(options);
   const Deadline deadline = Deadline::after(options.timeout);

@@ -14,6 +14,8 @@ namespace tutti::engine {
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
 
 rendezvous::Wanted wanted(TransportKind transport);
+// What all ranks must have alike besides, in the form in which the meeting compares it.
+std::vector<std::string> settings(const Options& options);
 
 // Collective over the ranks of the group.
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log);

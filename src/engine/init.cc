@@ -73,6 +73,7 @@ Communicator init(const Options& given, const Launch& launch) {
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
   meeting.wanted = engine::wanted(options.transport);
+  meeting.settings = engine::settings(options);
   meeting.channels = engine::Engine::kTracks + 1;
   meeting.interface = environment.get("TUTTI_INTERFACE").value_or("");
   if (const auto ms = environment.number("TUTTI_SILENCE_MS", 0, 1'000'000'000)) {

@@ -51,6 +51,7 @@ std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::str
   meeting.job = meeting.lobby = place;
   meeting.keep_lobby = keep_lobby;
   meeting.wanted = engine::wanted(options.transport);
+  meeting.settings = engine::settings(options);
   meeting.channels = engine::Engine::kTracks + 1;
   meeting.deadline = Deadline::after(options.timeout);
   return engine::make_engine(rendezvous::meet(meeting), options, {});

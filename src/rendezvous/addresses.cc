@@ -88,12 +88,14 @@ std::optional<SocketAddress> find_interface(const std::string& name, int family)
 std::string address_of_interface(const std::string& words, int family) {
   in6_addr bytes;
   if (::inet_pton(AF_INET, words.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, words.c_str(), &bytes) == 1) {
-    return words;
+    const SocketAddress address = look_up(words, 0).addresses.at(0);
+    const FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (::bind(probe.get(), address.get(), address.length) == 0 || errno != EADDRNOTAVAIL) return words;
   }
   if (const auto address = find_interface(words, family)) return address->host();
   throw Error(ErrorCode::invalid_argument, "TUTTI_INTERFACE is '" + words +
                                                "', which is neither an interface of this host that has an address " +
-                                               "nor an address; `ip address` lists them");
+                                               "nor an address of this host; `ip address` lists them");
 }
 
 }  // namespace tutti::rendezvous

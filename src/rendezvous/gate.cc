@@ -81,6 +81,7 @@ void Gate::closed(ConnectionId connection) {
 void Gate::refuse(ConnectionId connection, Refusal why) {
   const auto found = waiting_.find(connection);
   ++refused_;
+  reasons_ |= 1u << static_cast<unsigned>(why);
   last_refusal_ = found->second.from + ": " + std::string(in_words(why));
   network_.send(connection, refusal_of(why));
   network_.close(connection);

@@ -40,6 +40,8 @@ class Gate {
   void tick(Time now);
   Time next_tick() const;
 
+  // Whether somebody was sent away for this reason.
+  bool saw(Refusal why) const { return (reasons_ >> static_cast<unsigned>(why) & 1) != 0; }
   // "3 connections were refused, the last from 10.0.0.7:4321: wrong token", or nothing.
   std::string refusals() const;
 
@@ -63,6 +65,7 @@ class Gate {
   std::map<ConnectionId, Waiting> waiting_;
   std::deque<std::pair<Time, ConnectionId>> order_;  // by arrival; may name connections that have left
   std::size_t refused_ = 0;
+  std::uint32_t reasons_ = 0;  // one bit each
   std::string last_refusal_;
 };
 

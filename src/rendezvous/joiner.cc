@@ -250,7 +250,8 @@ void Joiner::judge_deadline(Time now) {
   if (state_ == State::reaching) return judge_lobby(now);
   fail({ErrorCode::timeout, -1,
         us() + " waited " + in_words(now - began_) +
-            " in the meeting for the other ranks; see whether all of them run, " + "or allow more time"},
+            " in the meeting for the other ranks; see whether all of them run, " +
+            "or allow more time (TUTTI_TIMEOUT_MS)"},
        now);
 }
 
@@ -267,8 +268,8 @@ void Joiner::finish() {
   state_ = State::failed;
   lobby_.hang_up();
   // Ranks that went already learn the cause before they see this rank's connections end.
-  Failure failure{options_.rank, -1, false, verdict_.code};
-  if (verdict_.peer >= 0) failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, verdict_.code};
+  Failure failure{options_.rank, -1, false, false, verdict_.code};
+  if (verdict_.peer >= 0) failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, false, verdict_.code};
   for (const Standing& standing : links_) {
     if (standing.connection == 0) continue;
     if (standing.link.purpose == Purpose::control) network_.send(standing.connection, failure_frame(failure));

@@ -187,7 +187,9 @@ Verdict Lobby::missing(Time now) const {
   const std::string refusals = gate_.refusals();
   if (!refusals.empty()) text += "; " + refusals;
   text += absent.empty() ? "; see whether a firewall keeps the hosts apart, or set TUTTI_INTERFACE"
-                         : "; see whether they were started and can reach the lobby, or allow more time";
+          : gate_.saw(Refusal::wrong_token) || gate_.saw(Refusal::other_job)
+              ? "; give all ranks the same TUTTI_TOKEN_FILE and TUTTI_JOB"
+              : "; see whether all ranks were started and can reach the lobby, or allow more time (TUTTI_TIMEOUT_MS)";
   return {ErrorCode::timeout, late.front(), text};
 }
 

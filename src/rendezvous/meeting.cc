@@ -73,7 +73,7 @@ class Meeting {
     joining.lobby = lobby;
     joining.token = options_.token;
     joining.deadline = EpollNetwork::at(options_.deadline);
-    joining.join = {options_.size, options_.wanted, options_.channels, this_member(lobby)};
+    joining.join = {options_.size, options_.wanted, options_.channels, this_member(lobby), options_.settings};
     joining.check = [this](const Roster& roster) { return prepare(roster); };
     joiner_ = std::make_unique<Joiner>(*network_, std::move(joining), EpollNetwork::now());
   }

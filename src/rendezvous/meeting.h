@@ -35,6 +35,8 @@ struct MeetingOptions {
   // the lobby hands out a token for whatever TCP connections follow.
   std::optional<Token> token;
   Wanted wanted = Wanted::automatic;
+  // What else all ranks must have alike, each as NAME=value; the same names in the same order everywhere.
+  std::vector<std::string> settings;
   int channels = 1;       // data links per pair of ranks that do not share memory
   std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
   std::chrono::milliseconds silence{750};  // a rank silent for this long on its control link counts as dead; 0 = never

@@ -157,6 +157,11 @@ std::optional<Verdict> judge(const std::vector<Join>& joins) {
       return differs(rank, joins[rank].member, "channels: ", std::to_string(joins[rank].channels),
                      std::to_string(joins[0].channels), "run the same program with the same options on all ranks");
     }
+    for (std::size_t i = 0; i < std::min(joins[rank].settings.size(), joins[0].settings.size()); ++i) {
+      if (joins[rank].settings[i] == joins[0].settings[i]) continue;
+      return differs(rank, joins[rank].member, "", joins[rank].settings[i], joins[0].settings[i],
+                     "set it alike on all ranks");
+    }
   }
   if (joins[0].wanted == Wanted::shm) return judge_memory(joins);
   return judge_loopback(joins);
@@ -178,6 +183,8 @@ Bytes frame_of(const Join& join) {
   Writer writer;
   writer.i32(join.size).u8(static_cast<std::uint8_t>(join.wanted)).i32(join.channels);
   write(writer, join.member);
+  writer.u32(static_cast<std::uint32_t>(join.settings.size()));
+  for (const std::string& setting : join.settings) writer.text(setting);
   return frame_of(Word::join, writer);
 }
 
@@ -212,6 +219,8 @@ std::optional<Join> decode_join(const Frame& frame) {
   join.wanted = static_cast<Wanted>(reader.u8());
   join.channels = reader.i32();
   join.member = read_member(reader);
+  const std::uint32_t settings = reader.u32();
+  for (std::uint32_t i = 0; i < settings && reader.ok(); ++i) join.settings.push_back(reader.text());
   return if_complete(reader, std::move(join));
 }
 

@@ -30,6 +30,8 @@ struct Join {
   Wanted wanted = Wanted::automatic;
   int channels = 1;
   Member member;
+  // What else all ranks must have alike, each as NAME=value; the same names in the same order everywhere.
+  std::vector<std::string> settings;
 };
 
 // What the lobby tells every rank once all have joined.

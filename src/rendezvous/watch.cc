@@ -19,7 +19,7 @@ Bytes failure_frame(const Failure& failure) {
   return frame_of(kVerdict, Writer()
                                 .i32(failure.rank)
                                 .i32(failure.blamed)
-                                .u8(failure.died ? 1 : 0)
+                                .u8(static_cast<std::uint8_t>((failure.died ? 1 : 0) | (failure.silent ? 2 : 0)))
                                 .u8(static_cast<std::uint8_t>(failure.cause)));
 }
 
@@ -45,7 +45,7 @@ void Watch::broadcast(const Bytes& frame) {
   }
 }
 
-void Watch::abort(int culprit, ErrorCode cause) { fail({options_.rank, culprit, false, cause}); }
+void Watch::abort(int culprit, ErrorCode cause) { fail({options_.rank, culprit, false, false, cause}); }
 
 void Watch::announce(std::uint32_t channel, const Statement& statement) {
   broadcast(statement_frame(channel, statement));
@@ -95,7 +95,9 @@ void Watch::take(int rank, const Frame& frame) {
     Failure failure;
     failure.rank = reader.i32();
     failure.blamed = reader.i32();
-    failure.died = reader.u8() != 0;
+    const std::uint8_t how = reader.u8();
+    failure.died = (how & 1) != 0;
+    failure.silent = (how & 2) != 0;
     const std::uint8_t cause = reader.u8();
     failure.cause =
         cause <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(cause) : ErrorCode::system;
@@ -120,7 +122,7 @@ void Watch::closed(ConnectionId connection, End, std::string_view, Time) {
   ranks_.erase(found);
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.connection = 0;
-  if (!peer.departed) fail({rank, -1, true, ErrorCode::peer_lost});
+  if (!peer.departed) fail({rank, -1, true, false, ErrorCode::peer_lost});
 }
 
 void Watch::judge_silence(Time now) {
@@ -133,7 +135,7 @@ void Watch::judge_silence(Time now) {
       continue;
     }
     // Nothing more is sent to it; if it wakes up it finds its connections ended.
-    fail({static_cast<int>(rank), -1, true, ErrorCode::peer_lost});
+    fail({static_cast<int>(rank), -1, true, true, ErrorCode::peer_lost});
     network_.close(peer.connection);
     ranks_.erase(peer.connection);
     peer.connection = 0;

@@ -42,8 +42,9 @@ TEST(FindDifference, NamesTheRanksOfEachCall) {
                                .collective(3, 5, Verb::all_reduce, 4)
                                .among(4);
   EXPECT_EQ(found.words,
-            "ranks 0, 2-3 called all_reduce 5 of 4 float32, sum; rank 1 called broadcast 5 of 4 float32, root 2");
+            "ranks 0, 2-3 called all_reduce #5 of 4 float32, sum; rank 1 called broadcast #5 of 4 float32, root 2");
   EXPECT_EQ(found.silent, 0);
+  EXPECT_EQ(found.odd, 1);
 }
 
 TEST(FindDifference, CountsRanksThatHaveNotComeToTheCall) {
@@ -63,7 +64,7 @@ TEST(FindDifference, TellsTheFirstOfSeveral) {
                                .collective(0, 6, Verb::broadcast, 8, 0)
                                .collective(1, 6, Verb::broadcast, 8, 1)
                                .among(2);
-  EXPECT_NE(found.words.find("broadcast 6"), std::string::npos) << found.words;
+  EXPECT_NE(found.words.find("broadcast #6"), std::string::npos) << found.words;
 }
 
 TEST(FindDifference, SeesNoneWhereCallsAgreeOrCannotBeCompared) {
@@ -74,8 +75,8 @@ TEST(FindDifference, SeesNoneWhereCallsAgreeOrCannotBeCompared) {
 
 TEST(FindDifference, ComparesTheTwoEndsOfAMessageOnly) {
   EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 3, 0, 1, 4).among(3).words,
-            "rank 0 called send_recv 3 of 8 float32 from rank 0 to rank 1; "
-            "rank 1 called send_recv 3 of 4 float32 from rank 0 to rank 1");
+            "rank 0 called send_recv #3 of 8 float32 from rank 0 to rank 1; "
+            "rank 1 called send_recv #3 of 4 float32 from rank 0 to rank 1");
   EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 3, 2, 1, 4).among(3).words, "") << "another sender";
   EXPECT_EQ(Said().message(0, 3, 0, 1, 8).message(1, 2, 0, 1, 4).among(3).words, "") << "an earlier message";
 }

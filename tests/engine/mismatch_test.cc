@@ -53,7 +53,7 @@ const std::vector<Kind>& kinds() {
          comm.all_reduce(std::span(data));
          comm.broadcast(std::span(data), 0);
        },
-       "broadcast 1", "all_reduce 1"},
+       "broadcast #1", "all_reduce #1"},
       {"small", [](auto& comm, auto& data) { sum_of(comm, data, 5); },
        [](auto& comm, auto& data) { sum_of(comm, data, 7); }, "of 5 float32", "of 7 float32"},
   };
@@ -99,6 +99,12 @@ void check_rank(Communicator& comm, const Kind& kind, Check check, int odd_rank)
   require(error.code() == ErrorCode::mismatch, words);
   require(words.find(kind.odd_words) != std::string::npos, "what the odd rank called: " + words);
   require(words.find(kind.even_words) != std::string::npos, "what the others called: " + words);
+  if (comm.size() > 2) {
+    require(error.peer() == odd_rank, "rank " + std::to_string(error.peer()) + " is blamed: " + words);
+    require(words.find(comm.size() == 3 && odd_rank == 0 ? "ranks 1-2 called" : "ranks 0-") != std::string::npos ||
+                comm.size() == 4,
+            "every rank is named: " + words);
+  }
   const bool intact = words.find("is as it was") != std::string::npos;
   require(intact || words.find("is undefined") != std::string::npos, "what became of the output: " + words);
   if (first && intact) require(data == before, "the output was said to be as it was: " + words);

@@ -115,6 +115,26 @@ TEST(Address, KnowsItsThreeForms) {
   EXPECT_FALSE(is_loopback(""));
 }
 
+TEST(Judging, SettingsThatDifferAreNamedWithTheirRank) {
+  std::vector<Join> joins(3);
+  for (Join& join : joins) {
+    join.size = 3;
+    join.settings = {"TUTTI_ALGORITHM=unset", "TUTTI_CHECK=quick"};
+  }
+  EXPECT_FALSE(judge(joins));
+  joins[2].settings[1] = "TUTTI_CHECK=full";
+  const auto verdict = judge(joins);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->peer, 2);
+  EXPECT_EQ(verdict->code, ErrorCode::mismatch);
+  EXPECT_NE(verdict->text.find("wants TUTTI_CHECK=full, rank 0 TUTTI_CHECK=quick"), std::string::npos) << verdict->text;
+  FrameReader reader;
+  reader.add(frame_of(joins[2]));
+  const auto copy = decode_join(*reader.next());
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->settings, joins[2].settings);
+}
+
 TEST(Words, GiveTimesInSeconds) {
   EXPECT_EQ(in_words(Time(std::chrono::milliseconds(1500))), "1.5 s");
   EXPECT_EQ(in_words(Time(std::chrono::seconds(60))), "60 s");

@@ -50,7 +50,7 @@ class TestControl final : public Control {
   }
   void abort(int culprit, ErrorCode cause) override {
     News news{News::Kind::gives_up, culprit, cause, 0, {}};
-    fail({rank_, culprit, false, cause});
+    fail({rank_, culprit, false, false, cause});
     tell(news);
     ::eventfd_write(event_.get(), 1);
   }
@@ -120,7 +120,7 @@ class TestControl final : public Control {
       return true;
     }
     if (news.kind == News::Kind::gives_up) {
-      fail({peer, news.culprit, false, news.cause});
+      fail({peer, news.culprit, false, false, news.cause});
       say_all();
     }
     const std::lock_guard lock(mutex_);

@@ -111,7 +111,7 @@ Receiver& MemoryTransport::receiver(int channel, int peer) {
 
 std::optional<Failure> MemoryTransport::failure() {
   if (const std::uint64_t word = header()->abort.load(std::memory_order_acquire)) {
-    return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false,
+    return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false, false,
                    static_cast<ErrorCode>(word >> 24 & 0xff)};
   }
   const auto now = Deadline::Clock::now().time_since_epoch();
