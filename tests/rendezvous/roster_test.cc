@@ -128,7 +128,7 @@ TEST(Judging, SettingsThatDifferAreNamedWithTheirRank) {
   EXPECT_EQ(verdict->peer, 2);
   EXPECT_EQ(verdict->code, ErrorCode::mismatch);
   EXPECT_NE(verdict->text.find("wants TUTTI_CHECK=full, rank 0 TUTTI_CHECK=quick"), std::string::npos) << verdict->text;
-  FrameReader reader;
+  FrameReader reader(1 << 16);
   reader.add(frame_of(joins[2]));
   const auto copy = decode_join(*reader.next());
   ASSERT_TRUE(copy);
