@@ -1,11 +1,13 @@
 #include "engine/engine.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 namespace tutti::engine {
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log)
-    : transport_(std::move(transport)),
+    : process_(::getpid()),
+      transport_(std::move(transport)),
       options_(std::move(options)),
       log_(log),
       plans_(*transport_, kTracks + 1),
@@ -32,6 +34,13 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
 }
 
 Engine::~Engine() {
+  if (::getpid() != process_) {
+    // A child that the rank forked, without its threads: sockets and shared memory are the rank's, and leaving them in
+    // good order would take it out of the group.
+    if (thread_.joinable()) thread_.detach();
+    static_cast<void>(transport_.release());
+    return;
+  }
   if (thread_.joinable()) {
     {
       const std::lock_guard lock(queue_mutex_);

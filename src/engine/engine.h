@@ -9,6 +9,8 @@
 // while its queue is empty.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -107,6 +109,7 @@ class Engine {
   // The call at the head of `track` fails with the error as it is; of the others it says what became of their output.
   void fail_queues(const Error& error, const Track* track);
 
+  pid_t process_;  // the one it was made in
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
   Log log_;

@@ -1,5 +1,7 @@
 // What goes wrong between ranks: lost, late, out of step, leaving, or dropping things in the wrong order.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -137,6 +139,32 @@ TEST_P(Failures, AWorkMayOutliveItsCommunicator) {
                 error.code() == ErrorCode::peer_lost,
             error.what());
   });
+}
+
+TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
+  if (GetParam() == Ranks::threads) GTEST_SKIP() << "a child of one thread among many may do next to nothing";
+  run(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(100'000, 1.0f);
+        if (comm.rank() == 1) {
+          const Work sent = comm.send_async(data.data(), data.size(), DType::float32, 0);
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the message lies in the socket
+          const pid_t child = ::fork();
+          if (child == 0) {
+            { const Communicator gone = std::move(comm); }
+            ::_exit(0);
+          }
+          ::waitpid(child, nullptr, 0);
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 1 waits for this one
+          std::fill(data.begin(), data.end(), 0.0f);
+          comm.recv(data.data(), data.size(), DType::float32, 1);
+        }
+        comm.all_reduce(std::span(data));
+        require(data.front() == 2.0f && data.back() == 2.0f, "nothing is missing");
+      },
+      impatient(5000));
 }
 
 TEST_P(Failures, AStuckCallIsToldWhileOthersMove) {
