@@ -35,8 +35,10 @@ class Waiter {
         ++rounds_;
         pause_core();
       } else if (rounds_ < spin_rounds() + kYieldRounds) {
+        if (rounds_ == spin_rounds()) yields_until_ = Deadline::after(kLongestYield);
         ++rounds_;
         ::sched_yield();
+        if (yields_until_.passed()) rounds_ = spin_rounds() + kYieldRounds;
       } else if (const auto outcome = sleep(look, hopeless)) {
         return *outcome;
       }
@@ -47,6 +49,8 @@ class Waiter {
   static constexpr int kSpinRounds = 1000;       // some tens of microseconds
   static constexpr int kCrowdedSpinRounds = 20;  // the peer may need this very core
   static constexpr int kYieldRounds = 200;
+  // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for a dead peer meanwhile.
+  static constexpr std::chrono::milliseconds kLongestYield{2};
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
   int spin_rounds() const { return crowded_ ? kCrowdedSpinRounds : kSpinRounds; }
@@ -70,6 +74,7 @@ class Waiter {
   Deadline deadline_;
   bool crowded_;
   int rounds_ = 0;
+  Deadline yields_until_;
 };
 
 }  // namespace tutti::engine
