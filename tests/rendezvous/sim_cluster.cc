@@ -38,7 +38,7 @@ JoinerOptions Cluster::joining(int rank) const {
   const std::string number = std::to_string(rank);
   const std::size_t place = static_cast<std::size_t>(rank) % options.hosts.size();
   const std::string host = "host" + std::to_string(options.hosts[place]);
-  joining.join = {options.size, options.wanted, options.channels, {}};
+  joining.join = {options.size, options.wanted, options.channels, {}, {}};
   joining.join.member = {host, make_host_id(host, "1", "1", 0), "tcp" + number + ":1", "unix:@" + number, 100 + rank};
   return joining;
 }
