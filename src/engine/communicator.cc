@@ -107,8 +107,9 @@ namespace {
 
 // An ended call no longer needs its engine, which may be gone.
 void rethrow_error(const engine::Pending& pending) {
-  if (pending.state.load(std::memory_order_acquire) == engine::Pending::State::failed)
-    std::rethrow_exception(pending.error);
+  if (pending.state.load(std::memory_order_acquire) != engine::Pending::State::failed) return;
+  pending.told->store(true);
+  std::rethrow_exception(pending.error);
 }
 
 }  // namespace

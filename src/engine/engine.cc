@@ -104,6 +104,7 @@ std::shared_ptr<Pending> Engine::submit(Call call) {
   require_alive();
   auto pending = std::make_shared<Pending>();
   pending->engine = this;
+  pending->told = told_;
   pending->track = &admit(call);
   pending->call = call;
   {

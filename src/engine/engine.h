@@ -15,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -36,7 +37,8 @@ struct Pending {
   Track* track = nullptr;
   Call call;
   std::atomic<State> state{State::queued};
-  std::exception_ptr error;  // written before state becomes failed
+  std::exception_ptr error;                 // written before state becomes failed
+  std::shared_ptr<std::atomic<bool>> told;  // the engine's
 
   bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
 };
@@ -63,7 +65,7 @@ class Engine {
   // For the calls that follow.
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
-  // Throws Error(aborted) once this communicator has failed.
+  // Once this communicator has failed: throws why, if the caller does not know yet, and Error(aborted) afterwards.
   void require_alive();
   // nullptr where the type lacks the operator.
   kernels::ReduceFunction reduce_for(DType type, ReduceOp op) const {
@@ -123,7 +125,9 @@ class Engine {
 
   std::atomic<bool> aborted_{false};
   std::mutex error_mutex_;
-  std::string error_;  // the first cause
+  std::optional<Error> error_;  // the first cause
+  // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.
+  std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
 
   std::mutex progress_;           // whoever holds it drives the queues
   std::mutex queue_mutex_;        // guards the tracks' queues

@@ -27,16 +27,20 @@ Error error_of_another(const Error& error, const Call& call, bool touched) {
 void Engine::require_alive() {
   if (!aborted_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(error_mutex_);
-  throw Error(ErrorCode::aborted, "this communicator failed earlier: " + error_);
+  // What the progress thread found is news to the caller.
+  if (!told_->exchange(true)) throw Error(*error_);
+  throw Error(ErrorCode::aborted, std::string("this communicator failed earlier: ") + error_->what(), error_->peer());
 }
 
 Error Engine::fail_from_caller(const Error& error) {
   const Seat seat(*this);
+  told_->store(true);
   return fail(error);
 }
 
 Error Engine::fail_from_caller(const Track& track) {
   const Seat seat(*this);
+  told_->store(true);
   return fail(track);
 }
 
@@ -51,6 +55,7 @@ Error Engine::fail(const Track& track) {
 void Engine::refuse(const Call& call) {
   const Seat seat(*this);
   require_alive();  // the progress thread may have given up meanwhile, and has said why
+  told_->store(true);
   const auto failure = transport_->failure();
   // Others want to know what this rank would have called.
   Call refused = call;
@@ -138,7 +143,7 @@ std::string Engine::last_words_of(int peer) const {
 Error Engine::fail(Error error, const Track* track) {
   {
     const std::lock_guard lock(error_mutex_);
-    if (error_.empty()) error_ = error.what();
+    if (!error_) error_ = error;
   }
   aborted_.store(true, std::memory_order_release);
   transport_->abort(error.peer(), error.code());

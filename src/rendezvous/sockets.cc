@@ -139,9 +139,11 @@ void allow_descriptors(std::size_t more) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) throw_errno("asking for the limit of descriptors");
   const rlim_t needed = open_descriptors() + more;
   if (limit.rlim_cur == RLIM_INFINITY || needed <= limit.rlim_cur) return;
-  const rlim_t wanted = limit.rlim_max == RLIM_INFINITY ? needed : std::min<rlim_t>(needed, limit.rlim_max);
-  limit.rlim_cur = wanted;
-  if (wanted == needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  // As far as it goes, at once: other threads of this process may be counting at the same time.
+  constexpr rlim_t kPlenty = 1 << 20;
+  const rlim_t enough = std::max(needed, kPlenty);
+  limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? enough : std::min(enough, limit.rlim_max);
+  if (limit.rlim_cur >= needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
   throw Error(ErrorCode::system, "this process needs " + std::to_string(needed) +
                                      " descriptors for its links, but may " + "open only " +
                                      std::to_string(limit.rlim_max) + "; raise the limit (`ulimit -n " +

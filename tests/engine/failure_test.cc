@@ -200,7 +200,7 @@ TEST_P(Failures, ACallThatFailsWithAnotherSaysWhatBecameOfItsOwnOutput) {
     if (comm.rank() != 1) return;
     const std::string words = error_of([&] { under_way.wait(); }).what();
     require(data.front() == 5.0f && data.back() == 0.0f, "a part has come");
-    require(words.starts_with("broadcast 0 of ") && words.find("its output is undefined") != std::string::npos, words);
+    require(words.starts_with("broadcast #0 of ") && words.find("its output is undefined") != std::string::npos, words);
   });
 }
 

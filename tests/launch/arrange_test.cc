@@ -163,13 +163,17 @@ TEST(Arrange, LoopbackOfAnotherHostIsRefused) {
 
 TEST(Arrange, TheInterfaceCanBeNamed) {
   const Values rank0 = with(captured("torchrun_two_agents"), kRank0);
-  EXPECT_EQ(Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "192.0.2.9"}})).lobby, "192.0.2.9:0");
-  EXPECT_EQ(Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "fd00::9"}})).lobby, "[fd00::9]:0");
+  EXPECT_EQ(Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "127.0.0.9"}})).lobby, "127.0.0.9:0");
+  EXPECT_EQ(Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "::1"}})).lobby, "[::1]:0");
   EXPECT_EQ(Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "lo"}})).lobby, "127.0.0.1:0");
   EXPECT_THAT(refusal_of([&] {
                 Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "nosuch0"}}));
               }),
               AllOf(HasSubstr("TUTTI_INTERFACE is 'nosuch0'"), HasSubstr("ip address")));
+  EXPECT_THAT(refusal_of([&] {
+                Job().arranged(with(rank0, {{"TUTTI_INTERFACE", "192.0.2.9"}}));
+              }),
+              HasSubstr("nor an address of this host"));
 }
 
 TEST(Arrange, AnUnreadableTokenFileIsNamed) {
