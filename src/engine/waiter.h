@@ -49,7 +49,7 @@ class Waiter {
   static constexpr int kSpinRounds = 1000;       // some tens of microseconds
   static constexpr int kCrowdedSpinRounds = 20;  // the peer may need this very core
   static constexpr int kYieldRounds = 200;
-  // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for a dead peer meanwhile.
+  // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for the dead meanwhile.
   static constexpr std::chrono::milliseconds kLongestYield{2};
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
