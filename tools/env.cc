@@ -1,5 +1,6 @@
 // tutti env: the table of environment variables with the values that hold here, and names that look like a slip.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "tools/launch/job.h"
 #include "tools/verbs.h"
+#include "tutti/error.h"
 
 namespace tutti::tools {
 namespace {
@@ -29,7 +32,8 @@ struct Asked {
 struct Row {
   Variable variable;
   bool set = false;
-  std::string value;  // or what holds where it is not set
+  std::string value;    // or what holds where it is not set
+  std::string invalid;  // why the library would refuse the value; empty where it would not
 };
 
 struct Unknown {
@@ -65,11 +69,38 @@ std::string nearest_to(std::string_view name) {
   return std::string(best);
 }
 
+void must_be_one_of(const Environment& environment, std::string_view name, const std::vector<std::string_view>& words) {
+  const auto value = environment.get(name);
+  if (!value || std::find(words.begin(), words.end(), *value) != words.end()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} is '{}'; it may be: {}", name, *value, fmt::join(words, ", ")));
+}
+
+// As the library has it.
+void check(const Environment& environment, std::string_view name) {
+  constexpr long long kMostMs = 1'000'000'000;
+  if (name == "TUTTI_TRANSPORT") must_be_one_of(environment, name, {"auto", "shm", "tcp"});
+  if (name == "TUTTI_CHECK") must_be_one_of(environment, name, {"quick", "full"});
+  if (name == "TUTTI_LOG") static_cast<void>(Log::level_of(environment.get(name).value_or("warn")));
+  if (name == "TUTTI_TIMEOUT_MS") static_cast<void>(environment.number(name, 1, kMostMs));
+  if (name == "TUTTI_SILENCE_MS") static_cast<void>(environment.number(name, 0, kMostMs));
+}
+
+std::string complaint_about(const Environment& environment, std::string_view name) {
+  try {
+    check(environment, name);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 std::vector<Row> rows_of(const Environment& environment) {
   std::vector<Row> rows;
   for (const Variable& variable : variables()) {
     const auto value = environment.get(variable.name);
-    Row row{variable, value.has_value(), value.value_or(std::string(variable.unset))};
+    Row row{variable, value.has_value(), value.value_or(std::string(variable.unset)),
+            complaint_about(environment, variable.name)};
     if (row.set && variable.secret) row.value = "set (hidden)";
     rows.push_back(std::move(row));
   }
@@ -96,10 +127,13 @@ void print_text(const std::vector<Row>& rows, const std::vector<Unknown>& unknow
   fmt::print("  {:<{}}  {:<{}}  {}\n", "variable", names, "here", values, "meaning");
   for (const Row& row : rows) {
     const std::string shown = row.set ? row.value : "(" + row.value + ")";
-    fmt::print("{} {:<{}}  {:<{}}  {}\n", row.set ? '*' : ' ', row.variable.name, names, shown, values,
-               row.variable.meaning);
+    const char mark = !row.invalid.empty() ? '!' : row.set ? '*' : ' ';
+    fmt::print("{} {:<{}}  {:<{}}  {}\n", mark, row.variable.name, names, shown, values, row.variable.meaning);
   }
   fmt::print("\n* is set here; in parentheses is what holds because it is not.\n");
+  for (const Row& row : rows) {
+    if (!row.invalid.empty()) fmt::print("! invalid: {}\n", row.invalid);
+  }
   for (const Unknown& each : unknown) {
     fmt::print("unknown: {} is set, but nothing reads it{}\n", each.name,
                each.nearest.empty() ? "" : "; do you mean " + each.nearest + "?");
@@ -116,6 +150,7 @@ void print_json(const std::vector<Row>& rows, const std::vector<Unknown>& unknow
                {"set", row.set},
                {"secret", row.variable.secret}};
     if (row.set && !row.variable.secret) entry["value"] = row.value;
+    if (!row.invalid.empty()) entry["invalid"] = row.invalid;
     found["variables"].push_back(std::move(entry));
   }
   for (const Unknown& each : unknown) {

@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "tools/launch/descriptors.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
 
@@ -25,15 +28,30 @@ constexpr const char* kExamples = R"(Examples:
   tutti show all_reduce -a ring -n 4 --json > p.json  take it home ...
   tutti verify --file p.json                          ... edit it, and see whether it still holds)";
 
+// A standard error that takes nothing must not change how the command ends.
+void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
 int usage(const std::string& what, const std::string& command) {
-  fmt::print(stderr, "{}: {}\n  for examples: {} --help\n", command, what, command);
+  say(fmt::format("{}: {}\n  for examples: {} --help\n", command, what, command));
   return tutti::tools::kUsage;
+}
+
+int failure(const std::string& what, const std::string& command) {
+  say(fmt::format("{}: {}\n", command, what));
+  return tutti::tools::kFailed;
+}
+
+// What was printed may still wait in a buffer, and then fail to reach a full disk.
+int with_output_written(int exit_code, const std::string& command) {
+  if (std::fflush(stdout) == 0 || exit_code != 0) return exit_code;
+  return failure(fmt::format("cannot write to standard output: {}", std::strerror(errno)), command);
 }
 
 }  // namespace
 
 // Only a failing print could throw past the handlers below, and then there is nobody left to tell.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  tutti::tools::open_closed_streams();
   CLI::App app(kAbout, "tutti");
   app.footer(kExamples);
   app.require_subcommand(1);
@@ -50,7 +68,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
 
   if (argc == 1) {
     fmt::print("{}", app.help());
-    return 0;
+    return with_output_written(0, "tutti");
   }
   const auto command = [&] {
     const auto chosen = app.get_subcommands();
@@ -68,17 +86,15 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) return with_output_written(app.exit(error), command());  // --help
     return usage(error.what(), command());
   } catch (const tutti::Error& error) {
     const bool asked_wrongly =
         error.code() == tutti::ErrorCode::invalid_argument || error.code() == tutti::ErrorCode::unsupported;
     if (asked_wrongly) return usage(error.what(), command());
-    fmt::print(stderr, "{}: {}: {}\n", command(), tutti::name_of(error.code()), error.what());
-    return tutti::tools::kFailed;
+    return failure(error.what(), command());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", command(), error.what());
-    return tutti::tools::kFailed;
+    return failure(error.what(), command());
   }
-  return exit_code;
+  return with_output_written(exit_code, command());
 }

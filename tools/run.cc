@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -59,6 +60,9 @@ struct Asked {
 };
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+// A standard error that takes nothing must not change how the launcher ends.
+void say(const std::string& sentence) { std::fputs(fmt::format("tutti run: {}\n", sentence).c_str(), stderr); }
 
 std::string variable(const char* name) {
   const char* value = ::getenv(name);
@@ -163,8 +167,8 @@ int run(const Asked& asked) {
   plan.grace = std::chrono::milliseconds(static_cast<long long>(asked.grace_s * 1000));
   if (asked.bind == "core") plan.cores = cores;
   if (asked.bind == "core" && cores.size() < static_cast<std::size_t>(job.ranks_per_host)) {
-    fmt::print(stderr, "tutti run: {} ranks are bound to {} cores, so some share one; each waits while another runs\n",
-               job.ranks_per_host, cores.size());
+    say(fmt::format("{} ranks are bound to {} cores, so some share one; each waits while another runs",
+                    job.ranks_per_host, cores.size()));
   }
   const Variables inherited = variables_of_process();
   for (int i = 0; i < job.ranks_per_host; ++i) {
@@ -174,10 +178,10 @@ int run(const Asked& asked) {
   const auto lobby = open_lobby(job);
   try {
     const Outcome outcome = Supervisor(std::move(plan), lobby.get()).run();
-    if (!outcome.sentence.empty()) fmt::print(stderr, "tutti run: {}\n", outcome.sentence);
+    for (const std::string& sentence : outcome.sentences) say(sentence);
     return outcome.exit_code;
   } catch (const CannotRun& refused) {
-    fmt::print(stderr, "tutti run: {}\n", refused.what());
+    say(refused.what());
     return refused.exit_code;
   }
 }
@@ -189,6 +193,16 @@ class WithProgram : public CLI::Formatter {
     return "Usage: tutti run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
   }
 };
+
+// Refuses what is no number, in words about what it is for.
+template <class Number>
+void must_be_number(CLI::Option* option, const char* name, const char* what) {
+  option->check([name, what](const std::string& text) {
+    const CLI::TypeValidator<Number> number;
+    if (!number(text).empty()) refuse(fmt::format("{} needs {}, not '{}'", name, what, text));
+    return std::string();
+  });
+}
 
 void add_options(CLI::App& verb, Asked& asked) {
   verb.add_option("-n,--ranks", asked.ranks, "Ranks on this host; if left out one per core it may use")->type_name("N");
@@ -209,6 +223,11 @@ void add_options(CLI::App& verb, Asked& asked) {
       ->type_name("core|none");
   verb.add_option("--grace", asked.grace_s, "Time the others have when a rank fails; 2 if left out")
       ->type_name("SECONDS");
+  must_be_number<int>(verb.get_option("-n"), "-n", "a number of ranks");
+  must_be_number<int>(verb.get_option("--nnodes"), "--nnodes", "a number of hosts");
+  must_be_number<int>(verb.get_option("--node-rank"), "--node-rank", "the number of this host, from 0");
+  must_be_number<int>(verb.get_option("--master-port"), "--master-port", "the number of a port");
+  must_be_number<double>(verb.get_option("--grace"), "--grace", "a number of seconds");
   verb.add_flag("--no-prefix", asked.no_prefix, "Leave output as it is: ranks write to this command's own streams");
   verb.add_flag("--dry-run", asked.dry_run, "Print the variables each rank would get, and start nothing");
 }

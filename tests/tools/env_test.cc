@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/environment.h"
+#include "shell.h"
 #include "tools/launched.h"
 
 namespace tutti::testing {
@@ -50,6 +51,35 @@ TEST(Env, PointsOutSlips) {
   EXPECT_THAT(end.output,
               HasSubstr("unknown: TUTTI_TRANSPROT is set, but nothing reads it; do you mean TUTTI_TRANSPORT?\n"));
   EXPECT_THAT(end.output, HasSubstr("unknown: TUTTI_TEA_AND_BISCUITS is set, but nothing reads it\n"));
+}
+
+struct Invalid {
+  const char* name;
+  const char* value;
+  const char* complaint;
+};
+
+constexpr Invalid kInvalid[] = {
+    {"TUTTI_TRANSPORT", "rdma", "TUTTI_TRANSPORT is 'rdma'; it may be: auto, shm, tcp"},
+    {"TUTTI_CHECK", "x", "TUTTI_CHECK is 'x'; it may be: quick, full"},
+    {"TUTTI_LOG", "blah", "TUTTI_LOG is 'blah'; it may be off, warn, info or debug"},
+    {"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS is 'soon'; it must be a number from 1 to 1000000000"},
+    {"TUTTI_SILENCE_MS", "-1", "TUTTI_SILENCE_MS is '-1'; it must be a number from 0 to 1000000000"},
+};
+
+TEST(Env, MarksWhatTheLibraryWouldRefuse) {
+  for (const auto& [name, value, complaint] : kInvalid) {
+    Launched::Setup setup;
+    setup.environment = {{name, value}};
+    const LaunchedEnd end = launch({"env"}, setup);
+    EXPECT_EQ(end.exit_code, 0);
+    EXPECT_THAT(end.output, ContainsRegex(std::string("! ") + name + " +" + value + " "));
+    EXPECT_THAT(end.output, HasSubstr(std::string("\n! invalid: ") + complaint + "\n"));
+    EXPECT_THAT(launch({"env", "--json"}, setup).output, HasSubstr(std::string("\"invalid\": \"") + complaint));
+    const Ended refused = shell(std::string(name) + "=" + value + " TUTTI_RANK=0 TUTTI_SIZE=1 " TUTTI_MEETING_PROBE);
+    EXPECT_THAT(refused.output, HasSubstr(complaint)) << "the library says the same";
+  }
+  EXPECT_THAT(launch({"env"}, some_variables()).output, Not(HasSubstr("invalid")));
 }
 
 TEST(Env, SpeaksJson) {

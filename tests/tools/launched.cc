@@ -29,12 +29,19 @@ struct Pipe {
   }
 };
 
+void write_to(const std::string& file, int stream) {
+  if (!file.empty()) ::dup2(::open(file.c_str(), O_WRONLY | O_CLOEXEC), stream);
+}
+
 [[noreturn]] void become_tutti(const std::vector<std::string>& arguments, const Launched::Setup& setup) {
   for (const auto& [name, value] : setup.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (setup.most_descriptors != 0) {
     const rlimit limit{setup.most_descriptors, setup.most_descriptors};
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
+  write_to(setup.output_file, STDOUT_FILENO);
+  write_to(setup.errors_file, STDERR_FILENO);
+  for (const int descriptor : setup.closed) ::close(descriptor);
   std::vector<char*> words{const_cast<char*>("tutti")};
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);

@@ -25,6 +25,9 @@ class Launched {
     bool on_terminal = false;                        // all three streams are a terminal; output() shows all of it
     unsigned long most_descriptors = 0;              // hard limit; 0 = as it is
     bool close_output = false;                       // nobody reads standard output
+    std::string output_file;                         // standard output goes there; empty = to the test
+    std::string errors_file;                         // and standard error
+    std::vector<int> closed;                         // descriptors that it starts without
   };
 
   explicit Launched(const std::vector<std::string>& arguments) : Launched(arguments, Setup()) {}

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tools/launched.h"
 
@@ -96,6 +98,48 @@ TEST(RunOutput, AReaderThatLeavesEndsTheWriters) {
   const LaunchedEnd end = launch({"run", "-n", "2", "--grace", "0", "yes"}, setup);
   EXPECT_EQ(end.exit_code, 128 + SIGPIPE);
   EXPECT_THAT(end.errors, HasSubstr("SIGPIPE: it wrote to a pipe that nobody reads"));
+}
+
+Launched::Setup writing_to(const std::string& output_file, const std::string& errors_file = "") {
+  Launched::Setup setup;
+  setup.output_file = output_file;
+  setup.errors_file = errors_file;
+  return setup;
+}
+
+constexpr const char* kLost =
+    "tutti run: cannot write to standard output: No space left on device; output of the ranks was lost\n";
+
+TEST(RunOutput, AFullDiskIsSaidAndTheRanksKeepRunning) {
+  const Folder folder;
+  const std::string script = "yes | head -c 3000000; echo here > " + folder.path("") + "$RANK";
+  const LaunchedEnd end = launch(run_shell(2, script), writing_to("/dev/full"));
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_EQ(end.errors, kLost);
+  for (const char* rank : {"0", "1"}) EXPECT_TRUE(std::filesystem::exists(folder.path(rank))) << rank;
+  EXPECT_EQ(launch({"run", "-n", "2", "echo", "hi"}, writing_to("/dev/full")).errors, kLost);
+}
+
+TEST(RunOutput, AFullDiskDoesNotHideTheRankThatFails) {
+  const LaunchedEnd end = launch(run_shell(2, "echo hi; [ $RANK = 1 ] && exit 3; exit 0"), writing_to("/dev/full"));
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_THAT(end.errors, StartsWith(kLost));
+  EXPECT_THAT(end.errors, HasSubstr("\ntutti run: rank 1 "));
+}
+
+TEST(RunOutput, ErrorsThatCannotBeWrittenChangeTheExitCodeAlone) {
+  EXPECT_EQ(launch(run_shell(2, "echo hi >&2"), writing_to("", "/dev/full")).exit_code, 1);
+  EXPECT_EQ(launch(run_shell(2, "exit 3"), writing_to("", "/dev/full")).exit_code, 3);
+  EXPECT_EQ(launch({"run", "-n", "0", "true"}, writing_to("", "/dev/full")).exit_code, 2);
+}
+
+TEST(RunOutput, StreamsMayBeClosed) {
+  for (const std::vector<int>& closed : std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 1, 2}}) {
+    Launched::Setup setup;
+    setup.closed = closed;
+    EXPECT_EQ(launch(run_shell(2, "cat; echo hi; echo ho >&2"), setup).exit_code, 0) << "without " << closed.back();
+    EXPECT_EQ(launch(run_shell(2, "exit 3"), setup).exit_code, 3) << "without " << closed.back();
+  }
 }
 
 TEST(RunOutput, ASlowReaderHoldsTheWritersBackAndLosesNothing) {

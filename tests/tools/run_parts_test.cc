@@ -72,6 +72,68 @@ TEST(Ending, OfTheOthersIsSaidInWords) {
   EXPECT_EQ(words_of(Others{1, 2, 1}), "; of the other 4 ranks 1 finished and 2 then failed, too and 1 was ended");
 }
 
+class LastSentence : public ::testing::Test {
+ protected:
+  // A rank that ended `ms` after the start.
+  void add(const Ending& ending, int ms, bool by_launcher = false) {
+    RankEnd end{static_cast<int>(ranks_.size()), 70 + static_cast<int>(ranks_.size()), {}, {}, ending, by_launcher};
+    end.ended = end.started + std::chrono::milliseconds(ms);
+    ranks_.push_back(end);
+  }
+  std::string said(const Signalled& signalled = {}) const { return last_sentence(ranks_, 0, signalled, "h"); }
+
+  static constexpr Ending kOne{1, 0, false};
+  std::vector<RankEnd> ranks_;
+};
+
+TEST_F(LastSentence, BlamesNobodyWhereAllFailAlike) {
+  for (const int ms : {3200, 3210, 3400, 3900}) add(kOne, ms);
+  EXPECT_EQ(said(), "all 4 ranks failed with exit code 1 after 3.2 s; what they wrote above says why");
+}
+
+TEST_F(LastSentence, BlamesNobodyWhereSeveralFailAlike) {
+  for (const int ms : {3200, 3210, 3400}) add(kOne, ms);
+  add({}, 3000);
+  EXPECT_EQ(said(),
+            "3 of 4 ranks failed with exit code 1 after 3.2 s; what they wrote above says why; the other rank had "
+            "finished");
+  ranks_.back() = {3, 73, {}, {}, Ending{0, SIGTERM, false}, true};
+  EXPECT_THAT(said(), HasSubstr("3 of 4 ranks failed with exit code 1 after 3.2 s; what they wrote above says why; "
+                                "the other rank was ended"));
+}
+
+TEST_F(LastSentence, BlamesTheFirstWhereItStandsOut) {
+  add(kOne, 3200);
+  EXPECT_EQ(said(), "rank 0 (pid 70, host h) exited with code 1 after 3.2 s");
+  add(kOne, 4700);
+  EXPECT_EQ(said(), "rank 0 (pid 70, host h) exited with code 1 after 3.2 s; the other rank then failed, too");
+  ranks_.pop_back();
+  add({2, 0, false}, 3210);
+  add(kOne, 3210);
+  EXPECT_THAT(said(), HasSubstr("rank 0 (pid 70, host h) exited with code 1"));
+}
+
+TEST_F(LastSentence, BlamesTheFirstThatASignalKilled) {
+  for (int i = 0; i < 2; ++i) add({0, SIGKILL, false}, 100);
+  EXPECT_THAT(said(), HasSubstr("rank 0 (pid 70, host h) was killed by signal 9 (SIGKILL) after 0.1 s; the other"));
+}
+
+TEST_F(LastSentence, TellsAnInterruptionFromAFailure) {
+  add({0, SIGINT, false}, 100);
+  const Signalled once{{SIGINT}, SIGINT, 0};
+  EXPECT_EQ(said(once), "interrupted: SIGINT was passed on to all ranks");
+  add({0, SIGTERM, false}, 2100, true);
+  EXPECT_EQ(said(once), "interrupted: SIGINT was passed on to all ranks; 1 of 2 did not end by it and was ended");
+  EXPECT_EQ(said({{SIGINT}, SIGINT, SIGINT}),
+            "interrupted: SIGINT was passed on to all ranks; then SIGINT came again, and because of it the ranks were "
+            "killed");
+  ranks_.clear();
+  add({3, 0, false}, 100);
+  EXPECT_EQ(said(once),
+            "interrupted: SIGINT was passed on to all ranks; then rank 0 (pid 70, host h) exited with code 3 after "
+            "0.1 s");
+}
+
 TEST(Job, CountsRanksAcrossHosts) {
   Job job;
   job.ranks_per_host = 4;

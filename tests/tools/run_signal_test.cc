@@ -1,6 +1,8 @@
 // `tutti run` and signals: passed on, once; nothing outlives the job, however it ends.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <map>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "tools/launched.h"
 
 namespace tutti::testing {
@@ -65,8 +68,40 @@ TEST(RunSignal, SaysThatASignalWasPassedOn) {
   job.signal(SIGTERM);
   const LaunchedEnd end = job.finish();
   EXPECT_EQ(end.exit_code, 128 + SIGTERM);
-  EXPECT_THAT(end.errors,
-              HasSubstr("was killed by signal 15 (SIGTERM), which tutti run passed on to all ranks, after"));
+  EXPECT_EQ(end.errors, "tutti run: interrupted: SIGTERM was passed on to all ranks\n");
+}
+
+TEST(RunSignal, CtrlCDoesNotReadLikeTheFailureOfARank) {
+  Launched job({"run", "-n", "2", "--", "env", "--default-signal=INT", "sh", "-c", "echo ready; exec sleep 60"});
+  ASSERT_TRUE(job.shows("] ready\n", 2));
+  job.signal(SIGINT);
+  const LaunchedEnd end = job.finish();
+  EXPECT_EQ(end.exit_code, 128 + SIGINT);
+  EXPECT_EQ(end.errors, "tutti run: interrupted: SIGINT was passed on to all ranks\n");
+}
+
+TEST(RunSignal, OtherSignalsAreSaidToBePassedOn) {
+  Launched job(run_shell(1, "echo ready; exec sleep 60"));
+  ASSERT_TRUE(job.shows("] ready\n"));
+  job.signal(SIGUSR1);
+  const LaunchedEnd end = job.finish();
+  EXPECT_EQ(end.exit_code, 128 + SIGUSR1);
+  EXPECT_THAT(end.errors, HasSubstr("(SIGUSR1), which tutti run passed on to all ranks, after"));
+}
+
+TEST(RunSignal, TerminateEndsItThoughNobodyReads) {
+  const Folder folder;
+  const std::string pipe = folder.pipe("written");
+  const FileDescriptor written(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  // More than fits a pipe: the launcher holds the rest.
+  Launched job(run_shell(1, "yes | head -c 200000; echo > " + pipe + "; exec sleep 60", {"--grace", "0.1"}));
+  pollfd polled{written.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&polled, 1, 30'000), 1);
+  job.signal(SIGTERM);
+  ASSERT_TRUE(ends(job.pid()));
+  const LaunchedEnd end = job.finish();
+  EXPECT_EQ(end.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(end.errors, HasSubstr("nobody read standard output in time; output of the ranks was lost\n"));
 }
 
 TEST(RunSignal, TheSecondTimeItKills) {
@@ -77,6 +112,9 @@ TEST(RunSignal, TheSecondTimeItKills) {
   job.signal(SIGTERM);
   const LaunchedEnd end = job.finish();
   EXPECT_EQ(end.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(end.errors,
+            "tutti run: interrupted: SIGINT was passed on to all ranks; then SIGTERM came, and because of it the ranks "
+            "were killed\n");
   for (const pid_t pid : pids_in(end.output, "ready ")) EXPECT_TRUE(ends(pid));
 }
 

@@ -144,7 +144,12 @@ TEST(RunTelling, WrongUsageNamesTheRemedy) {
   expect_refused({"run", "-n", "2", "--"}, "name the program to run");
   expect_refused({"run", "-n", "0", "echo"}, "-n must be 1 to 4096, not 0");
   expect_refused({"run", "-n", "-2", "echo"}, "-n must be 1 to 4096, not -2");
-  expect_refused({"run", "-n", "four", "echo"}, "four");
+  expect_refused({"run", "-n", "abc", "echo"}, "tutti run: -n needs a number of ranks, not 'abc'\n");
+  expect_refused({"run", "-nabc", "echo"}, "-n needs a number of ranks, not 'abc'\n");
+  expect_refused({"run", "--nnodes", "two", "echo"}, "--nnodes needs a number of hosts, not 'two'");
+  expect_refused({"run", "--node-rank", "x", "echo"}, "--node-rank needs the number of this host, from 0, not 'x'");
+  expect_refused({"run", "--master-port", "x", "echo"}, "--master-port needs the number of a port, not 'x'");
+  expect_refused({"run", "--grace", "long", "echo"}, "--grace needs a number of seconds, not 'long'");
   expect_refused({"run", "--dance", "echo"}, "--dance");
   expect_refused({"run", "--bind", "socket", "echo"}, "--bind must be core or none, not 'socket'");
   expect_refused({"run", "--grace", "-1", "echo"}, "--grace must be");
@@ -203,6 +208,15 @@ TEST(RunTelling, SeveralHostsNeedAPlaceToMeet) {
   expect_refused(at("no-such-host.invalid:29400"), "the host 'no-such-host.invalid' cannot be resolved");
   expect_refused(at("localhost:29400"), "where other hosts cannot reach it");
   expect_refused(at("127.0.0.1:65535"), "--master-port");
+}
+
+TEST(RunTelling, ErrorsOfTheSystemAreSaidWithoutACode) {
+  const Folder folder;
+  const std::string token = folder.with("token", std::string(64, 'a'), 0600);
+  const LaunchedEnd end = launch(two_hosts(0, {"--token-file", token, "--rendezvous", "192.0.2.1:29735"}));
+  EXPECT_EQ(end.exit_code, 1) << end.errors;
+  EXPECT_THAT(end.errors, StartsWith("tutti run: "));
+  EXPECT_THAT(end.errors, Not(HasSubstr("system: "))) << "a word of ours, not of the user's";
 }
 
 TEST(RunTelling, RanksAreCountedAcrossHosts) {

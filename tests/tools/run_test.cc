@@ -43,6 +43,13 @@ TEST(Run, ExitsWithTheCodeOfTheRankThatFails) {
                     "the other 2 ranks were ended\n$"));
 }
 
+TEST(Run, BlamesNobodyWhereAllRanksFailAlike) {
+  const LaunchedEnd end = launch(run_shell(4, "exit 7"));
+  EXPECT_EQ(end.exit_code, 7);
+  EXPECT_THAT(end.errors, ContainsRegex("^tutti run: all 4 ranks failed with exit code 7 after [0-9.]+ s; what they "
+                                        "wrote above says why\n$"));
+}
+
 TEST(Run, NamesTheSignalThatKilledARank) {
   const LaunchedEnd end = launch(run_shell(4, "[ $RANK = 2 ] && kill -9 $$; sleep 60", {"--grace", "0.1"}));
   EXPECT_EQ(end.exit_code, 128 + 9);
@@ -139,6 +146,9 @@ TEST(Run, AProgramThatCannotBeExecuted) {
   const LaunchedEnd refused = launch({"run", "-n", "2", plain});
   EXPECT_EQ(refused.exit_code, 126);
   EXPECT_THAT(refused.errors, HasSubstr("cannot run '" + plain + "': Permission denied; make it executable"));
+  const LaunchedEnd folded = launch({"run", "--", "/tmp"});
+  EXPECT_EQ(folded.exit_code, 126);
+  EXPECT_EQ(folded.errors, "tutti run: cannot run '/tmp': Permission denied; it is a folder: name the program in it\n");
   const LaunchedEnd lost = launch({"run", "-n", "2", folder.with("script", "#!/no/such/interpreter\n", 0755)});
   EXPECT_EQ(lost.exit_code, 127);
   EXPECT_THAT(lost.errors, HasSubstr("the interpreter that its first line names is not"));

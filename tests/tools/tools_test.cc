@@ -55,6 +55,14 @@ TEST(Tool, HelpTeachesByExamples) {
   }
 }
 
+TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
+  for (const char* arguments : {"", "env", "list", "run --help"}) {
+    const Ended ended = tutti(arguments, "2>&1 >/dev/full");
+    EXPECT_EQ(ended.exit_code, 1) << arguments;
+    EXPECT_THAT(ended.output, HasSubstr("No space left on device")) << arguments;
+  }
+}
+
 TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("dance", "no command 'dance'; there are: demo, env, list, run, show, token, verify");
   expect_usage("--dance", "no command '--dance'");

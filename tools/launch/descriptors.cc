@@ -1,11 +1,20 @@
 #include "tools/launch/descriptors.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/system_error.h"
 
 namespace tutti::tools {
+
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);  // takes the lowest number, which is this one
+  }
+}
 
 unsigned long provide_descriptors(std::size_t ranks) {
   const unsigned long needed = 160 + 4 * ranks;  // per rank: two pipes, a pidfd, its connection to the lobby

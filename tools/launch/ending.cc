@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -26,6 +27,49 @@ const char* meaning_of(int signal) {
 
 std::string counted(int count, const char* one, const char* several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+constexpr std::chrono::seconds kSameMoment{1};  // an interpreter takes its time to end
+
+bool failed_alone(const RankEnd& rank) { return rank.ending && !rank.ending->ok() && !rank.by_launcher; }
+
+bool is_alike(const RankEnd& rank, const RankEnd& first) {
+  return failed_alone(rank) && rank.ending->signal == 0 && first.ending->signal == 0 &&
+         rank.ending->exit_code == first.ending->exit_code && rank.ended - first.ended < kSameMoment;
+}
+
+template <class Condition>
+Others others_of(const std::vector<RankEnd>& ranks, const Condition& spoken_of) {
+  Others others;
+  for (const RankEnd& rank : ranks) {
+    if (spoken_of(rank)) continue;
+    ++(rank.ending && rank.ending->ok() ? others.finished : failed_alone(rank) ? others.failed : others.ended);
+  }
+  return others;
+}
+
+double seconds_of(const RankEnd& rank) { return std::chrono::duration<double>(rank.ended - rank.started).count(); }
+
+// Empty where one rank stands out.
+std::string common_failure(const std::vector<RankEnd>& ranks, const RankEnd& first) {
+  const auto alike = [&](const RankEnd& rank) { return is_alike(rank, first); };
+  const auto same = std::count_if(ranks.begin(), ranks.end(), alike);
+  if (same < 2 || same != std::count_if(ranks.begin(), ranks.end(), failed_alone)) return {};
+  const bool all = same == static_cast<std::ptrdiff_t>(ranks.size());
+  return fmt::format("{} {} ranks failed with exit code {} after {:.1f} s; what they wrote above says why{}",
+                     all ? "all" : fmt::format("{} of", same), ranks.size(), first.ending->exit_code, seconds_of(first),
+                     words_of(others_of(ranks, alike)));
+}
+
+std::string failure(const std::vector<RankEnd>& ranks, const RankEnd& first, const Signalled& signalled,
+                    const std::string& host) {
+  if (std::string common = common_failure(ranks, first); !common.empty()) return common;
+  const auto& told = signalled.passed_on;
+  const bool passed_on = std::find(told.begin(), told.end(), first.ending->signal) != told.end();
+  return fmt::format("rank {} (pid {}, host {}) {}{} after {:.1f} s{}", first.rank, first.pid, host,
+                     words_of(*first.ending), passed_on ? ", which tutti run passed on to all ranks," : "",
+                     seconds_of(first),
+                     words_of(others_of(ranks, [&](const RankEnd& rank) { return &rank == &first; })));
 }
 
 }  // namespace
@@ -56,6 +100,24 @@ std::string words_of(const Others& others) {
   if (others.failed > 0) parts.push_back(fmt::format("{} then failed, too", others.failed));
   if (others.ended > 0) parts.push_back(counted(others.ended, "was ended", "were ended"));
   return fmt::format("; of the other {} ranks {}", total, fmt::join(parts, " and "));
+}
+
+std::string last_sentence(const std::vector<RankEnd>& ranks, std::size_t first, const Signalled& signalled,
+                          const std::string& host) {
+  const int signal = signalled.interrupted_by;
+  if (signal == 0) return failure(ranks, ranks[first], signalled, host);
+  const std::string said = fmt::format("interrupted: {} was passed on to all ranks", name_of_signal(signal));
+  if (const int killed_by = signalled.killed_by; killed_by != 0) {
+    return said + fmt::format("; then {} came{}, and because of it the ranks were killed", name_of_signal(killed_by),
+                              killed_by == signal ? " again" : "");
+  }
+  if (ranks[first].ending->shell_code() != 128 + signal) {
+    return said + "; then " + failure(ranks, ranks[first], signalled, host);
+  }
+  const auto ended = std::count_if(ranks.begin(), ranks.end(), [](const RankEnd& rank) { return rank.by_launcher; });
+  if (ended == 0) return said;
+  return said +
+         fmt::format("; {} of {} did not end by it and {} ended", ended, ranks.size(), ended == 1 ? "was" : "were");
 }
 
 }  // namespace tutti::tools

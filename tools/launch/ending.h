@@ -1,7 +1,11 @@
-// How the process of a rank ended, and the sentences about it. A value.
+// How the processes of ranks ended, and the sentences about it. Values and pure functions of them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,5 +37,26 @@ struct Others {
 
 // "; the other 3 ranks were ended", or empty where there are none.
 std::string words_of(const Others& others);
+
+struct RankEnd {
+  int rank = 0;
+  pid_t pid = -1;
+  std::chrono::steady_clock::time_point started;
+  std::chrono::steady_clock::time_point ended;
+  std::optional<Ending> ending;  // none where the kernel holds the process
+  bool by_launcher = false;
+};
+
+// What the launcher was told while it ran.
+struct Signalled {
+  std::vector<int> passed_on;
+  int interrupted_by = 0;  // asked to end the job before any rank had failed; 0 where none did
+  int killed_by = 0;       // asked again, so that the ranks were killed; 0 where none did
+};
+
+// The launcher's last sentence about a job in which a rank failed. It blames the first that failed, unless several
+// exited with the same code at about the same time: then each saw the failure of another, and any may have been first.
+std::string last_sentence(const std::vector<RankEnd>& ranks, std::size_t first, const Signalled& signalled,
+                          const std::string& host);
 
 }  // namespace tutti::tools

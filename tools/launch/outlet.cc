@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
@@ -42,7 +41,7 @@ void Outlet::write_some() {
   const ssize_t wrote = ::write(fd_, queue_.data() + sent_, next_bytes());
   if (wrote < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
-    broken_ = true;
+    failure_ = errno;
     queue_.clear();
     sent_ = 0;
     return;

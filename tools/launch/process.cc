@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,11 @@ Refusal become(const ProcessStart& start, const Signals& signals, pid_t launcher
   return {errno, true};
 }
 
+bool is_folder(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 [[noreturn]] void cannot_run(const std::string& program, int number) {
   const bool names_path = program.find('/') != std::string::npos;
   std::string remedy;
@@ -64,6 +70,8 @@ Refusal become(const ProcessStart& start, const Signals& signals, pid_t launcher
     remedy = "; the file is there, but the interpreter that its first line names is not";
   } else if (number == ENOENT) {
     remedy = "; is the path right, seen from this folder?";
+  } else if (number == EACCES && is_folder(program)) {
+    remedy = "; it is a folder: name the program in it";
   } else if (number == EACCES) {
     remedy = "; make it executable (chmod +x), or start its interpreter, as in: tutti run -n 4 -- python train.py";
   }

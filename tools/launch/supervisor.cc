@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "base/system_error.h"
@@ -30,11 +31,9 @@ std::string prefix_of(int rank, bool coloured) {
   return fmt::format("\x1b[{}m[{}]\x1b[0m ", 31 + rank % 6, rank);  // six colours that show on light and dark
 }
 
-// A stream that is closed would hand its number to a pipe of ours.
-void fill_closed_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);
-  }
+// Asks for the end of the job, by custom.
+bool is_interruption(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
 }  // namespace
@@ -52,22 +51,29 @@ Supervisor::Supervisor(LaunchPlan plan, rendezvous::LobbyServer* lobby)
       output_(STDOUT_FILENO),
       errors_(STDERR_FILENO),
       crew_(signals_),
-      ended_by_launcher_(plan_.environments.size(), false) {
-  fill_closed_streams();
-}
+      ended_by_launcher_(plan_.environments.size(), false) {}
 
 Outcome Supervisor::run() {
   start_ranks();
   while (!done()) wait();
+  Outcome outcome = outcome_of_ranks();
+  std::vector<std::string> lost = losses();
+  if (!lost.empty() && outcome.exit_code == 0) outcome.exit_code = 1;
+  outcome.sentences.insert(outcome.sentences.begin(), lost.begin(), lost.end());
+  return outcome;
+}
+
+Outcome Supervisor::outcome_of_ranks() const {
   for (const Member& member : crew_.members()) {
     if (member.ending) continue;
     return {128 + SIGKILL,
-            fmt::format("rank {} (pid {}, host {}) does not end even after SIGKILL: the kernel holds it, "
-                        "often for a file system or a device that does not answer",
-                        member.rank, member.pid, host_name())};
+            {fmt::format("rank {} (pid {}, host {}) does not end even after SIGKILL: the kernel holds it, "
+                         "often for a file system or a device that does not answer",
+                         member.rank, member.pid, host_name())}};
   }
-  if (first_failure_) return {crew_.members()[*first_failure_].ending->shell_code(), sentence()};
-  return {0, left_behind_ ? "all ranks finished, but left processes behind, which were ended" : ""};
+  if (first_failure_) return {crew_.members()[*first_failure_].ending->shell_code(), {sentence()}};
+  if (left_behind_) return {0, {"all ranks finished, but left processes behind, which were ended"}};
+  return {};
 }
 
 void Supervisor::start_ranks() {
@@ -157,13 +163,17 @@ void Supervisor::take_signal(int signal) {
       return;
     default: break;
   }
-  if (signal == SIGINT || signal == SIGTERM) ++asked_to_end_;
+  const bool to_end = signal == SIGINT || signal == SIGTERM;
+  if (to_end) ++asked_to_end_;
+  if (to_end && crew_.all_over()) given_up_ = true;
   if (asked_to_end_ >= 2) {
+    if (to_end && signalled_.killed_by == 0) signalled_.killed_by = signal;
     enter(Stage::killed, kAfterKill);
     return;
   }
+  if (is_interruption(signal) && !first_failure_ && signalled_.interrupted_by == 0) signalled_.interrupted_by = signal;
   crew_.signal_all(signal);
-  passed_on_.push_back(signal);
+  signalled_.passed_on.push_back(signal);
 }
 
 void Supervisor::note_ended() {
@@ -179,8 +189,8 @@ void Supervisor::note_ended() {
 // exited meanwhile.
 bool Supervisor::explains_first_failure(const Member& member) const {
   const Member& first = crew_.members()[*first_failure_];
-  return member.ending->signal != 0 && first.ending->signal == 0 && passed_on_.empty() && stage_ < Stage::terminated &&
-         member.ended - first.ended < kSameMoment;
+  return member.ending->signal != 0 && first.ending->signal == 0 && signalled_.passed_on.empty() &&
+         stage_ < Stage::terminated && member.ended - first.ended < kSameMoment;
 }
 
 void Supervisor::close_relays() {
@@ -204,6 +214,9 @@ void Supervisor::wind_down() {
   } else if (!crew_.all_over()) {
     left_behind_ = crew_.all_ended();
     stage_ == Stage::grace ? enter(Stage::terminated, kAfterTerminate) : enter(Stage::killed, kAfterKill);
+  } else {
+    const auto& told = signalled_.passed_on;  // SIGTERM ends the launcher though nobody reads what is left
+    given_up_ = std::find(told.begin(), told.end(), SIGTERM) != told.end();
   }
 }
 
@@ -215,24 +228,26 @@ void Supervisor::enter(Stage stage, milliseconds until_next) {
 }
 
 std::string Supervisor::sentence() const {
-  Others others;
-  for (std::size_t i = 0; i < crew_.members().size(); ++i) {
-    if (i == *first_failure_) continue;
-    const auto& ending = crew_.members()[i].ending;
-    if (ending && ending->ok()) {
-      ++others.finished;
-    } else if (ended_by_launcher_[i] || !ending) {
-      ++others.ended;
-    } else {
-      ++others.failed;
+  std::vector<RankEnd> ranks;
+  for (const Member& member : crew_.members()) {
+    ranks.push_back({member.rank, member.pid, member.started, member.ended, member.ending,
+                     static_cast<bool>(ended_by_launcher_[ranks.size()])});
+  }
+  return last_sentence(ranks, *first_failure_, signalled_, host_name());
+}
+
+std::vector<std::string> Supervisor::losses() const {
+  std::vector<std::string> sentences;
+  for (const Outlet* outlet : {&output_, &errors_}) {
+    const char* stream = outlet == &output_ ? "standard output" : "standard error";
+    if (const int number = outlet->trouble(); number != 0) {
+      sentences.push_back(
+          fmt::format("cannot write to {}: {}; output of the ranks was lost", stream, std::strerror(number)));
+    } else if (outlet->pending()) {
+      sentences.push_back(fmt::format("nobody read {} in time; output of the ranks was lost", stream));
     }
   }
-  const Member& first = crew_.members()[*first_failure_];
-  const bool passed_on = std::find(passed_on_.begin(), passed_on_.end(), first.ending->signal) != passed_on_.end();
-  const std::chrono::duration<double> ran = first.ended - first.started;
-  return fmt::format("rank {} (pid {}, host {}) {}{} after {:.1f} s{}", first.rank, first.pid, host_name(),
-                     words_of(*first.ending), passed_on ? ", which tutti run passed on to all ranks," : "", ran.count(),
-                     words_of(others));
+  return sentences;
 }
 
 }  // namespace tutti::tools

@@ -34,7 +34,7 @@ struct LaunchPlan {
 
 struct Outcome {
   int exit_code = 0;
-  std::string sentence;  // what went wrong; empty where nothing did
+  std::vector<std::string> sentences;  // what went wrong; none where nothing did
 };
 
 class Supervisor {
@@ -61,7 +61,9 @@ class Supervisor {
   void close_relays();
   void wind_down();
   void enter(Stage stage, std::chrono::milliseconds until_next);
+  Outcome outcome_of_ranks() const;
   std::string sentence() const;
+  std::vector<std::string> losses() const;
 
   LaunchPlan plan_;
   rendezvous::LobbyServer* lobby_;
@@ -75,10 +77,10 @@ class Supervisor {
   std::optional<Clock::time_point> next_stage_at_;
   std::optional<std::size_t> first_failure_;  // in crew_.members()
   std::vector<bool> ended_by_launcher_;       // by member
-  std::vector<int> passed_on_;                // signals
-  int asked_to_end_ = 0;                      // times
-  bool left_behind_ = false;                  // processes, by ranks that have ended
-  bool given_up_ = false;                     // on output that nobody reads
+  Signalled signalled_;
+  int asked_to_end_ = 0;      // times
+  bool left_behind_ = false;  // processes, by ranks that have ended
+  bool given_up_ = false;     // on output that nobody reads
 };
 
 }  // namespace tutti::tools
