@@ -51,7 +51,7 @@ Others others_of(const std::vector<RankEnd>& ranks, const Condition& spoken_of) 
 double seconds_of(const RankEnd& rank) { return std::chrono::duration<double>(rank.ended - rank.started).count(); }
 
 // Empty where one rank stands out.
-std::string common_failure(const std::vector<RankEnd>& ranks, const RankEnd& first) {
+std::string shared_failure(const std::vector<RankEnd>& ranks, const RankEnd& first) {
   const auto alike = [&](const RankEnd& rank) { return is_alike(rank, first); };
   const auto same = std::count_if(ranks.begin(), ranks.end(), alike);
   if (same < 2 || same != std::count_if(ranks.begin(), ranks.end(), failed_alone)) return {};
@@ -63,7 +63,7 @@ std::string common_failure(const std::vector<RankEnd>& ranks, const RankEnd& fir
 
 std::string failure(const std::vector<RankEnd>& ranks, const RankEnd& first, const Signalled& signalled,
                     const std::string& host) {
-  if (std::string common = common_failure(ranks, first); !common.empty()) return common;
+  if (std::string shared = shared_failure(ranks, first); !shared.empty()) return shared;
   const auto& told = signalled.passed_on;
   const bool passed_on = std::find(told.begin(), told.end(), first.ending->signal) != told.end();
   return fmt::format("rank {} (pid {}, host {}) {}{} after {:.1f} s{}", first.rank, first.pid, host,
