@@ -36,14 +36,15 @@ const char* needs_of(const schedule::Algorithm& row) {
 }
 
 void print_table(int ranks) {
-  fmt::print("{:<11} {:<19} {:<13} {:<18} {:>5}  {}\n", "verb", "algorithm", "order", "needs", "steps", "moves");
+  fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {}\n", "verb", "algorithm", "order", "needs", "steps", "moves");
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     const Cost cost = cost_of(row, row.verb == Verb::send_recv ? 2 : ranks);
-    fmt::print("{:<11} {:<19} {:<13} {:<18} {:>5}  {:.4g} n\n", name_of(row.verb), row.name,
+    fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:.4g} n\n", name_of(row.verb), row.name,
                row.canonical ? "canonical" : "its own", needs_of(row), cost.steps, cost.moved);
   }
   fmt::print(
-      "\nsteps, moves: of the busiest of {} ranks, for a vector of n bytes; moved are bytes sent, loaded or stored.\n"
+      "\nsteps, moves: of the busiest of {} ranks, for a vector, or chunks, of n bytes in all; moved are bytes sent, "
+      "loaded or stored.\n"
       "canonical: all algorithms of this order give the same bits; one with its own order repeats only its own.\n"
       "next: tutti show all_reduce --algorithm ring -n 4\n",
       ranks);

@@ -48,7 +48,7 @@ void Selection::add_to(CLI::App& app) {
   app.add_option("-a,--algorithm", algorithm, "A name from `tutti list`; the first for the verb if left out")
       ->type_name("NAME");
   app.add_option("-n,--ranks", ranks, "How many ranks take part; 4 if left out")->type_name("N");
-  app.add_option("--root", root, "The rank a broadcast starts from")->type_name("RANK");
+  app.add_option("--root", root, "The rank that a rooted verb starts from or ends at")->type_name("RANK");
   app.add_option("--transport", transport, "What it runs over: memory (shared), stream (such as TCP)")
       ->type_name("NAME");
   app.add_option("--credits", credits, "Messages under way per pair of ranks before the sender waits; 4 if left out")

@@ -10,7 +10,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "schedule/algorithms/table.h"
 #include "schedule/json.h"
+#include "schedule/verbs.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -35,11 +37,12 @@ struct Verification {
   bool json = false;
 };
 
-// Both ways to call the verb: into another buffer, and in place.
+// Both ways to call the verb: into another buffer, and in place where the algorithm can be called so.
 struct Findings {
   schedule::VerifyOptions options;
   schedule::VerifyReport apart;
   schedule::VerifyReport in_place;
+  bool only_apart = false;
   bool ok() const { return apart.ok() && in_place.ok(); }
 };
 
@@ -63,9 +66,15 @@ Findings examine(const std::vector<schedule::Lowered>& programs, const Verificat
   findings.options.segments = asked.segments;
   if (credits_given) findings.options.credits = asked.selection.credits;
   // A ragged count that leaves no block of any segment empty, unless one is asked for.
-  const auto blocks = static_cast<std::uint64_t>(programs.front().program.blocks);
+  const schedule::Program& first = programs.front().program;
+  const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
+  const auto blocks = static_cast<std::uint64_t>(chunks ? 1 : first.blocks);
   findings.options.count = asked.count != 0 ? asked.count : asked.segments * blocks * 48 - 5;
+  if (first.verb == Verb::barrier) findings.options.count = 0;
   findings.apart = schedule::verify(programs, findings.options);
+  const schedule::Algorithm* row = schedule::find_algorithm(first.verb, first.algorithm);
+  findings.only_apart = row != nullptr && !row->in_place && first.ranks > 1;
+  if (findings.only_apart) return findings;
   schedule::VerifyOptions in_place = findings.options;
   in_place.in_place = true;
   findings.in_place = schedule::verify(programs, in_place);
@@ -106,20 +115,21 @@ void print_problems(const schedule::VerifyReport& report, std::string_view where
   if (report.problems.size() > kShown) fmt::print("  ... and {} more\n", report.problems.size() - kShown);
 }
 
-void print_edges(const Findings& findings) {
+// `chunks` of the count each are n bytes.
+void print_edges(const Findings& findings, int chunks) {
   const auto& edges = findings.apart.edge_bytes;
   if (edges.empty()) return;
   const auto by_bytes = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [least, most] = std::minmax_element(edges.begin(), edges.end(), by_bytes);
   std::uint64_t total = 0;
   for (const auto& [edge, bytes] : edges) total += bytes;
-  const auto vector_bytes = static_cast<double>(findings.options.count * findings.options.element_bytes);
+  const auto vector_bytes = static_cast<double>(findings.options.count * findings.options.element_bytes) * chunks;
   const auto share = [&](std::uint64_t bytes) {
     return fmt::format("{:.3g}", static_cast<double>(bytes) / vector_bytes);
   };
   const std::string low = share(least->second);
   const std::string high = share(most->second);
-  fmt::print("    bytes      {} edge{} with {} n{}; {} n in all, n being the vector\n", edges.size(),
+  fmt::print("    bytes      {} edge{} with {} n{}; {} n in all, n being the vector or all chunks\n", edges.size(),
              edges.size() == 1 ? "" : "s", low == high ? low : low + " to " + high, edges.size() == 1 ? "" : " each",
              share(total));
 }
@@ -135,14 +145,16 @@ void print_text(const std::vector<schedule::Lowered>& programs, const Findings& 
   print_property(findings, Problem::Kind::wrong_result, "results", "every output holds each contribution exactly once");
   print_property(findings, Problem::Kind::unmatched, "matching", "every message sent is received, in equal sizes");
   print_property(findings, Problem::Kind::deadlock, "progress", "no deadlock with these credits, whatever the timing");
-  print_property(findings, Problem::Kind::race, "races", "none, also in place: conflicting accesses are ordered");
+  print_property(findings, Problem::Kind::race, "races",
+                 findings.only_apart ? "none: conflicting accesses are ordered; not made for in place"
+                                     : "none, also in place: conflicting accesses are ordered");
   print_property(findings, Problem::Kind::early_output, "intact",
                  "no output is written before every sender has been heard");
   if (findings.ok()) {
     fmt::print("    order      {}\n", findings.apart.canonical
                                           ? "canonical: same bits as every other canonical algorithm"
                                           : "its own, the same in every run; not canonical");
-    print_edges(findings);
+    print_edges(findings, schedule::facts_of(first.verb).cut == schedule::Cut::chunks ? first.ranks : 1);
     fmt::print("verified\n");
     return;
   }

@@ -58,7 +58,16 @@ enum class ReduceOp : std::uint8_t {
 #define TUTTI_VERBS(X) \
   X(all_reduce)        \
   X(broadcast)         \
-  X(send_recv)
+  X(send_recv)         \
+  X(reduce)            \
+  X(scatter)           \
+  X(gather)            \
+  X(all_gather)        \
+  X(reduce_scatter)    \
+  X(all_to_all)        \
+  X(scan)              \
+  X(exclusive_scan)    \
+  X(barrier)
 
 enum class Verb : std::uint8_t {
 #define X(name) name,
@@ -69,6 +78,7 @@ enum class Verb : std::uint8_t {
 #define X(...) +1
 inline constexpr std::size_t kDTypes = 0 TUTTI_DTYPES(X);
 inline constexpr std::size_t kReduceOps = 0 TUTTI_REDUCE_OPS(X);
+inline constexpr std::size_t kVerbs = 0 TUTTI_VERBS(X);
 #undef X
 
 constexpr std::size_t size_of(DType type) {

@@ -12,6 +12,10 @@
 //            012345
 //
 // The operand order is always (lower, higher). Kernels, generators, the verifier and the tests all follow this file.
+//
+// A prefix (scan) has an order of its own, because the tree above pairs differently for every n, so that prefixes would
+// share no partial results: the largest power of two below n goes left, the rest right, and so on in both parts. For
+// n = 7:  ((01)(23)) ((45)6). Every left part is a whole block of a power of two, which all longer prefixes use, too.
 #pragma once
 
 #include <bit>
@@ -35,6 +39,14 @@ constexpr void canonical_fold(std::span<T> items, Join&& join) {
   for (std::size_t distance = 1; distance < core; distance *= 2) {
     for (std::size_t v = 0; v < core; v += 2 * distance) join(at(v), at(v + distance));
   }
+}
+
+// The items of `items` folded in the order of prefixes; join(left, right) gives the result.
+template <class T, class Join>
+constexpr T prefix_fold(std::span<const T> items, Join&& join) {
+  if (items.size() == 1) return items[0];
+  const std::size_t left = std::bit_ceil(items.size()) / 2;
+  return join(prefix_fold(items.first(left), join), prefix_fold(items.subspan(left), join));
 }
 
 }  // namespace tutti

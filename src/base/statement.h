@@ -15,6 +15,7 @@ struct Statement {
   bool operator==(const Statement&) const = default;
 
   static constexpr int kRankBits = 20;
+  static_assert(kVerbs <= 256 && kDTypes <= 256 && kReduceOps <= 256, "each has eight bits in `kinds`");
 
   // `peer` is -1 for verbs of the whole group.
   static constexpr std::uint64_t kinds_of(Verb verb, DType type, ReduceOp op, int root, int peer) {

@@ -1,5 +1,7 @@
 #include "engine/call.h"
 
+#include "schedule/verbs.h"
+
 namespace tutti::engine {
 namespace {
 
@@ -13,13 +15,14 @@ std::string words_of(Verb verb, std::uint64_t number, std::uint64_t count, DType
 std::string words_of(const Statement& statement) {
   const Verb verb = statement.verb();
   // Statements come from other processes.
-  if (verb > Verb::send_recv || static_cast<std::size_t>(statement.type()) >= kDTypes ||
+  if (static_cast<std::size_t>(verb) >= kVerbs || static_cast<std::size_t>(statement.type()) >= kDTypes ||
       static_cast<std::size_t>(statement.op()) >= kReduceOps) {
     return "a call of an unknown kind";
   }
   std::string text = words_of(verb, statement.sequence - 1, statement.count, statement.type());
-  if (verb == Verb::all_reduce) text += ", " + std::string(name_of(statement.op()));
-  if (verb == Verb::broadcast) text += ", root " + std::to_string(statement.root());
+  const schedule::VerbFacts facts = schedule::facts_of(verb);
+  if (facts.reduces) text += ", " + std::string(name_of(statement.op()));
+  if (facts.rooted && verb != Verb::send_recv) text += ", root " + std::to_string(statement.root());
   if (verb == Verb::send_recv) {
     text += " from rank " + std::to_string(statement.root()) + " to rank " + std::to_string(statement.peer());
   }

@@ -15,9 +15,13 @@
 namespace tutti::engine {
 
 struct Binding {
-  const std::byte* input = nullptr;
+  const std::byte* input = nullptr;  // what each buffer holds: schedule/verbs.h; nullptr where it holds nothing
   std::byte* output = nullptr;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // elements of the vector, or of each chunk
+  // Chunks of different counts, which stay alive until the operation has finished; `count` is then of no meaning. For
+  // programs with a lane per edge the counts of this rank's own buffers are enough; others need those of all ranks,
+  // in both. Displacements of a buffer that peers see through windows must be the same on all ranks.
+  schedule::Chunks input_chunks = {}, output_chunks = {};
   std::uint32_t element_bytes = 1;
   kernels::ReduceFunction reduce = nullptr;
   std::uint32_t divisor = 1;
@@ -69,25 +73,37 @@ class Operation {
  private:
   struct LaneHead {
     std::uint64_t segment = 0;
+    std::uint64_t segments = 0;
     std::uint32_t step = 0;  // index into the plan's steps
     std::uint32_t sent = 0;  // streams: operands of the step that are done
   };
 
+  std::uint64_t segments_of(const PlanLane& lane) const;
   bool try_step(const PlanStep& step, LaneHead& head);
+  bool may_write();
   bool gate_opens();
+  bool hears_all();
+  bool flush();
+  bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
+  bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;
+  bool is_done(const LaneHead& head, const PlanLane& lane) const {
+    return head.segment == head.segments || lane.steps_begin == lane.steps_end;
+  }
+
+  // operation_step.cc: how a step moves its bytes
   bool try_stream(const PlanStep& step, LaneHead& head);
   bool send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes);
   void copy_within(const PlanStep& step, std::uint32_t destination, std::uint64_t segment);
   bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
   std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
-  bool flush();
-  bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
-  bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;
   bool open_slots(const PlanStep& step, std::uint64_t segment);
   void close_slots(const PlanStep& step);
   void run_step(const PlanStep& step, std::uint64_t segment);
   void run_pieces(const PlanStep& step, std::uint64_t count);
   std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
+  template <class Visit>
+  void for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const;
+  bool changes_nothing(const PlanStep& step, std::uint64_t segment) const;
   std::byte* address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const;
 
   transport::Transport* transport_;
@@ -99,9 +115,11 @@ class Operation {
   std::vector<std::byte*> slots_;         // per operand of the step at hand, for slots
   std::vector<void*> pieces_;             // per operand of the step at hand, the address of the piece at hand
   std::vector<transport::Piece> stream_;  // the pieces of a message
+  std::vector<std::uint8_t> heard_;       // by receiver of the plan: a message of it was here
   std::uint32_t lanes_left_ = 0;
   int mismatched_peer_ = -1;
   bool gate_open_ = false;
+  bool heard_all_ = false;  // or need not
   bool touched_output_ = false;
   bool partly_ = false;  // a step has moved without being done
 };

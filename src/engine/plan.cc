@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::engine {
@@ -60,7 +61,10 @@ void Plan::compile_step(const schedule::Step& step, transport::Transport& transp
       compiled.sources_begin - compiled.operands_begin != 1) {
     throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' lets a message land in two places at once");
   }
-  most_runs = std::max(most_runs, compiled.runs_end - compiled.runs_begin);
+  std::uint32_t pieces = 0;  // runs of a vector; chunks may lie apart
+  const bool chunks = schedule::facts_of(program.verb).cut == schedule::Cut::chunks;
+  for (std::uint32_t r = compiled.runs_begin; r < compiled.runs_end; ++r) pieces += chunks ? runs[r].blocks : 1;
+  most_pieces = std::max(most_pieces, pieces);
   steps.push_back(compiled);
 }
 
@@ -73,9 +77,17 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
   const int rank =
       operand.kind == Operand::Kind::own ? program.rank : operand.rank.resolve(program.rank, program.ranks);
   compiled.rank = members[static_cast<std::size_t>(rank)];
+  compiled.alone = operand.kind != Operand::Kind::slot &&
+                   schedule::holding_of(program, operand.buffer, rank) == schedule::Holding::own;
   if (operand.kind == Operand::Kind::slot) {
     if (source) {
       compiled.receiver = &transport.receiver(channel, compiled.rank);
+      const auto known = std::find(receivers.begin(), receivers.end(), compiled.receiver);
+      compiled.receiver_number = static_cast<std::uint32_t>(known - receivers.begin());
+      if (known == receivers.end()) {
+        receivers.push_back(compiled.receiver);
+        receiver_ranks.push_back(compiled.rank);
+      }
     } else {
       compiled.sender = &transport.sender(channel, compiled.rank);
       if (!lowered.offers.operands_in_slots &&
@@ -98,31 +110,24 @@ void Plan::compile_runs(const schedule::Step& step, PlanStep& compiled) {
   std::vector<const Operand*> named;
   for (const Operand& operand : step.destinations) named.push_back(&operand);
   for (const Operand& operand : step.sources) named.push_back(&operand);
+  const Operand* sized = schedule::sized_operand(step);
+  const int count = sized == nullptr ? 0 : sized->blocks.count;
   const auto block_at = [&](const Operand& operand, int i) {
-    return (operand.blocks.first.resolve(program.rank, program.blocks) + i * operand.blocks.stride) % program.blocks;
+    return operand.blocks.at(i, program.rank, program.blocks);
   };
-  int count = 0;
-  for (const Operand* operand : named) {
-    if (operand->kind == Operand::Kind::slot) {
-      compiled.has_slots = true;
-    } else {
-      count = operand->blocks.count;
-    }
-  }
+  compiled.has_slots = std::any_of(named.begin(), named.end(), [](const Operand* o) { return is_slot(*o); });
+  compiled.sized = static_cast<std::uint32_t>(std::find(named.begin(), named.end(), sized) - named.begin());
   compiled.runs_begin = static_cast<std::uint32_t>(runs.size());
   for (int i = 0; i < count;) {
     int length = 1;
     const auto continues = [&](const Operand* operand) {
-      return operand->kind == Operand::Kind::slot || block_at(*operand, i + length) == block_at(*operand, i) + length;
+      return is_slot(*operand) || block_at(*operand, i + length) == block_at(*operand, i) + length;
     };
     while (i + length < count && std::all_of(named.begin(), named.end(), continues)) ++length;
     runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size())});
-    // A slot has no blocks of its own: it takes its size from the first operand that has.
-    const auto sized =
-        std::find_if(named.begin(), named.end(), [](const Operand* o) { return o->kind != Operand::Kind::slot; });
     for (const Operand* operand : named) {
-      const Operand& like = operand->kind == Operand::Kind::slot ? **sized : *operand;
-      if (block_at(like, i) != block_at(**sized, i)) compiled.uniform = false;
+      const Operand& like = is_slot(*operand) ? *sized : *operand;  // a slot has no blocks of its own
+      if (block_at(like, i) != block_at(*sized, i)) compiled.uniform = false;
       run_firsts.push_back(static_cast<std::uint32_t>(block_at(like, i)));
     }
     i += length;

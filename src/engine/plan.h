@@ -24,6 +24,8 @@ struct PlanOperand {
   schedule::Buffer buffer{};
   int rank = 0;
   std::uint32_t plane = 0;
+  bool alone = false;                       // its buffer holds only the owner's own chunk
+  std::uint32_t receiver_number = 0;        // slot as source: in Plan::receivers
   std::byte* scratch = nullptr;             // own or window onto scratch
   transport::Sender* sender = nullptr;      // slot as destination
   transport::Receiver* receiver = nullptr;  // slot as source
@@ -42,6 +44,7 @@ struct PlanStep {
   std::uint32_t waits_begin = 0, waits_end = 0;
   std::uint32_t operands_begin = 0, sources_begin = 0, operands_end = 0;
   std::uint32_t runs_begin = 0, runs_end = 0;
+  std::uint32_t sized = 0;  // the operand that gives the step its size, counted from operands_begin
   bool has_slots = false;
   bool stream = false;  // its slots are messages that leave from own memory, or land there
   bool writes_output = false;
@@ -65,11 +68,13 @@ struct Plan {
   std::vector<PlanOperand> operands;
   std::vector<PlanRun> runs;
   std::vector<std::uint32_t> run_firsts;
-  std::vector<transport::Sender*> senders;  // of streams: the operation ends when all they took has left
-  std::vector<int> sender_ranks;            // whom they send to
+  std::vector<transport::Sender*> senders;      // of streams: the operation ends when all they took has left
+  std::vector<int> sender_ranks;                // whom they send to
+  std::vector<transport::Receiver*> receivers;  // of programs that hear first: whom they wait for
+  std::vector<int> receiver_ranks;
   std::uint32_t most_operands = 0;
-  std::uint32_t most_runs = 0;
-  bool uses_flags = false;  // publishes lanes
+  std::uint32_t most_pieces = 0;  // of the memory of an operand
+  bool uses_flags = false;        // publishes lanes
   bool uses_scratch = false;
 
  private:

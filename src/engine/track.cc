@@ -1,5 +1,7 @@
 #include "engine/track.h"
 
+#include "schedule/verbs.h"
+
 namespace tutti::engine {
 
 using transport::Flags;
@@ -37,7 +39,7 @@ void Track::start(const Call& call) {
   binding_.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
   binding_.fingerprint = call.fingerprint;
   binding_.gate = {};
-  if (call.verb == Verb::all_reduce) {
+  if (schedule::facts_of(call.verb).reduces) {
     binding_.reduce = call.reduce;
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }

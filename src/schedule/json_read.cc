@@ -87,7 +87,6 @@ class Node {
 };
 
 #define X(...) +1
-constexpr std::size_t kVerbs = 0 TUTTI_VERBS(X);
 constexpr std::size_t kStepOps = 0 TUTTI_STEP_OPS(X);
 constexpr std::size_t kBuffers = 0 TUTTI_BUFFERS(X);
 #undef X
@@ -102,9 +101,9 @@ Index read_index(const Node& node) {
 }
 
 BlockSet read_blocks(const Node& node) {
-  node.require_keys({"first", "stride", "count"});
+  node.require_keys({"first", "stride", "count"}, {"run"});
   return {read_index(node.at("first")), node.at("stride").integer<std::int32_t>(),
-          node.at("count").integer<std::int32_t>(1)};
+          node.at("count").integer<std::int32_t>(1), node.has("run") ? node.at("run").integer<std::int32_t>(1) : 1};
 }
 
 Operand read_operand(const Node& node) {
@@ -203,15 +202,15 @@ void read_group(const Node& node, const Lowered& shared, std::vector<std::option
 }
 
 std::vector<Lowered> read_document(const Node& root) {
-  root.require_keys({"version"}, {"verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "offers",
-                                  "segment_bytes", "legend", "programs"});
+  root.require_keys({"version"}, {"verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "hears_first",
+                                  "offers", "segment_bytes", "legend", "programs"});
   const int version = root.at("version").integer<int>();
   if (version != kJsonVersion) {
     root.at("version").fail("is " + std::to_string(version) + "; this program reads version " +
                             std::to_string(kJsonVersion));
   }
-  root.require_keys({"version", "verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "offers",
-                     "segment_bytes", "programs"},
+  root.require_keys({"version", "verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "hears_first",
+                     "offers", "segment_bytes", "programs"},
                     {"legend"});
   Lowered shared;
   shared.program.verb = root.at("verb").one_of<Verb>(kVerbs);
@@ -220,6 +219,7 @@ std::vector<Lowered> read_document(const Node& root) {
   shared.program.root = root.at("root").integer<std::int32_t>(0);
   shared.program.blocks = root.at("blocks").integer<std::int32_t>(1);
   shared.program.message_blocks = root.at("message_blocks").integer<std::int32_t>(0);
+  shared.program.hears_first = root.at("hears_first").boolean();
   shared.offers = read_offers(root.at("offers"));
   shared.segment_bytes = root.at("segment_bytes").integer<std::uint64_t>();
 

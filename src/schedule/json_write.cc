@@ -16,7 +16,9 @@ Json json_of(const Index& index) {
 }
 
 Json json_of(const BlockSet& blocks) {
-  return {{"first", json_of(blocks.first)}, {"stride", blocks.stride}, {"count", blocks.count}};
+  Json json = {{"first", json_of(blocks.first)}, {"stride", blocks.stride}, {"count", blocks.count}};
+  if (blocks.run != 1) json["run"] = blocks.run;
+  return json;
 }
 
 Json json_of(const Operand& operand) {
@@ -108,7 +110,7 @@ std::string to_json(std::span<const Lowered> programs) {
   const Lowered& first = programs.front();
   // A new member of Program breaks this line, and belongs into the document or its groups. Only the landing planes do
   // not: lowering has used them up.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, landing_planes, j] = first.program;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, landing_planes, j, k] = first.program;
   Json json = {{"version", kJsonVersion},
                {"verb", name_of(first.program.verb)},
                {"algorithm", first.program.algorithm},
@@ -116,6 +118,7 @@ std::string to_json(std::span<const Lowered> programs) {
                {"root", first.program.root},
                {"blocks", first.program.blocks},
                {"message_blocks", first.program.message_blocks},
+               {"hears_first", first.program.hears_first},
                {"offers", json_of(first.offers)},
                {"segment_bytes", first.segment_bytes},
                {"legend", legend()},

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "schedule/layout.h"
+#include "schedule/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
 namespace {
-
-bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
 
 template <class Visit>
 void for_each_operand(const Program& program, Visit&& visit) {
@@ -22,14 +21,10 @@ void for_each_operand(const Program& program, Visit&& visit) {
   }
 }
 
-// The blocks a step moves, read off its first operand that is not a slot; nullptr where there is none.
+// The blocks a step moves; nullptr where no operand names them.
 const BlockSet* blocks_of(const Step& step) {
-  for (const auto* operands : {&step.destinations, &step.sources}) {
-    for (const Operand& operand : *operands) {
-      if (!is_slot(operand)) return &operand.blocks;
-    }
-  }
-  return nullptr;
+  const Operand* sized = sized_operand(step);
+  return sized == nullptr ? nullptr : &sized->blocks;
 }
 
 constexpr std::int32_t kMostPlanes = 1 + std::numeric_limits<decltype(Operand::plane)>::max();
@@ -52,9 +47,16 @@ std::int32_t scratch_blocks(const Program& program, const Offers& offers) {
 
 // Rewrites the steps of one lane for a transport whose messages are byte streams: they land in own memory before they
 // are reduced, and leave from own memory. Own memory already among the operands is used; scratch otherwise.
+//
+// Blocks of a vector land at their own place of a plane each. Chunks are all of one size in scratch, so that what lands
+// takes the next free blocks: a step that hears from everybody needs one plane, not one for each.
 class StreamLane {
  public:
-  StreamLane(int first_plane, int* planes) : first_plane_(first_plane), planes_(planes) {}
+  StreamLane(const Program& program, int first_plane, int* planes)
+      : packs_(facts_of(program.verb).cut == Cut::chunks),
+        blocks_(program.blocks),
+        first_plane_(first_plane),
+        planes_(planes) {}
 
   std::vector<Step> rewrite(const std::vector<Step>& steps) {
     for (const Step& step : steps) rewrite_step(step);
@@ -72,6 +74,7 @@ class StreamLane {
     }
     const BlockSet blocks = *blocks_of(step);
     next_plane_ = first_plane_;
+    next_block_ = blocks_;
     if (step.op == StepOp::reduce) land_sources(step, blocks);
     std::vector<Operand> sent = take_slots(step.destinations);
     if (step.destinations.empty()) step.destinations.push_back(scratch(blocks));
@@ -98,13 +101,20 @@ class StreamLane {
   }
 
   Operand scratch(const BlockSet& blocks) {
-    const int plane = next_plane_++;
-    *planes_ = std::max(*planes_, next_plane_);
-    return Operand::own(Buffer::scratch, blocks, plane);
+    if (!packs_ || next_block_ + blocks.count > blocks_) {
+      next_block_ = 0;
+      *planes_ = std::max(*planes_, ++next_plane_);
+    }
+    const BlockSet packed{Index::absolute(next_block_), 1, blocks.count};
+    next_block_ += blocks.count;
+    return Operand::own(Buffer::scratch, packs_ ? packed : blocks, next_plane_ - 1);
   }
 
+  bool packs_;
+  int blocks_;
   int first_plane_;
   int next_plane_ = 0;
+  int next_block_ = 0;
   int* planes_;
   std::vector<Step> out_;
 };
@@ -113,9 +123,17 @@ class StreamLane {
 int land_messages(Program& program) {
   int planes = program.scratch_planes;
   for (Lane& lane : program.lanes) {
-    lane.steps = StreamLane(planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
+    lane.steps = StreamLane(program, planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
   }
   return planes;
+}
+
+// The preferred size is that of a segment of a vector. Of chunks it is that of a message, which may be one of many.
+std::uint64_t wanted_segment(const Program& program, const Offers& offers) {
+  if (offers.segment_bytes == 0) return kUnbounded;
+  if (facts_of(program.verb).cut == Cut::vector || program.message_blocks == 0) return offers.segment_bytes;
+  return offers.segment_bytes / static_cast<std::uint64_t>(program.message_blocks) *
+         static_cast<std::uint64_t>(program.blocks);
 }
 
 bool has_waits(const Program& program) {
@@ -168,8 +186,8 @@ Lowered lower(Program program, const Offers& offers) {
   // Only from facts that are the same on all ranks: their segments must agree.
   const std::uint64_t block = std::min(block_bound(offers.slot_bytes, program.message_blocks),
                                        block_bound(offers.scratch_bytes, scratch_blocks(program, offers)));
-  const std::uint64_t wanted = offers.segment_bytes != 0 ? offers.segment_bytes : kUnbounded;
   const auto blocks = static_cast<std::uint64_t>(program.blocks);
+  const std::uint64_t wanted = wanted_segment(program, offers);
   const std::uint64_t bound = block == kUnbounded ? wanted : std::min(wanted, block * blocks);
   const std::int32_t planes = planes_over(program, offers);
   if (!offers.operands_in_slots) land_messages(program);

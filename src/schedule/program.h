@@ -3,8 +3,9 @@
 // A Program is a value. It is generated for one rank without its peers' programs, lowered to what a transport offers
 // (lower.h), and then only read: by the executor, the verifier, describe and the JSON form.
 //
-// Words. The vector of a call is cut into *segments* (pipelined pieces), each segment into `blocks` *blocks* (usually
-// one chunk per rank); layout.h says where each lies once the count is known. A *step* is
+// Words. A call moves a vector, or one *chunk* per rank; verbs.h says which and what each buffer holds. It is cut into
+// *segments* (pipelined pieces) of `blocks` *blocks*: a block is a share of a vector's segment, or one chunk's part of
+// the segment. layout.h says where each lies once the count is known. A *step* is
 //
 //     destinations <- op(sources)
 //
@@ -14,8 +15,12 @@
 // shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there.
 //
 // A step fires when all its waits hold, all its source slots hold a message and all its destination slots have a
-// credit.
-// Every operand of a step covers the same number of elements; a slot takes its size from the other operands.
+// credit. Every operand of a step covers the same number of elements; a slot takes its size from the other operands,
+// and so does scratch where chunks differ in size: each of its blocks is as large as the largest.
+//
+// A program that `hears_first` has one more rule: a step that writes the output waits until a message from every rank
+// that sends to this one is here. The message need not have been taken, only its fingerprint is looked at, so that a
+// rank with many senders keeps its output intact where one of them turns out to be in another call.
 #pragma once
 
 #include <cstdint>
@@ -76,11 +81,19 @@ struct Index {
   bool operator==(const Index&) const = default;
 };
 
-// Blocks (first + i * stride) mod Program::blocks for i < count, in this order.
+// Blocks first + (i / run) * stride + i mod run for i < count, in this order and modulo Program::blocks: runs of `run`
+// neighbours, `stride` apart, of which the last may be cut short.
 struct BlockSet {
   Index first;
   std::int32_t stride = 1;
   std::int32_t count = 1;
+  std::int32_t run = 1;
+
+  // The number of block i, for the program of `rank`.
+  constexpr int at(int i, int rank, int blocks) const {
+    const std::int64_t offset = std::int64_t{i / run} * stride + i % run;
+    return static_cast<int>(((first.resolve(rank, blocks) + offset) % blocks + blocks) % blocks);
+  }
 
   bool operator==(const BlockSet&) const = default;
 };
@@ -144,17 +157,34 @@ struct Program {
   std::string algorithm;
   std::int32_t ranks = 1;
   std::int32_t rank = 0;
-  std::int32_t root = 0;  // broadcast; for send_recv the sender
+  std::int32_t root = 0;  // of a verb that has one; for send_recv the sender
   std::int32_t blocks = 1;
   std::int32_t message_blocks = 0;  // blocks of the largest message that any rank sends, the same on all ranks
   std::int32_t scratch_planes = 0;
   std::int32_t scratch_depth = 1;
   // Planes that lowering may add where messages have to land: the most on any rank, the same on all; 0 once lowered.
   std::int32_t landing_planes = 0;
+  bool hears_first = false;
   std::vector<Lane> lanes;
 
   bool operator==(const Program&) const = default;
 };
+
+inline bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
+inline bool is_user_memory(const Operand& operand) { return !is_slot(operand) && operand.buffer != Buffer::scratch; }
+
+// The operand that gives its step its size: the first in input or output, else the first in scratch; nullptr where
+// there is none.
+inline const Operand* sized_operand(const Step& step) {
+  const Operand* found = nullptr;
+  for (const auto* operands : {&step.destinations, &step.sources}) {
+    for (const Operand& operand : *operands) {
+      if (is_user_memory(operand)) return &operand;
+      if (found == nullptr && !is_slot(operand)) found = &operand;
+    }
+  }
+  return found;
+}
 
 constexpr std::string_view name_of(StepOp op) {
   constexpr std::string_view kNames[] = {

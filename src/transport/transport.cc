@@ -28,4 +28,10 @@ Arrival Receiver::try_receive(std::span<const Piece> pieces, std::size_t bytes, 
   return Arrival::whole;
 }
 
+Arrival Receiver::hear(std::uint64_t fingerprint) {
+  std::uint64_t found = 0;
+  if (try_begin(0, &found) == nullptr) return Arrival::none;
+  return found == fingerprint ? Arrival::whole : Arrival::other;
+}
+
 }  // namespace tutti::transport

@@ -104,6 +104,8 @@ class Receiver {
 
   // Lets the next message land in `pieces`, `bytes` in all; called again with the same arguments until it is `whole`.
   virtual Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
+  // Whether the next message is here and belongs to this call, without taking it: none, whole or other.
+  virtual Arrival hear(std::uint64_t fingerprint);
   // Whether try_receive() would find something to do.
   virtual bool ready() = 0;
 };

@@ -28,9 +28,11 @@ int play_to_the_end(Player& player) {
 void expect_complete(const Player& player, const std::string& what) {
   EXPECT_TRUE(player.stuck().empty()) << what;
   for (std::size_t rank = 0; rank < player.ranks().size(); ++rank) {
-    const Contribution wanted = player.wanted(static_cast<int>(rank));
-    if (wanted.empty()) continue;
-    for (const Contribution& block : player.ranks()[rank].output) EXPECT_EQ(block, wanted) << what << " rank " << rank;
+    const std::vector<Contribution>& output = player.ranks()[rank].output;
+    for (std::size_t block = 0; block < output.size(); ++block) {
+      EXPECT_EQ(output[block], player.wanted(static_cast<int>(rank), static_cast<int>(block)))
+          << what << " rank " << rank;
+    }
     EXPECT_TRUE(player.ranks()[rank].inbox.empty()) << what;
   }
 }

@@ -23,8 +23,6 @@ using Programs = std::vector<Lowered>;
 
 constexpr int kMostRanks = 33;
 
-bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
-
 bool writes_output(const Step& step) {
   for (const Operand& operand : step.destinations) {
     if (operand.kind == Operand::Kind::own && operand.buffer == Buffer::output) return true;
@@ -44,6 +42,7 @@ std::set<int> senders_in(const Step& step, const Program& program) {
 int hears_all_at(const Program& program) {
   int last = -1;
   std::set<int> heard;
+  if (program.lanes.empty()) return -1;
   const std::vector<Step>& steps = program.lanes.at(0).steps;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const int sender : senders_in(steps[i], program)) {
@@ -53,11 +52,12 @@ int hears_all_at(const Program& program) {
   return last;
 }
 
-// Calls visit(algorithm, programs) for everything that moves by messages, over memory and over streams.
+// Calls visit(algorithm, programs) for everything that moves by messages in one lane, over memory and over streams.
+// Programs that hear first wait by themselves; the last test is about them.
 template <class Visit>
 void for_each_of_messages(int most, Visit&& visit) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (needs_shared_memory(algorithm)) continue;
+    if (needs_shared_memory(algorithm) || algorithm.per_edge || algorithm.generate({3, 0, 0}).hears_first) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       for (int ranks = 1; ranks <= most_ranks(algorithm, most); ++ranks) {
         SCOPED_TRACE(std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks" +
@@ -66,6 +66,14 @@ void for_each_of_messages(int most, Visit&& visit) {
       }
     }
   }
+}
+
+// Whether the rank's output has these blocks at all.
+bool holds_all(const Program& program, const BlockSet& blocks) {
+  for (int i = 0; i < blocks.count; ++i) {
+    if (!holds_block(program, Buffer::output, program.rank, blocks.at(i, program.rank, program.blocks))) return false;
+  }
+  return true;
 }
 
 bool has_early_output(const VerifyReport& report) {
@@ -79,6 +87,7 @@ bool has_early_output(const VerifyReport& report) {
 TEST(Intact, NoAlgorithmWritesItsOutputBeforeItHasHeardFromEverySender) {
   for_each_of_messages(kMostRanks, [](const Algorithm&, const Programs& programs) {
     for (const Lowered& lowered : programs) {
+      if (lowered.program.lanes.empty()) continue;  // alone, and nothing to do
       ASSERT_EQ(lowered.program.lanes.size(), 1u);
       const std::vector<Step>& steps = lowered.program.lanes[0].steps;
       for (int i = 0; i < hears_all_at(lowered.program); ++i) {
@@ -99,9 +108,8 @@ TEST(Intact, TheVerifierSeesEveryStepThatWritesTooEarly) {
       for (int i = 0; i < hears_all; ++i) {
         Programs mutant = programs;
         Step& step = mutant[rank].program.lanes[0].steps[static_cast<std::size_t>(i)];
-        Operand output = is_slot(step.sources[0]) ? step.destinations[0] : step.sources[0];
-        output.buffer = Buffer::output;
-        output.plane = 0;
+        const Operand output = Operand::own(Buffer::output, sized_operand(step)->blocks);
+        if (!holds_all(programs[rank].program, output.blocks)) continue;
         step.destinations.push_back(output);
         ++mutants;
         for (const bool in_place : {false, true}) {
@@ -154,7 +162,9 @@ class Hearsay {
     }
   }
 
-  bool finished(std::size_t rank) const { return ranks_[rank].step == steps(rank).size(); }
+  bool finished(std::size_t rank) const {
+    return programs_[rank].program.lanes.empty() || ranks_[rank].step == steps(rank).size();
+  }
   std::uint64_t known(std::size_t rank) const { return ranks_[rank].known; }
   std::uint64_t known_at_first_write(std::size_t rank) const { return ranks_[rank].known_at_first_write; }
 
@@ -214,8 +224,8 @@ TEST(Intact, RecursiveDoublingEndsOnlyAfterEveryRankHasBegun) {
   }
 }
 
-// An all_reduce writes only sums of everything to its output, so it hears of every rank before. A broadcast does not.
-TEST(Intact, AllReducesOfMessagesHearOfEveryRankBeforeTheyWrite) {
+// What writes only sums of everything to its output hears of every rank before. A root that only gives does not.
+TEST(Intact, SumsOfMessagesHearOfEveryRankBeforeTheyWrite) {
   for_each_of_messages(kMostRanks, [](const Algorithm& algorithm, const Programs& programs) {
     const std::uint64_t everyone = ~std::uint64_t{0} >> (64 - programs.size());
     const Hearsay hearsay(programs);
@@ -224,8 +234,33 @@ TEST(Intact, AllReducesOfMessagesHearOfEveryRankBeforeTheyWrite) {
       EXPECT_TRUE(hearsay.finished(rank));
       all = all && hearsay.known_at_first_write(rank) == everyone;
     }
-    EXPECT_EQ(all, algorithm.verb == Verb::all_reduce || programs.size() == 1);
+    const bool sums = algorithm.verb == Verb::all_reduce || algorithm.verb == Verb::reduce_scatter;
+    if (sums) {
+      EXPECT_TRUE(all);
+    }
+    if (programs.size() > 1 && (algorithm.verb == Verb::broadcast || algorithm.verb == Verb::scatter)) {
+      EXPECT_FALSE(all);
+    }
   });
+}
+
+// Without the rule they would write what came first while others are still unheard.
+TEST(Intact, ProgramsThatHearFirstNeedTo) {
+  int seen = 0;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!algorithm.generate({3, 0, 0}).hears_first) continue;
+    for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
+      for (int ranks = 3; ranks <= 9; ++ranks) {
+        Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
+        EXPECT_TRUE(verify(programs, {64, 4, 1, 0, false}).ok());
+        for (Lowered& lowered : programs) lowered.program.hears_first = false;
+        EXPECT_TRUE(has_early_output(verify(programs, {64, 4, 1, 0, false})))
+            << name_of(algorithm.verb) << " by " << algorithm.name << ", " << ranks << " ranks";
+        ++seen;
+      }
+    }
+  }
+  EXPECT_GT(seen, 50);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ void Machine::reset() {
     RankState& rank = ranks_[i];
     rank = {};
     if (!compares_on_entry()) rank.unheard = senders_to(program);
-    rank.user.resize((trial_.in_place ? 1 : 2) * trial_.layout.segments * blocks);
+    rank.user.resize(2 * trial_.layout.segments * blocks);
     rank.scratch.resize(static_cast<std::size_t>(program.scratch_planes * program.scratch_depth) * blocks);
     poison(rank.user);
     poison(rank.scratch);
@@ -120,7 +120,11 @@ bool Machine::enter(std::size_t rank) {
   RankState& state = ranks_[rank];
   if (state.presence != Presence::absent) return false;
   const std::size_t cells = trial_.layout.segments * trial_.layout.blocks;
-  for (std::size_t i = 0; i < cells; ++i) state.user[i].word = fresh_word(rank * cells + i);
+  const Program& program = trial_.programs[rank].program;
+  for (std::size_t i = 0; i < cells; ++i) {
+    if (!holds_block(program, Buffer::input, program.rank, static_cast<int>(i % trial_.layout.blocks))) continue;
+    state.user[i].word = fresh_word(rank * cells + i);
+  }
   state.presence = Presence::inside;
   ++now_;
   if (state.lanes_left == 0) leave(rank);
@@ -129,46 +133,76 @@ bool Machine::enter(std::size_t rank) {
 
 void Machine::leave(std::size_t rank) {
   RankState& state = ranks_[rank];
-  const std::size_t cells = trial_.layout.segments * trial_.layout.blocks;
   const Program& program = trial_.programs[rank].program;
-  const bool only_sends = program.verb == Verb::send_recv && program.ranks > 1 && program.rank == program.root;
-  for (std::size_t i = 0; i < state.user.size(); ++i) {
-    const Place& place = state.user[i];
+  const std::size_t blocks = trial_.layout.blocks;
+  const std::size_t cells = trial_.layout.segments * blocks;
+  for (const Place& place : state.user) {
     if (place.readers + place.writers != 0) throw Fault{"a rank returns while a peer uses its buffers"};
-    const bool is_output = trial_.in_place || i >= cells;
-    if (is_output) state.outputs.push_back(place.word);
-    const bool kept = i < cells && (!trial_.in_place || only_sends);
-    if (kept && place.word != fresh_word(rank * cells + i)) throw Fault{"an input was overwritten"};
+  }
+  for (std::size_t i = 0; i < cells; ++i) {
+    const std::size_t output = user_index(program.rank, Buffer::output, i / blocks, i % blocks);
+    state.outputs.push_back(state.user[output].word);
+    const bool given = holds_block(program, Buffer::input, program.rank, static_cast<int>(i % blocks));
+    if (given && output != i && state.user[i].word != fresh_word(rank * cells + i))
+      throw Fault{"an input was overwritten"};
+  }
+  for (const RankState& other : ranks_) {
+    if (program.verb == Verb::barrier && other.presence == Presence::absent)
+      throw Fault{"a rank leaves the barrier before another has entered"};
   }
   poison(state.user);
   state.presence = Presence::returned;
   ++now_;
 }
 
-Word Machine::expected_word(std::size_t cell) const {
-  const Program& program = trial_.programs[0].program;
-  const std::size_t cells = trial_.layout.segments * trial_.layout.blocks;
-  if (program.verb != Verb::all_reduce || program.ranks == 1) {
-    return fresh_word(static_cast<std::size_t>(program.root) * cells + cell);
-  }
-  std::vector<Word> inputs;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) inputs.push_back(fresh_word(rank * cells + cell));
-  return divide_word(canonical_words(std::move(inputs)));
+// In place, a block that both buffers hold is the input's.
+std::size_t Machine::user_index(int owner, Buffer buffer, std::uint64_t segment, std::size_t block) const {
+  const Program& program = trial_.programs[static_cast<std::size_t>(owner)].program;
+  const auto held = [&](Buffer which) { return holds_block(program, which, owner, static_cast<int>(block)); };
+  const bool shared = trial_.in_place && held(Buffer::input) && held(Buffer::output);
+  const bool second = buffer == Buffer::output && !shared;
+  return ((second ? trial_.layout.segments : 0) + segment) * trial_.layout.blocks + block;
 }
 
-// Right sums in an order that is the same on all ranks are a lesser fault, if any.
+// What the verbs mean, said here once more and without the verifier's table.
+Word Machine::expected_word(std::size_t rank, std::size_t cell) const {
+  const Program& program = trial_.programs[0].program;
+  const std::size_t blocks = trial_.layout.blocks;
+  const std::size_t cells = trial_.layout.segments * blocks;
+  const std::size_t block = cell % blocks;
+  const auto root = static_cast<std::size_t>(program.root);
+  const auto given = [&](std::size_t from, std::size_t at) { return fresh_word(from * cells + cell - block + at); };
+  const auto first = [&](std::size_t count) {
+    std::vector<Word> words;
+    for (std::size_t from = 0; from < count; ++from) words.push_back(given(from, block));
+    return words;
+  };
+  switch (program.verb) {
+    case Verb::gather:
+    case Verb::all_gather: return given(block, block);
+    case Verb::all_to_all: return given(block, rank);
+    case Verb::scan: return prefix_words(first(rank + 1));
+    case Verb::exclusive_scan: return prefix_words(first(rank));
+    case Verb::all_reduce:
+    case Verb::reduce:
+    case Verb::reduce_scatter:
+      return ranks_.size() == 1 ? given(0, block) : divide_word(canonical_words(first(ranks_.size())));
+    default: return given(root, block);
+  }
+}
+
+// Right sums in another order are a lesser fault, if any; of an all_reduce the order must be the same on all ranks.
 void Machine::check_outputs() const {
   const Program& program = trial_.programs[0].program;
-  const bool skips_root = program.verb == Verb::send_recv && program.ranks > 1;
-  const std::size_t first = skips_root && program.root == 0 ? 1 : 0;
   bool canonical = true;
   for (std::size_t cell = 0; cell < trial_.layout.segments * trial_.layout.blocks; ++cell) {
-    const Word expected = expected_word(cell);
-    const std::uint64_t order = ranks_[first].outputs[cell].order;
-    canonical = canonical && order == expected.order;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (skips_root && static_cast<int>(rank) == program.root) continue;
-      if (ranks_[rank].outputs[cell] != Word{expected.sum, order}) throw Fault{"a wrong result"};
+      const auto block = static_cast<int>(cell % trial_.layout.blocks);
+      if (!holds_block(program, Buffer::output, static_cast<int>(rank), block)) continue;
+      const Word expected = expected_word(rank, cell), found = ranks_[rank].outputs[cell];
+      const bool alike = program.verb != Verb::all_reduce || found.order == ranks_[0].outputs[cell].order;
+      if (found.sum != expected.sum || !alike) throw Fault{"a wrong result"};
+      canonical = canonical && found.order == expected.order;
     }
   }
   if (trial_.canonical && !canonical) throw Fault{std::string(kAnotherOrder)};

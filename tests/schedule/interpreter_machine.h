@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interpreter.h"
+#include "schedule/verbs.h"
 #include "words.h"
 
 namespace tutti::schedule::interpretation {
@@ -32,9 +33,9 @@ enum class Presence { absent, inside, returned };
 
 struct RankState {
   Presence presence = Presence::absent;
-  std::vector<Place> user;  // input, then output unless in place
+  std::vector<Place> user;  // input, then output; in place some blocks of the output lie in the input
   std::vector<Place> scratch;
-  std::vector<Word> outputs;  // as they were on return
+  std::vector<Word> outputs;  // as they were on return, by cell
   std::size_t lanes_left = 0;
   std::set<int> unheard;  // ranks it receives from, until their first message is here
 };
@@ -103,7 +104,8 @@ class Machine {
   bool move(std::size_t actor);
   bool enter(std::size_t rank);
   void leave(std::size_t rank);
-  Word expected_word(std::size_t cell) const;
+  Word expected_word(std::size_t rank, std::size_t cell) const;
+  std::size_t user_index(int owner, Buffer buffer, std::uint64_t segment, std::size_t block) const;
   void check_outputs() const;
   bool compares_on_entry() const;
   std::set<int> senders_to(const Program& program) const;
@@ -116,6 +118,7 @@ class Machine {
   Reach reach(LaneRun& lane, const Operand& operand, bool destination);
   Place& place(int owner, const Operand& operand, std::uint64_t segment, std::size_t block);
   bool slots_ready(const LaneRun& lane) const;
+  bool may_write(const LaneRun& lane) const;
   void take_slots(LaneRun& lane);
   void check_heard(const LaneRun& lane) const;
   void mark(LaneRun& lane, int by);

@@ -15,7 +15,7 @@ bool Machine::begin(LaneRun& lane) {
   }
   if (!lane.reached) reach_all(lane);
   lane.reached = true;
-  if (!slots_ready(lane)) return false;
+  if (!slots_ready(lane) || !may_write(lane)) return false;
   take_slots(lane);
   check_heard(lane);
   mark(lane, +1);
@@ -69,13 +69,15 @@ Reach Machine::reach(LaneRun& lane, const Operand& operand, bool destination) {
   reached.owner = peer;
   reached.user = operand.buffer != Buffer::scratch;
   const int first = operand.blocks.first.resolve(program.rank, program.blocks);
-  if (first < 0 || first >= program.blocks || operand.blocks.count < 1)
+  if (first < 0 || first >= program.blocks || operand.blocks.count < 1 || operand.blocks.run < 1)
     throw Fault{"names a block that does not exist"};
   std::vector<std::uint64_t> sizes;
   for (int i = 0; i < operand.blocks.count; ++i) {
-    const int block = ((first + i * operand.blocks.stride) % program.blocks + program.blocks) % program.blocks;
+    const int offset = i / operand.blocks.run * operand.blocks.stride + i % operand.blocks.run;
+    const int block = ((first + offset) % program.blocks + program.blocks) % program.blocks;
+    if (!holds_block(program, operand.buffer, peer, block)) throw Fault{"names a block that its buffer does not hold"};
     reached.places.push_back(&place(peer, operand, lane.segment, static_cast<std::size_t>(block)));
-    sizes.push_back(trial_.layout.block(lane.segment, static_cast<std::size_t>(block)).count);
+    sizes.push_back(trial_.layout.size(lane.segment, static_cast<std::size_t>(block)));
   }
   if (lane.sizes.empty()) lane.sizes = sizes;
   if (lane.sizes != sizes) throw Fault{"operands of different sizes"};
@@ -85,10 +87,7 @@ Reach Machine::reach(LaneRun& lane, const Operand& operand, bool destination) {
 Place& Machine::place(int owner, const Operand& operand, std::uint64_t segment, std::size_t block) {
   RankState& state = ranks_[static_cast<std::size_t>(owner)];
   const std::size_t blocks = trial_.layout.blocks;
-  if (operand.buffer != Buffer::scratch) {
-    const bool second = operand.buffer == Buffer::output && !trial_.in_place;
-    return state.user[((second ? trial_.layout.segments : 0) + segment) * blocks + block];
-  }
+  if (operand.buffer != Buffer::scratch) return state.user[user_index(owner, operand.buffer, segment, block)];
   const Program& program = trial_.programs[static_cast<std::size_t>(owner)].program;
   if (operand.plane >= program.scratch_planes) throw Fault{"names a plane that does not exist"};
   const auto depth = static_cast<std::uint64_t>(program.scratch_depth);
@@ -104,6 +103,23 @@ bool Machine::slots_ready(const LaneRun& lane) const {
   for (const Reach& destination : lane.destinations) {
     if (destination.channel == nullptr) continue;
     if (destination.channel->in_use + ++wanted[destination.channel] > trial_.credits) return false;
+  }
+  return true;
+}
+
+// A program that hears first holds its writes back until every sender's first message is here, taken or not.
+bool Machine::may_write(const LaneRun& lane) const {
+  if (!lane.program->hears_first) return true;
+  bool writes = false;
+  for (const Reach& destination : lane.destinations) writes = writes || destination.user;
+  if (!writes) return true;
+  for (const int sender : ranks_[static_cast<std::size_t>(lane.program->rank)].unheard) {
+    bool here = false;
+    for (const auto& [key, channel] : channels_) {
+      const auto& [from, to, number] = key;
+      here = here || (from == sender && to == lane.program->rank && !channel.messages.empty());
+    }
+    if (!here) return false;
   }
   return true;
 }
@@ -124,7 +140,7 @@ void Machine::take_slots(LaneRun& lane) {
 }
 
 void Machine::check_heard(const LaneRun& lane) const {
-  if (ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.empty()) return;
+  if (lane.program->hears_first || ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.empty()) return;
   for (const Reach& destination : lane.destinations) {
     if (destination.user) throw Fault{std::string(kEarlyOutput)};
   }

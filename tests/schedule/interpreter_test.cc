@@ -13,9 +13,7 @@ using Programs = std::vector<Lowered>;
 
 Trial trial_of(const Programs& programs, std::uint64_t segments, std::uint32_t credits, bool in_place = false,
                bool canonical = true) {
-  const auto blocks = static_cast<std::uint64_t>(programs[0].program.blocks);
-  const Layout layout = Layout::make(16 * blocks * segments - 3, 4, programs[0].program.blocks, 64 * blocks);
-  return {programs, layout, credits, in_place, canonical};
+  return {programs, ragged_layout(programs[0].program, segments), credits, in_place, canonical};
 }
 
 std::string first_fault(const Trial& trial, int runs = 200) {
@@ -28,14 +26,16 @@ std::string first_fault(const Trial& trial, int runs = 200) {
 
 TEST(Interpreter, FindsNothingWrongWithTheAlgorithms) {
   for (const Algorithm& algorithm : algorithms()) {
-    const std::uint32_t credits = algorithm.name == "ring" ? 2 : 1;
+    const auto credits = static_cast<std::uint32_t>(algorithm.credits);
     for (const Offers& offers : {shared_memory(credits), byte_streams(1)}) {
       if (!offers.windows_to_user && needs_shared_memory(algorithm)) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, 7); ++ranks) {
         const Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         for (const bool in_place : {false, true}) {
+          if (in_place && !algorithm.in_place) continue;
           const Trial trial = trial_of(programs, 3, offers.credits, in_place, algorithm.canonical || ranks == 1);
-          EXPECT_EQ(first_fault(trial, 20), "") << algorithm.name << ", " << ranks << " ranks";
+          EXPECT_EQ(first_fault(trial, 20), "") << name_of(algorithm.verb) << " by " << algorithm.name << ", " << ranks
+                                                << " ranks" << (in_place ? ", in place" : "");
         }
       }
     }

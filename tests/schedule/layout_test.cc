@@ -75,6 +75,56 @@ TEST(Layout, RunsOfBlocksAreTheirSum) {
   }
 }
 
+TEST(Layout, CutsEveryChunkExactly) {
+  for (const std::uint64_t count : kCounts) {
+    for (const std::uint32_t blocks : kBlocks) {
+      for (const std::uint64_t segment_bytes : kSegmentBytes) {
+        if (segment_bytes != 0 && count * 4 * blocks / segment_bytes > 10'000) continue;
+        const Layout layout = Layout::make_chunks(count, 4, blocks, segment_bytes);
+        ASSERT_GE(layout.segments, 1u);
+        if (segment_bytes != 0 && layout.segments > 1) {
+          ASSERT_LE(layout.plane_count() * 4, std::max<std::uint64_t>(segment_bytes, kLineBytes * blocks));
+        }
+        for (const std::uint32_t block : {0u, blocks / 2, blocks - 1}) {
+          std::uint64_t at = block * count;
+          for (std::uint64_t segment = 0; segment < layout.segments; ++segment) {
+            const Range all = layout.place(Buffer::output, false, segment, block);
+            ASSERT_EQ(all.begin, at);
+            ASSERT_EQ(layout.place(Buffer::input, true, segment, block).begin, at - block * count);
+            ASSERT_EQ(layout.place(Buffer::scratch, false, segment, block).begin, block * layout.segment_count);
+            ASSERT_LE(all.count, layout.segment_count);
+            at += all.count;
+          }
+          ASSERT_EQ(at, (block + 1) * count);
+        }
+      }
+    }
+  }
+}
+
+// Two ranks that know different chunks cut the one they share alike.
+TEST(Layout, CutsAChunkAlikeWhateverTheOthersAre) {
+  for (const std::uint64_t shared : kCounts) {
+    for (const std::uint64_t segment_bytes : kSegmentBytes) {
+      const std::uint64_t here[] = {shared, 5, 0}, there[] = {70'000, shared, 1};
+      const std::uint64_t begins[] = {100, 0, 90};
+      const Layout a = Layout::make_uneven({here, begins}, {}, 4, 3, segment_bytes);
+      const Layout b = Layout::make_uneven({}, {there, begins}, 4, 3, segment_bytes);
+      ASSERT_EQ(a.segments_of(shared), b.segments_of(shared)) << shared << ", " << segment_bytes;
+      if (a.segments_of(shared) > 10'000) continue;
+      std::uint64_t covered = 0;
+      for (std::uint64_t segment = 0; segment < a.segments_of(shared); ++segment) {
+        const Range sent = a.place(Buffer::input, false, segment, 0), taken = b.place(Buffer::output, true, segment, 1);
+        ASSERT_EQ(sent.count, taken.count);
+        ASSERT_EQ(sent.begin, 100 + covered);
+        ASSERT_EQ(taken.begin, covered);
+        covered += sent.count;
+      }
+      ASSERT_EQ(covered, shared);
+    }
+  }
+}
+
 TEST(Layout, TakesTheLargestVectorThereCanBe) {
   const std::uint64_t count = (std::uint64_t{1} << 60) - 1;
   const Layout layout = Layout::make(count, 8, 1000, 0);

@@ -26,6 +26,7 @@ class Editor {
       case Mutation::last: return last();
       case Mutation::depth: return depth();
       case Mutation::early: return early();
+      case Mutation::hearing: return hearing();
     }
     return {};
   }
@@ -148,7 +149,8 @@ class Editor {
       operand.channel = 1;
       return "another channel" + place_;
     }
-    switch (below(8)) {
+    switch (below(9)) {
+      case 8: operand.blocks.run += coin() || operand.blocks.run == 1 ? 1 : -1; return "another run" + place_;
       case 0: operand.blocks.count += coin() ? 1 : -1; return "another number of blocks" + place_;
       case 1: operand.blocks.stride += coin() ? 1 : -1; return "another stride" + place_;
       case 2: operand.plane = static_cast<std::uint8_t>(operand.plane ^ 1); return "another plane" + place_;
@@ -233,6 +235,11 @@ class Editor {
     return "a copy to the output before" + place_;
   }
 
+  std::string hearing() {
+    program_.hears_first = !program_.hears_first;
+    return program_.hears_first ? "hears first" : "no longer hears first";
+  }
+
   Program& program_;
   std::uint64_t state_;
   std::size_t lane_ = 0, step_ = 0;
@@ -242,7 +249,7 @@ class Editor {
 }  // namespace
 
 std::optional<std::string> mutate(std::vector<Lowered>& programs, Mutation mutation, std::uint64_t seed) {
-  const bool alike = scramble(seed + 1) % 2 == 0 || mutation == Mutation::depth;
+  const bool alike = scramble(seed + 1) % 2 == 0 || mutation == Mutation::depth || mutation == Mutation::hearing;
   const std::size_t victim = static_cast<std::size_t>(scramble(seed + 2) % programs.size());
   const std::vector<Lowered> before = programs;
   std::string edit;

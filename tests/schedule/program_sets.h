@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedule/algorithms/table.h"
+#include "schedule/layout.h"
 #include "schedule/lower.h"
 
 namespace tutti::schedule {
@@ -30,6 +31,17 @@ inline std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, c
   std::vector<Lowered> programs;
   for (int rank = 0; rank < ranks; ++rank) programs.push_back(lower(algorithm.generate({ranks, rank, root}), offers));
   return programs;
+}
+
+// A count that gives `segments` segments of one cache line per block, but for a short last block.
+inline std::uint64_t ragged_count(const Program& program, std::uint64_t segments) {
+  if (program.verb == Verb::barrier) return 0;
+  const bool vector = facts_of(program.verb).cut == Cut::vector;
+  return 16 * segments * (vector ? static_cast<std::uint64_t>(program.blocks) : 1) - 3;
+}
+inline Layout ragged_layout(const Program& program, std::uint64_t segments) {
+  const auto blocks = static_cast<std::uint32_t>(program.blocks);
+  return Layout::of(program.verb, ragged_count(program, segments), 4, blocks, 64 * blocks);
 }
 
 // How many ranks a verb is for: send_recv is between two.

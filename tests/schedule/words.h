@@ -44,4 +44,13 @@ inline Word canonical_words(std::vector<Word> words) {
   return join_words(canonical_words({words.begin(), middle}), canonical_words({middle, words.end()}));
 }
 
+// The order of prefixes, from the left: whole blocks of a power of two, each twice as large as the next or larger.
+inline Word prefix_words(const std::vector<Word>& words) {
+  if (words.size() == 1) return words[0];
+  std::size_t left = 1;
+  while (2 * left < words.size()) left *= 2;
+  const auto middle = words.begin() + static_cast<std::ptrdiff_t>(left);
+  return join_words(prefix_words({words.begin(), middle}), prefix_words({middle, words.end()}));
+}
+
 }  // namespace tutti::schedule

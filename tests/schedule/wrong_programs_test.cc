@@ -22,6 +22,13 @@ Programs direct(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce
 Programs staged(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce, "staged"), ranks, shared_memory(2)); }
 Programs message() { return programs_of(*find_algorithm(Verb::send_recv, "message"), 2, shared_memory(2)); }
 
+// A message between two ranks that both have an input.
+Programs spread() {
+  Programs programs = programs_of(*find_algorithm(Verb::broadcast, "binomial"), 2, shared_memory(2));
+  for (Lowered& lowered : programs) lowered.program.lanes[0].name = "message";
+  return programs;
+}
+
 Step& step_of(Programs& programs, std::size_t rank, std::size_t lane, std::size_t step) {
   return programs[rank].program.lanes[lane].steps[step];
 }
@@ -108,6 +115,63 @@ TEST(WrongPrograms, OverwriteWhatTheyRead) {
   expect_problem(programs, Kind::race, "rank 1, lane 'message', step 1: overwrites what it reads in output of rank 1");
 }
 
+Programs of(Verb verb, const char* algorithm, int ranks, int root = 0) {
+  return programs_of(*find_algorithm(verb, algorithm), ranks, shared_memory(2), root);
+}
+
+TEST(WrongPrograms, NameBlocksThatABufferDoesNotHold) {
+  Programs programs = of(Verb::all_gather, "ring", 3);
+  step_of(programs, 1, 0, 0).sources[0].blocks.first = Index::plus(1);
+  expect_problem(programs, Kind::malformed, "block 2 of input of rank 1, which all_gather does not hold there");
+  programs = of(Verb::gather, "linear", 3, 2);
+  step_of(programs, 0, 0, 0).destinations.push_back(Operand::own(Buffer::output, {Index::plus(0), 1, 1}));
+  expect_problem(programs, Kind::malformed, "block 0 of output of rank 0, which gather does not hold there");
+}
+
+TEST(WrongPrograms, PutChunksWhereOthersBelong) {
+  Programs programs = of(Verb::all_to_all, "direct", 3);
+  step_of(programs, 1, 0, 1).sources[0].blocks.first = Index::plus(1);
+  expect_problem(programs, Kind::wrong_result,
+                 "output of rank 1, segment 0, block 2: not the chunk that belongs there");
+  programs = of(Verb::scatter, "linear", 3);
+  std::swap(step_of(programs, 0, 0, 0).sources, step_of(programs, 0, 1, 0).sources);
+  expect_problem(programs, Kind::wrong_result,
+                 "output of rank 1, segment 0, block 1: not the chunk that belongs there");
+}
+
+TEST(WrongPrograms, LeaveABarrierTooEarly) {
+  Programs programs = of(Verb::barrier, "dissemination", 5);
+  for (Lowered& lowered : programs) lowered.program.lanes[0].steps.resize(4);
+  expect_problem(programs, Kind::wrong_result, "rank 0 may leave the barrier before rank 1 has entered it");
+  programs = of(Verb::barrier, "flags", 3);
+  step_of(programs, 2, 0, 1).waits.pop_back();
+  expect_problem(programs, Kind::wrong_result, "rank 2 may leave the barrier before rank 1 has entered it");
+}
+
+// The operators of a scan need not commute.
+TEST(WrongPrograms, FoldPrefixesOutOfOrder) {
+  Programs programs = of(Verb::scan, "chain", 3);
+  std::vector<Operand>& sources = step_of(programs, 2, 0, 0).sources;
+  std::swap(sources[0], sources[1]);
+  expect_problem(programs, Kind::wrong_result, "holds contributions in another order than that of the ranks");
+  programs = of(Verb::scan, "recursive_doubling", 4);
+  step_of(programs, 3, 0, 1).last = true;
+  expect_problem(programs, Kind::wrong_result, "not marked last, or marked last before its last reduction");
+}
+
+TEST(WrongPrograms, WaitToHearWhatIsOnlySentLater) {
+  Programs programs = of(Verb::all_gather, "bruck", 4);
+  for (Lowered& lowered : programs) {
+    lowered.program.hears_first = true;
+    for (Step& step : lowered.program.lanes[0].steps) {
+      for (Operand& operand : step.destinations) {
+        if (operand.buffer == Buffer::scratch && operand.kind == Operand::Kind::own) operand.buffer = Buffer::output;
+      }
+    }
+  }
+  expect_problem(programs, Kind::deadlock, "waits for a message from rank");
+}
+
 TEST(WrongPrograms, HoldWrongContributions) {
   Programs programs = direct(3);
   step_of(programs, 1, 0, 0).sources.pop_back();
@@ -151,7 +215,7 @@ TEST(WrongPrograms, EndWithDifferentBits) {
 }
 
 TEST(WrongPrograms, SpoilTheInput) {
-  Programs programs = message();
+  Programs programs = spread();
   step_of(programs, 1, 0, 0).destinations.push_back(Operand::own(Buffer::input, {}));
   expect_problem(programs, Kind::wrong_result, "input of rank 1, segment 0, block 0: overwritten");
 }
@@ -216,7 +280,7 @@ TEST(WrongPrograms, ReuseScratchTooEarly) {
 }
 
 TEST(WrongPrograms, WriteWhatAnotherLaneStillReads) {
-  Programs programs = message();
+  Programs programs = spread();
   Program& program = programs[1].program;
   const Operand scratch = Operand::own(Buffer::scratch, {}), output = Operand::own(Buffer::output, {});
   program.scratch_planes = 1;
@@ -244,7 +308,7 @@ TEST(WrongPrograms, WriteTheOutputBeforeTheyHaveHeardFromEverySender) {
 }
 
 TEST(WrongPrograms, HearInALaneThatTheWritingLaneDoesNotWaitFor) {
-  Programs programs = message();
+  Programs programs = spread();
   Program& program = programs[1].program;
   program.scratch_planes = 1;
   program.lanes[0].published = true;

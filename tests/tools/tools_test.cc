@@ -69,7 +69,7 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
   expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, staged");
-  expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: binomial");
+  expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: direct, staged, binomial");
   expect_usage("show all_reduce -n 0", "-n must be 1 to 1024, not 0");
   expect_usage("show all_reduce -n -3", "-n must be 1 to 1024, not -3");
   expect_usage("show all_reduce -n four", "four");
@@ -165,8 +165,21 @@ TEST(Tool, AMissingStepIsADeadlockOrUnmatched) {
   EXPECT_THAT(ended.output, Not(HasSubstr("\nverified")));
 }
 
+TEST(Tool, EveryVerbIsShownAndVerified) {
+  for (const char* verb : {"all_reduce", "broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter",
+                           "all_to_all", "scan", "exclusive_scan", "barrier"}) {
+    const std::string three = std::string(verb) + " -n 3 --root 2";
+    EXPECT_EQ(tutti("show " + three).exit_code, 0) << verb;
+    const Ended ended = tutti("verify " + three + " --segments 2");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("\nverified"));
+  }
+  const Ended ended = tutti("verify all_to_all -a direct");
+  EXPECT_THAT(ended.output, HasSubstr("not made for in place"));
+}
+
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
-  const TextFile file("{ \"version\": 1 }");
+  const TextFile file("{ \"version\": 2 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
 }
 

@@ -1,15 +1,98 @@
 #include "schedule/algorithms/build.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/canonical.h"
+#include "schedule/verbs.h"
 
 namespace tutti::schedule {
 
-CoreRole CoreRole::of(int ranks, int rank) {
+std::vector<Wait> wait_for_others(int ranks, int lane, int step, int segments_back) {
+  std::vector<Wait> waits;
+  for (int distance = 1; distance < ranks; ++distance)
+    waits.push_back({Index::plus(distance), lane, step, segments_back});
+  return waits;
+}
+
+std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks) {
+  return of_every_rank(shape, buffer, blocks, Operand::window(Index::absolute(shape.rank), buffer, blocks));
+}
+
+std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks, const Operand& mine) {
+  std::vector<Operand> operands;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    operands.push_back(rank == shape.rank ? mine : Operand::window(Index::absolute(rank), buffer, blocks));
+  return operands;
+}
+
+Program alone(Program program) {
+  program.blocks = 1;
+  program.message_blocks = program.scratch_planes = program.landing_planes = 0;
+  program.hears_first = false;
+  if (!holds_block(program, Buffer::output, 0, 0)) return program;
+  program.lanes = {
+      {"alone",
+       false,
+       {copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::own(Buffer::input, all_blocks(1)))}}};
+  return program;
+}
+
+int largest_half(int ranks) {
+  int most = 1;
+  for (int distance = 1; distance < ranks; distance *= 2) most = std::max(most, std::min(distance, ranks - distance));
+  return most;
+}
+
+TreePlace TreePlace::of(const Shape& shape) {
+  const int relative = (shape.rank - shape.root + shape.ranks) % shape.ranks;
+  int reach = 1;
+  while (reach < shape.ranks && (relative & reach) == 0) reach *= 2;
+  return {relative, reach, std::min(reach, shape.ranks - relative)};
+}
+
+CoreRole CoreRole::of(int ranks, int rank, int root) {
   const int core = static_cast<int>(canonical_core(static_cast<std::size_t>(ranks)));
   const int pairs = ranks - core;
-  if (rank >= 2 * pairs) return {core, pairs, rank - pairs, -1};
-  const bool even = rank % 2 == 0;
-  return {core, pairs, even ? rank / 2 : -1, even ? rank + 1 : rank - 1};
+  const int odd = root % 2 == 1 && root < 2 * pairs ? root : -1;
+  if (rank >= 2 * pairs) return {core, pairs, rank - pairs, -1, odd};
+  const int partner = rank ^ 1;
+  const bool goes_on = rank == odd || (rank % 2 == 0 && partner != odd);
+  return {core, pairs, goes_on ? rank / 2 : -1, partner, odd};
+}
+
+Step join_pair(const Shape& shape, const CoreRole& role, BlockSet all) {
+  return reduce_step(
+      {Operand::own(Buffer::scratch, all)},
+      in_order(shape.rank < role.partner, Operand::own(Buffer::input, all), role.partner_slot(shape.rank)), false);
+}
+
+void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Halving& halving) {
+  Buffer held = role.partner >= 0 ? Buffer::scratch : Buffer::input;
+  for (int distance = 1; distance < role.core; distance *= 2) {
+    const std::vector<BlockSet> keep = halving.blocks_of(role, role.member, 2 * distance);
+    const std::vector<BlockSet> give = halving.blocks_of(role, role.member ^ distance, 2 * distance);
+    const Operand peer = role.peer_at(distance);
+    const bool last = 2 * distance == role.core;
+    // One set there and back before the next: with one credit a second message waits until the first was taken.
+    for (std::size_t set = 0; set < keep.size(); ++set) {
+      if (give[set].count != 0) lane.steps.push_back(copy_step({peer}, Operand::own(held, give[set])));
+      if (keep[set].count == 0) continue;
+      const Operand result = last ? halving.result(shape, keep[set]) : Operand::own(Buffer::scratch, keep[set]);
+      lane.steps.push_back(
+          reduce_step({result}, in_order((role.member & distance) == 0, Operand::own(held, keep[set]), peer), last));
+    }
+    held = Buffer::scratch;
+  }
+}
+
+void add_ring_reduction(Lane& lane, int ranks, int end, std::vector<Operand> results) {
+  const Operand to_right = Operand::slot(Index::plus(1));
+  const Operand from_left = Operand::slot(Index::plus(-1));
+  lane.steps.push_back(copy_step({to_right}, own_block(Buffer::input, end - 1)));
+  for (int k = 2; k < ranks; ++k)
+    lane.steps.push_back(reduce_step({to_right}, {from_left, own_block(Buffer::input, end - k)}, false));
+  lane.steps.push_back(reduce_step(std::move(results), {from_left, own_block(Buffer::input, end)}, true));
 }
 
 }  // namespace tutti::schedule

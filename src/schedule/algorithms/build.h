@@ -22,6 +22,11 @@ inline Program begin_program(Verb verb, std::string algorithm, const Shape& shap
 }
 
 inline BlockSet all_blocks(int blocks) { return {Index::absolute(0), 1, blocks}; }
+// The block `offset` beyond the one of this rank's number, or `count` from there on.
+inline BlockSet block_at(int offset, int count = 1) { return {Index::plus(offset), 1, count}; }
+inline Operand own_block(Buffer buffer, int offset = 0, int count = 1) {
+  return Operand::own(buffer, block_at(offset, count));
+}
 
 inline Step copy_step(std::vector<Operand> destinations, Operand source, std::vector<Wait> waits = {}) {
   return {StepOp::copy, false, std::move(destinations), {source}, std::move(waits)};
@@ -34,28 +39,76 @@ inline Step reduce_step(std::vector<Operand> destinations, std::vector<Operand> 
 
 inline Step wait_step(std::vector<Wait> waits) { return {StepOp::wait, false, {}, {}, std::move(waits)}; }
 
-// One rank has nothing to ask of others: output <- input.
-inline Program alone(Program program) {
-  program.blocks = 1;
-  program.message_blocks = 0;
-  program.landing_planes = 0;
-  program.lanes = {
-      {"alone",
-       false,
-       {copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::own(Buffer::input, all_blocks(1)))}}};
-  return program;
+// Two operands of a reduction, the lower rank's first.
+inline std::vector<Operand> in_order(bool mine_is_lower, const Operand& mine, const Operand& theirs) {
+  return mine_is_lower ? std::vector{mine, theirs} : std::vector{theirs, mine};
 }
 
+// Waits for all ranks but this one.
+std::vector<Wait> wait_for_others(int ranks, int lane, int step, int segments_back = 0);
+inline std::vector<Wait> others_entered(int ranks) { return wait_for_others(ranks, Wait::kEntryLane, 0); }
+
+// The same blocks of every rank's buffer, in the order of the ranks: through windows, but for what `mine` is.
+std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks);
+std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks, const Operand& mine);
+
+// One rank has nothing to ask of others: output <- input, where there is an output.
+Program alone(Program program);
+
+// The largest subtree below a root in a binomial tree, and the longest message of doubling: in ranks.
+int largest_half(int ranks);
+
+// Where a rank stands in the binomial tree over relative = (rank - root) mod p. Its lowest set bit is the distance to
+// its parent; below it lie the distances to its children.
+struct TreePlace {
+  int relative;
+  int reach;  // distance to the parent; for the root the least power of two >= p
+  int below;  // ranks of its subtree: this one and those behind it
+
+  static TreePlace of(const Shape& shape);
+  int below_child(int distance) const { return below - distance < distance ? below - distance : distance; }
+};
+
 // The part a rank plays in an algorithm made for a power of two q <= p: with r = p - q, ranks 2i and 2i+1 (i < r) join
-// first, the even one goes on as core member i, and the odd one stands aside until the result comes back.
+// first, one goes on as core member i, and the other stands aside, until the result comes back if it does. It is the
+// even one that goes on, unless the odd one is `root`.
 struct CoreRole {
   int core;     // q
   int pairs;    // r
-  int member;   // this rank's number in the core, -1 for an odd partner that stands aside
+  int member;   // this rank's number in the core, -1 for a partner that stands aside
   int partner;  // the other rank of the pair, -1 without one
+  int odd;      // the root, where it goes on though it is odd, else -1
 
-  static CoreRole of(int ranks, int rank);
-  int rank_of(int core_member) const { return core_member < pairs ? 2 * core_member : core_member + pairs; }
+  static CoreRole of(int ranks, int rank, int root = -1);
+  int rank_of(int core_member) const {
+    if (core_member >= pairs) return core_member + pairs;
+    return 2 * core_member + (2 * core_member + 1 == odd ? 1 : 0);
+  }
+  Operand partner_slot(int rank) const { return Operand::slot(Index::plus(partner - rank)); }
+  Operand peer_at(int distance) const { return Operand::slot(Index::absolute(rank_of(member ^ distance))); }
 };
+
+// The blocks b with b mod modulus == member mod modulus.
+inline BlockSet congruent(int member, int modulus, int blocks) {
+  return {Index::absolute(member % modulus), modulus, blocks / modulus};
+}
+
+// Recursive halving, nearest first: at distance 1, 2, 4, ... each core member keeps the blocks of the members that
+// agree with it so far, sends the others to its partner and reduces what comes back. Partial sums lie in scratch.
+struct Halving {
+  // The blocks of all members congruent to `member`, as one or more sets; a set of count 0 is left out.
+  std::vector<BlockSet> (*blocks_of)(const CoreRole& role, int member, int modulus);
+  // Where the last reduction of a set goes.
+  Operand (*result)(const Shape& shape, const BlockSet& blocks);
+};
+
+// Adds the steps of halving, for a rank that is a member of the core, to `lane`; a pair has joined before.
+void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Halving& halving);
+
+// A pair joins: the sum of both lies in scratch.
+Step join_pair(const Shape& shape, const CoreRole& role, BlockSet all);
+
+// Around the ring: chunks are summed on their way to the right, and that of `end` ends here, in `results`.
+void add_ring_reduction(Lane& lane, int ranks, int end, std::vector<Operand> results);
 
 }  // namespace tutti::schedule

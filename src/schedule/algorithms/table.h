@@ -21,6 +21,10 @@ struct Algorithm {
   bool canonical;        // reductions follow the canonical order (the verifier's tests hold the row to it)
   bool user_windows;     // needs windows onto the callers' buffers
   bool scratch_windows;  // needs windows onto scratch
+  // A lane for each edge, so that a rank needs to know only the counts of its own chunks: fit for every v-verb.
+  bool per_edge = false;
+  bool in_place = true;  // also runs in place (verbs.h)
+  int credits = 1;       // the fewest that every edge must have
 };
 
 std::span<const Algorithm> algorithms();
@@ -28,14 +32,47 @@ std::span<const Algorithm> algorithms();
 // nullptr where there is none of that name.
 const Algorithm* find_algorithm(Verb verb, std::string_view name);
 
-// One file each.
+// One file each, in the folder of the verb.
 Program direct_all_reduce(const Shape& shape);
 Program staged_all_reduce(const Shape& shape);
 Program exchange_all_reduce(const Shape& shape);
 Program recursive_doubling_all_reduce(const Shape& shape);
 Program recursive_halving_all_reduce(const Shape& shape);
 Program ring_all_reduce(const Shape& shape);
+Program direct_broadcast(const Shape& shape);
+Program staged_broadcast(const Shape& shape);
 Program binomial_broadcast(const Shape& shape);
+Program scatter_all_gather_broadcast(const Shape& shape);
 Program send_recv(const Shape& shape);
+Program direct_reduce(const Shape& shape);
+Program staged_reduce(const Shape& shape);
+Program binomial_reduce(const Shape& shape);
+Program recursive_halving_reduce(const Shape& shape);
+Program direct_scatter(const Shape& shape);
+Program binomial_scatter(const Shape& shape);
+Program linear_scatter(const Shape& shape);
+Program direct_gather(const Shape& shape);
+Program binomial_gather(const Shape& shape);
+Program linear_gather(const Shape& shape);
+Program direct_all_gather(const Shape& shape);
+Program staged_all_gather(const Shape& shape);
+Program bruck_all_gather(const Shape& shape);
+Program ring_all_gather(const Shape& shape);
+Program direct_reduce_scatter(const Shape& shape);
+Program staged_reduce_scatter(const Shape& shape);
+Program recursive_halving_reduce_scatter(const Shape& shape);
+Program pairwise_reduce_scatter(const Shape& shape);
+Program ring_reduce_scatter(const Shape& shape);
+Program direct_all_to_all(const Shape& shape);
+Program staged_all_to_all(const Shape& shape);
+Program bruck_all_to_all(const Shape& shape);
+Program pairwise_all_to_all(const Shape& shape);
+Program linear_all_to_all(const Shape& shape);
+Program recursive_doubling_scan(const Shape& shape);
+Program recursive_doubling_exclusive_scan(const Shape& shape);
+Program chain_scan(const Shape& shape);
+Program chain_exclusive_scan(const Shape& shape);
+Program flags_barrier(const Shape& shape);
+Program dissemination_barrier(const Shape& shape);
 
 }  // namespace tutti::schedule

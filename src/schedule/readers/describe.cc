@@ -9,6 +9,7 @@
 #include "schedule/readers/columns.h"
 #include "schedule/readers/phrases.h"
 #include "schedule/readers/traffic.h"
+#include "schedule/verbs.h"
 
 namespace tutti::schedule {
 namespace {
@@ -156,7 +157,9 @@ std::string facts(std::span<const Lowered> programs) {
     return over_ranks(all, number, first.program.blocks) + " n";
   };
 
-  std::string text = "each rank, for a vector of n bytes\n  steps     " + count(&Traffic::steps) + "\n";
+  const bool chunks = facts_of(first.program.verb).cut == Cut::chunks;
+  std::string text = std::string("each rank, for ") + (chunks ? "chunks of n bytes in all" : "a vector of n bytes") +
+                     "\n  steps     " + count(&Traffic::steps) + "\n";
   if (any(&Traffic::messages_sent)) {
     text += "  messages  " + count(&Traffic::messages_sent) + " sent with " + share(&Traffic::blocks_sent) + ", " +
             count(&Traffic::messages_received) + " received with " + share(&Traffic::blocks_received) + "; " +
@@ -165,6 +168,7 @@ std::string facts(std::span<const Lowered> programs) {
   if (any(&Traffic::blocks_loaded)) text += "  loaded    " + share(&Traffic::blocks_loaded) + " through windows\n";
   if (any(&Traffic::blocks_stored)) text += "  stored    " + share(&Traffic::blocks_stored) + " through windows\n";
   if (any(&Traffic::blocks_reduced)) text += "  reduced   " + share(&Traffic::blocks_reduced) + "\n";
+  if (first.program.hears_first) text += "  hears     every sender before it writes its output\n";
   if (scratch != 0) text += "  scratch   " + std::to_string(scratch) + (scratch == 1 ? " segment\n" : " segments\n");
   if (first.segment_bytes != 0) text += "  segments  of at most " + std::to_string(first.segment_bytes) + " bytes\n";
   return text;

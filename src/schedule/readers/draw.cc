@@ -96,7 +96,7 @@ class Drawing {
   }
 
   static bool complete(const Player& player, std::size_t rank, std::size_t block) {
-    const Contribution wanted = player.wanted(static_cast<int>(rank));
+    const Contribution wanted = player.wanted(static_cast<int>(rank), static_cast<int>(block));
     return !wanted.empty() && player.ranks()[rank].output[block] == wanted;
   }
 
@@ -116,7 +116,8 @@ class Drawing {
     for (const Contribution* contribution : arrived(state, block)) most = std::max(most, contribution->size());
     if (complete(player_, rank, block)) return "█";
     if (most == 0) return "·";
-    const std::size_t whole = std::max<std::size_t>(2, player_.wanted(static_cast<int>(rank)).size());
+    const std::size_t whole =
+        std::max<std::size_t>(2, player_.wanted(static_cast<int>(rank), static_cast<int>(block)).size());
     return std::string(kBars[std::min<std::size_t>(6, (most - 1) * 7 / (whole - 1))]);
   }
 

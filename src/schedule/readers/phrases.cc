@@ -42,7 +42,7 @@ std::string phrase_of_ranks(const std::vector<Index>& ranks) {
 
 std::string phrase_of(const Operand& operand, const Index& last_rank, Side side, int blocks) {
   const std::string ranks = phrase_of_run(operand.rank, last_rank);
-  if (operand.kind == Operand::Kind::slot) {
+  if (is_slot(operand)) {
     const std::string channel = operand.channel == 0 ? "" : "#" + std::to_string(operand.channel);
     return (side == Side::destination ? "→" : "←") + ranks + channel;
   }
@@ -77,15 +77,18 @@ std::string phrase_of(const BlockSet& blocks, int blocks_of_program) {
   const bool all = blocks.stride == 1 && blocks.count == blocks_of_program && blocks.first == Index::absolute(0);
   if (all) return {};
   const auto nth = [&](int i) {
+    const int offset = i / blocks.run * blocks.stride + i % blocks.run;
     if (i == 0 || blocks.first.base != Index::Base::exclusive_or) {
-      return phrase_of(Index{blocks.first.base, blocks.first.value + i * blocks.stride});
+      return phrase_of(Index{blocks.first.base, blocks.first.value + offset});
     }
-    return phrase_of(blocks.first) + "+" + std::to_string(i * blocks.stride);
+    return phrase_of(blocks.first) + "+" + std::to_string(offset);
   };
   if (blocks.count == 1) return "[" + nth(0) + "]";
   if (blocks.count == 2) return "[" + nth(0) + ", " + nth(1) + "]";
-  const std::string step = blocks.stride == 1 ? "" : ", " + nth(1);
-  return "[" + nth(0) + step + "…" + nth(blocks.count - 1) + "]";
+  const std::string end = "…" + nth(blocks.count - 1) + "]";
+  if (blocks.run > 1 && blocks.run < blocks.count) return "[" + nth(0) + ", " + nth(1) + "; " + nth(blocks.run) + end;
+  const bool neighbours = blocks.run > 1 || blocks.stride == 1;
+  return "[" + nth(0) + (neighbours ? "" : ", " + nth(1)) + end;
 }
 
 std::string phrase_of(std::span<const Operand> operands, Side side, int blocks_of_program) {

@@ -3,6 +3,7 @@
 //   rank+1              an index, relative to the rank that runs the step; it wraps around
 //   →rank+1  ←rank-1    a message to a rank, and one from it
 //   input[rank+1]       own memory, a block; input is all of it, scratch.1 the second plane of scratch
+//   scratch[2, 3; 6…7]  runs of neighbours: 2, 3, then on from 6, up to 7
 //   output@2[rank]      the same of rank 2
 //   ←0…3                the same of ranks 0, 1, 2, 3
 #pragma once

@@ -1,19 +1,22 @@
 #include "schedule/readers/play.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "schedule/fold.h"
+#include "schedule/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
 namespace {
 
-bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
-
-// Input that a rank gives to the collective: all do in a reduction, one does where a value spreads.
-bool gives_input(const Program& program) { return program.verb == Verb::all_reduce || program.rank == program.root; }
+// Input that a rank gives to the collective: of a broadcast only the root does, though all ranks have a buffer.
+bool gives_input(const Program& program, int block) {
+  if (program.verb == Verb::broadcast) return program.rank == program.root;
+  return holds_block(program, Buffer::input, program.rank, block);
+}
 
 void add(Contribution& sum, const Contribution& addend) {
   const auto middle = static_cast<std::ptrdiff_t>(sum.size());
@@ -29,7 +32,10 @@ Player::Player(std::span<const Lowered> programs) : programs_(programs) {
     const Program& program = lowered.program;
     const auto blocks = static_cast<std::size_t>(program.blocks);
     RankState state;
-    state.input.assign(blocks, gives_input(program) ? Contribution{program.rank} : Contribution{});
+    state.input.resize(blocks);
+    for (std::size_t block = 0; block < blocks; ++block) {
+      if (gives_input(program, static_cast<int>(block))) state.input[block] = {program.rank};
+    }
     state.output.resize(blocks);
     state.scratch.assign(static_cast<std::size_t>(program.scratch_planes), std::vector<Contribution>(blocks));
     state.next_step.resize(program.lanes.size());
@@ -70,13 +76,13 @@ std::vector<StepPlace> Player::stuck() const {
   return heads;
 }
 
-Contribution Player::wanted(int rank) const {
+Contribution Player::wanted(int rank, int block) const {
   const Program& first = programs_.front().program;
-  if (first.verb == Verb::send_recv && rank == first.root && first.ranks > 1) return {};
-  Contribution wanted;
-  for (const Lowered& lowered : programs_) {
-    if (gives_input(lowered.program)) wanted.push_back(lowered.program.rank);
-  }
+  if (!holds_block(first, Buffer::output, rank, block)) return {};
+  const Promised promise = promised(first, rank, block);
+  if (promise.contributors == 0) return {promise.from_rank};
+  Contribution wanted(static_cast<std::size_t>(promise.contributors));
+  std::iota(wanted.begin(), wanted.end(), 0);
   return wanted;
 }
 
@@ -99,7 +105,7 @@ std::vector<int> Player::blocks_of(int rank, const BlockSet& blocks) const {
   const int modulus = program(rank).blocks;
   std::vector<int> numbers;
   for (int i = 0; i < blocks.count; ++i) {
-    numbers.push_back(Index::plus(blocks.first.resolve(rank, modulus) + i * blocks.stride).resolve(0, modulus));
+    numbers.push_back(blocks.at(i, rank, modulus));
   }
   return numbers;
 }
@@ -123,6 +129,8 @@ bool Player::ready(const StepPlace& place) const {
   for (const Operand& source : step.sources) {
     if (is_slot(source) && oldest(place.rank, peer_of(source.rank), source.channel) == nullptr) return false;
   }
+  const bool writes = std::any_of(step.destinations.begin(), step.destinations.end(), is_user_memory);
+  if (program(place.rank).hears_first && writes && !heard_all(place.rank)) return false;
   return std::all_of(step.destinations.begin(), step.destinations.end(), [&](const Operand& destination) {
     if (!is_slot(destination)) return true;
     const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(peer_of(destination.rank))].inbox;
@@ -131,14 +139,27 @@ bool Player::ready(const StepPlace& place) const {
   });
 }
 
+// Whether a message from every rank that sends to this one has come.
+bool Player::heard_all(int rank) const {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  for (const Lane& lane : program(rank).lanes) {
+    for (const Step& step : lane.steps) {
+      for (const Operand& source : step.sources) {
+        if (!is_slot(source)) continue;
+        const int from = source.rank.resolve(rank, program(rank).ranks);
+        const auto by = [&](const Message& message) { return message.from == from; };
+        const bool here = std::any_of(state.inbox.begin(), state.inbox.end(), by);
+        if (!here && std::find(state.heard.begin(), state.heard.end(), from) == state.heard.end()) return false;
+      }
+    }
+  }
+  return true;
+}
+
 Player::Effect Player::evaluate(const StepPlace& place) {
   const Step& step = step_at(place);
   Effect effect{place, {}, {}};
-  for (const auto* operands : {&step.destinations, &step.sources}) {
-    for (const Operand& operand : *operands) {
-      if (!is_slot(operand) && effect.blocks.empty()) effect.blocks = blocks_of(place.rank, operand.blocks);
-    }
-  }
+  if (const Operand* sized = sized_operand(step)) effect.blocks = blocks_of(place.rank, sized->blocks);
   effect.contents.resize(effect.blocks.size());
   for (const Operand& source : step.sources) {
     if (is_slot(source)) {
@@ -162,7 +183,9 @@ void Player::take_messages(const Effect& effect) {
     if (!is_slot(source)) continue;
     std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
     const Message* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks), source.channel);
-    if (taken != nullptr) inbox.erase(inbox.begin() + (taken - inbox.data()));
+    if (taken == nullptr) continue;
+    ranks_[static_cast<std::size_t>(rank)].heard.push_back(taken->from);
+    inbox.erase(inbox.begin() + (taken - inbox.data()));
   }
 }
 
@@ -194,12 +217,8 @@ void Player::require_sound(int rank, const Step& step) const {
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(rank) + " has a step that names " + what + " that does not exist");
   };
-  std::size_t blocks = 0;
-  for (const auto* operands : {&step.destinations, &step.sources}) {
-    for (const Operand& operand : *operands) {
-      if (!is_slot(operand) && blocks == 0) blocks = static_cast<std::size_t>(operand.blocks.count);
-    }
-  }
+  const Operand* sized = sized_operand(step);
+  const std::size_t blocks = sized == nullptr ? 0 : static_cast<std::size_t>(sized->blocks.count);
   for (const auto* operands : {&step.destinations, &step.sources}) {
     for (const Operand& operand : *operands) require_sound(rank, operand, blocks);
   }
@@ -226,6 +245,9 @@ void Player::require_sound(int rank, const Operand& operand, std::size_t blocks)
   require(first >= 0 && first < program(rank).blocks, "a block that does not exist");
   require(operand.blocks.count >= 1 && static_cast<std::size_t>(operand.blocks.count) == blocks,
           "another number of blocks than its step");
+  for (const int block : blocks_of(rank, operand.blocks)) {
+    require(holds_block(program(rank), operand.buffer, peer, block), "a block that its buffer does not hold");
+  }
   require(operand.buffer != Buffer::scratch || operand.plane < program(peer).scratch_planes,
           "a scratch plane that does not exist");
 }

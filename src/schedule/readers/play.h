@@ -28,6 +28,7 @@ struct RankState {
   std::vector<Contribution> output;
   std::vector<std::vector<Contribution>> scratch;  // by plane
   std::vector<Message> inbox;                      // arrived and not yet taken, oldest first
+  std::vector<int> heard;                          // whose messages were taken
   std::vector<std::size_t> next_step;              // by lane
 };
 
@@ -66,8 +67,8 @@ class Player {
   const std::vector<RankState>& ranks() const { return ranks_; }
   // The step at which each unfinished lane stands.
   std::vector<StepPlace> stuck() const;
-  // What the output of `rank` should hold in the end, in every block; empty: nothing is asked of it.
-  Contribution wanted(int rank) const;
+  // What a block of the output of `rank` should hold in the end; empty: nothing is asked of it.
+  Contribution wanted(int rank, int block) const;
 
  private:
   // What a step that fires will have done when the round ends.
@@ -83,6 +84,7 @@ class Player {
   std::vector<int> blocks_of(int rank, const BlockSet& blocks) const;
   const Message* oldest(int rank, int from, int channel) const;
   bool ready(const StepPlace& place) const;
+  bool heard_all(int rank) const;
   Effect evaluate(const StepPlace& place);
   void take_messages(const Effect& effect);
   void deliver(const Effect& effect, Round& round);

@@ -5,18 +5,9 @@
 namespace tutti::schedule {
 namespace {
 
-// A slot takes its size from the other operands.
-std::int64_t blocks_of(const Step& step) {
-  for (const auto* operands : {&step.destinations, &step.sources}) {
-    for (const Operand& operand : *operands) {
-      if (operand.kind != Operand::Kind::slot) return operand.blocks.count;
-    }
-  }
-  return 0;
-}
-
 void count_step(const Step& step, Traffic& traffic) {
-  const std::int64_t blocks = blocks_of(step);
+  const Operand* sized = sized_operand(step);
+  const std::int64_t blocks = sized == nullptr ? 0 : sized->blocks.count;
   ++traffic.steps;
   for (const Operand& operand : step.destinations) {
     if (operand.kind == Operand::Kind::window) traffic.blocks_stored += blocks;

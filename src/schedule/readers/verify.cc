@@ -6,25 +6,24 @@
 #include "schedule/readers/verify_plan.h"
 #include "schedule/readers/verify_problems.h"
 #include "schedule/readers/verify_run.h"
+#include "schedule/verbs.h"
 
 namespace tutti::schedule {
 namespace verification {
 namespace {
 
-// Compares what every buffer holds at the end with what the verb promises.
+// Compares what every buffer holds at the end with what the verb promises (verbs.h).
 class Promise {
  public:
   Promise(const Plan& plan, Run& run, Problems& problems) : plan_(plan), run_(run), problems_(problems) {}
 
-  // Whether all reductions came out in canonical order.
+  // Whether all reductions came out in the order that all algorithms of the verb should follow.
   bool check() {
-    for (std::uint64_t segment = 0; segment < plan_.layout.segments; ++segment) {
-      for (int block = 0; block < plan_.any->blocks; ++block) {
-        for (int rank = 0; rank < plan_.ranks; ++rank) check_input(rank, segment, block);
-        if (plan_.any->verb == Verb::all_reduce) {
-          check_reduced(segment, block);
-        } else {
-          check_received(segment, block);
+    for (segment_ = 0; segment_ < plan_.layout.segments; ++segment_) {
+      for (block_ = 0; block_ < plan_.any->blocks; ++block_) {
+        for (int rank = 0; rank < plan_.ranks; ++rank) {
+          if (holds_block(*plan_.any, Buffer::input, rank, block_)) check_input(rank);
+          if (holds_block(*plan_.any, Buffer::output, rank, block_)) check_output(rank);
         }
       }
     }
@@ -32,83 +31,87 @@ class Promise {
   }
 
  private:
-  void wrong(int rank, Buffer buffer, std::uint64_t segment, int block, std::string_view why) {
-    problems_.add(Problem::Kind::wrong_result, name_of(buffer), " of rank ", rank, ", segment ", segment, ", block ",
-                  block, ": ", why);
+  void wrong(int rank, Buffer buffer, std::string_view why) {
+    problems_.add(Problem::Kind::wrong_result, name_of(buffer), " of rank ", rank, ", segment ", segment_, ", block ",
+                  block_, ": ", why);
   }
 
-  // In place the input is what the verb overwrites, except where a rank only sends.
-  void check_input(int rank, std::uint64_t segment, int block) {
-    const bool only_sends = plan_.any->verb == Verb::send_recv && plan_.ranks > 1 && rank == plan_.any->root;
-    if (plan_.in_place && !only_sends) return;
-    if (run_.value(rank, Buffer::input, segment, block) != run_.leaf(rank, segment, block)) {
-      wrong(rank, Buffer::input, segment, block, "overwritten");
+  // In place the verb overwrites what the output shares with the input, and nothing else.
+  void check_input(int rank) {
+    if (plan_.shares(rank, block_)) return;
+    if (run_.value(rank, Buffer::input, segment_, block_) != run_.leaf(rank, segment_, block_)) {
+      wrong(rank, Buffer::input, "overwritten");
     }
   }
 
-  void check_received(std::uint64_t segment, int block) {
-    const int root = plan_.any->root;
-    for (int rank = 0; rank < plan_.ranks; ++rank) {
-      if (plan_.any->verb == Verb::send_recv && plan_.ranks > 1 && rank == root) continue;
-      const Value value = run_.value(rank, Buffer::output, segment, block);
-      if (value == kPoison) {
-        wrong(rank, Buffer::output, segment, block, "never written, or from memory that never was");
-      } else if (value != run_.leaf(root, segment, block)) {
-        wrong(rank, Buffer::output, segment, block, "not what the root has there");
-      }
+  void check_output(int rank) {
+    const Promised promise = promised(*plan_.any, rank, block_);
+    const Value value = run_.value(rank, Buffer::output, segment_, block_);
+    if (value == kPoison) {
+      wrong(rank, Buffer::output, "never written, or from memory that never was");
+    } else if (promise.contributors != 0) {
+      check_reduced(rank, value, promise);
+    } else if (value != run_.leaf(promise.from_rank, segment_, promise.from_block)) {
+      const VerbFacts facts = facts_of(plan_.any->verb);
+      const bool spreads = facts.rooted && facts.cut == Cut::vector;
+      wrong(rank, Buffer::output, spreads ? "not what the root has there" : "not the chunk that belongs there");
     }
   }
 
-  void check_reduced(std::uint64_t segment, int block) {
+  void check_reduced(int rank, Value value, const Promised& promise) {
+    const bool same_everywhere = plan_.any->verb == Verb::all_reduce;
+    if (same_everywhere && rank != 0) {
+      if (value != run_.value(0, Buffer::output, segment_, block_))
+        wrong(rank, Buffer::output, "another order or other contributions than at rank 0");
+      return;
+    }
     std::vector<Value> leaves;
-    for (int rank = 0; rank < plan_.ranks; ++rank) leaves.push_back(run_.leaf(rank, segment, block));
-    const Value canonical = run_.expressions().reduce(leaves, plan_.ranks > 1);
-    const Value first = run_.value(0, Buffer::output, segment, block);
-    if (first != canonical) {
-      canonical_ = false;
-      if (first != kPoison) check_sum(first, segment, block);
-    }
-    for (int rank = 0; rank < plan_.ranks; ++rank) {
-      const Value value = run_.value(rank, Buffer::output, segment, block);
-      if (value == kPoison) {
-        wrong(rank, Buffer::output, segment, block, "never written, or from memory that never was");
-      } else if (value != first) {
-        wrong(rank, Buffer::output, segment, block, "another order or other contributions than at rank 0");
-      }
-    }
+    for (int i = 0; i < promise.contributors; ++i) leaves.push_back(run_.leaf(i, segment_, promise.from_block));
+    const auto join = [&](Value left, Value right) { return run_.expressions().join(left, right, false); };
+    const Value expected = is_prefix(plan_.any->verb) ? prefix_fold(std::span<const Value>(leaves), join)
+                                                      : run_.expressions().reduce(leaves, promise.contributors > 1);
+    if (value == expected) return;
+    canonical_ = false;
+    check_sum(rank, value, promise);
   }
 
-  // Each rank's contribution once, and the division of an average at the very end.
-  void check_sum(Value root, std::uint64_t segment, int block) {
-    std::vector<bool> seen(static_cast<std::size_t>(plan_.ranks));
+  // Each contribution once, and the division of an average at the very end. A prefix has no average, and its
+  // contributions stand in the order of their ranks, whatever their association.
+  void check_sum(int rank, Value root, const Promised& promise) {
+    const bool prefix = is_prefix(plan_.any->verb);
+    std::vector<bool> seen(static_cast<std::size_t>(promise.contributors));
     std::vector<Value> todo{root};
-    int contributions = 0;
+    std::size_t contributions = 0;
     std::string_view why;
     while (!todo.empty() && why.empty()) {
       const Value value = todo.back();
       todo.pop_back();
       if (!run_.expressions().is_leaf(value)) {
         const Join join = run_.expressions().join_of(value);
-        if (join.last != (value == root)) why = "not marked last, or marked last before its last reduction";
-        todo.insert(todo.end(), {join.left, join.right});
+        if (join.last != (!prefix && value == root)) why = "not marked last, or marked last before its last reduction";
+        todo.insert(todo.end(), {join.right, join.left});
         continue;
       }
-      const auto per_rank = plan_.layout.segments * plan_.layout.blocks;
-      const auto rank = run_.expressions().leaf_index(value) / per_rank;
-      if (value != run_.leaf(static_cast<int>(rank), segment, block))
+      const std::size_t from = run_.expressions().leaf_index(value) / (plan_.layout.segments * plan_.layout.blocks);
+      if (value != run_.leaf(static_cast<int>(from), segment_, promise.from_block) || from >= seen.size())
         why = "holds an element of another place";
-      else if (seen[rank])
+      else if (seen[from])
         why = "holds a contribution twice";
-      seen[rank] = true;
+      else if (prefix && from != contributions)
+        why = "holds contributions in another order than that of the ranks";
+      else
+        seen[from] = true;
       ++contributions;
     }
-    if (why.empty() && contributions != plan_.ranks) why = "lacks a contribution";
-    if (!why.empty()) wrong(0, Buffer::output, segment, block, why);
+    if (why.empty() && contributions != seen.size()) why = "lacks a contribution";
+    if (!why.empty()) wrong(rank, Buffer::output, why);
   }
 
   const Plan& plan_;
   Run& run_;
   Problems& problems_;
+  std::uint64_t segment_ = 0;  // at hand
+  int block_ = 0;
   bool canonical_ = true;
 };
 

@@ -4,10 +4,12 @@
 //   - no deadlock with the credits given: with no wildcards, first-in-first-out matching and fixed lane order a program
 //     is confluent, so one maximal run decides it;
 //   - no race: conflicting accesses are ordered by waits, messages and credits (vector clocks), peers touch a rank's
-//     buffers only between its entry and its return, and in-place calls (input = output) are as safe as others;
+//     buffers only between its entry and its return, and in-place calls (verbs.h) are as safe as others;
 //   - intact: a rank writes its output only after it has heard from every rank that ever sends to it, so that whoever
-//     meets a message of another call still has its buffers. Where peers reach into each other's buffers through
-//     windows, the engine has compared all calls on entry, and nothing is asked here;
+//     meets a message of another call still has its buffers; a program that hears first waits for that by itself.
+//     Where peers reach into each other's buffers through windows, the engine has compared all calls on entry, and
+//     nothing is asked here;
+//   - a barrier: no rank leaves before every rank has entered;
 //   - which reduction order every element gets, and how many bytes each edge carries.
 #pragma once
 
@@ -24,9 +26,11 @@
 namespace tutti::schedule {
 
 struct VerifyOptions {
-  std::uint64_t count = 0;  // elements of the vector; the layout is made with the programs' segment bound or `segments`
+  // Elements of the vector, or of each chunk; of no meaning for a barrier. The layout is made with the segment bound of
+  // the programs or `segments`.
+  std::uint64_t count = 0;
   std::uint32_t element_bytes = 4;
-  std::uint32_t segments = 1;  // how many segments to cut the vector into
+  std::uint32_t segments = 1;  // how many segments to cut it into
   std::uint32_t credits = 0;   // 0 = as offered
   bool in_place = false;
 };

@@ -30,7 +30,7 @@ void Run::check_entered(int number, const PlannedOperand& operand) {
 // Only a lane's first write matters, because what a lane knows only grows.
 void Run::check_heard(int number, const PlannedOperand& operand) {
   LaneState& state = states_[index_of(number)];
-  if (operand.buffer == Buffer::scratch || plan_.user_windows || state.wrote_output) return;
+  if (operand.buffer == Buffer::scratch || plan_.user_windows || plan_.any->hears_first || state.wrote_output) return;
   state.wrote_output = true;
   const int self = lane(number).rank;
   const std::span<const std::uint32_t> now = clock(number);
@@ -64,6 +64,15 @@ void Run::check_returns() {
       problems_.add(Problem::Kind::race, place(touched), " may touch buffers of rank ", rank,
                     " after that rank has returned");
     }
+    if (plan_.any->verb == Verb::barrier) check_met(rank, returned);
+  }
+}
+
+void Run::check_met(int rank, const Clock& returned) {
+  for (int other = 0; other < plan_.ranks; ++other) {
+    if (other == rank || returned[entry_component(other)] != 0) continue;
+    problems_.add(Problem::Kind::wrong_result, "rank ", rank, " may leave the barrier before rank ", other,
+                  " has entered it");
   }
 }
 

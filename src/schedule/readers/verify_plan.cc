@@ -53,6 +53,7 @@ class Planner {
 
   PlannedStep plan_step(const Lowered& lowered, const Step& step, const Place& place) {
     PlannedStep planned{step.op, step.last, {}, {}, {}, {}};
+    planned.writes_user = std::any_of(step.destinations.begin(), step.destinations.end(), is_user_memory);
     check_arity(step, lowered.offers, place);
     for (const Operand& operand : step.destinations) {
       if (auto resolved = resolve(lowered, operand, place, true)) planned.destinations.push_back(std::move(*resolved));
@@ -83,7 +84,6 @@ class Planner {
     if (step.op != StepOp::reduce && step.last)
       problems_.add(kMalformed, place, "only a reduction can be the last one");
     if (offers.operands_in_slots) return;
-    const auto is_slot = [](const Operand& operand) { return operand.kind == Operand::Kind::slot; };
     const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
     const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
     if (step.op == StepOp::reduce && (receives || sends))
@@ -131,14 +131,18 @@ class Planner {
                       bool destination) {
     const std::int64_t blocks = program.blocks;
     const std::int64_t first = set.first.resolve(program.rank, program.blocks);
-    if (first < 0 || first >= blocks || set.count < 1 || set.count > blocks) {
+    if (first < 0 || first >= blocks || set.count < 1 || set.count > blocks || set.run < 1) {
       problems_.add(kMalformed, place, set.count, " blocks from block ", first, " of ", blocks);
       return false;
     }
-    const std::int64_t stride = (set.stride % blocks + blocks) % blocks;
     std::vector<bool> seen(static_cast<std::size_t>(blocks));
-    for (std::int64_t i = 0; i < set.count; ++i) {
-      const auto block = static_cast<std::size_t>((first + i * stride) % blocks);
+    for (std::int32_t i = 0; i < set.count; ++i) {
+      const auto block = static_cast<std::size_t>(set.at(i, program.rank, program.blocks));
+      if (!holds_block(program, planned.buffer, planned.rank, static_cast<int>(block))) {
+        problems_.add(kMalformed, place, "block ", block, " of ", name_of(planned.buffer), " of rank ", planned.rank,
+                      ", which ", name_of(program.verb), " does not hold there");
+        return false;
+      }
       if (destination && seen[block]) {
         problems_.add(kMalformed, place, "writes block ", block, " twice");
         return false;

@@ -36,7 +36,8 @@ struct PlannedStep {
   std::vector<PlannedOperand> destinations;
   std::vector<PlannedOperand> sources;
   std::vector<PlannedWait> waits;
-  std::vector<int> blocks;  // of an operand that names them: they give every operand its sizes
+  std::vector<int> blocks;   // of an operand that names them: they give every operand its sizes
+  bool writes_user = false;  // some rank's input or output
 };
 
 struct PlannedLane {
@@ -67,7 +68,11 @@ struct Plan {
   std::vector<Channel> channels;
 
   std::uint64_t size(std::uint64_t segment, int block) const {
-    return layout.block(segment, static_cast<std::uint64_t>(block)).count;
+    return layout.size(segment, static_cast<std::uint64_t>(block));
+  }
+  // Whether input and output of `rank` have this block in the same memory.
+  bool shares(int rank, int block) const {
+    return in_place && holds_block(*any, Buffer::input, rank, block) && holds_block(*any, Buffer::output, rank, block);
   }
 };
 

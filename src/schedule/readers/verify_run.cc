@@ -26,12 +26,13 @@ Run::Run(const Plan& plan, Problems& problems)
   for (const Lowered& lowered : plan.programs) {
     first_cell_.push_back(cells);
     const std::size_t scratch = index_of(lowered.program.scratch_planes) * index_of(lowered.program.scratch_depth);
-    cells += ((plan.in_place ? 1 : 2) * plan.layout.segments + scratch) * plan.layout.blocks;
+    cells += (2 * plan.layout.segments + scratch) * plan.layout.blocks;
   }
   cells_.resize(cells);
   for (int rank = 0; rank < plan.ranks; ++rank) {
     for (std::uint64_t segment = 0; segment < plan.layout.segments; ++segment) {
       for (int block = 0; block < plan.any->blocks; ++block) {
+        if (!holds_block(*plan.any, Buffer::input, rank, block)) continue;
         cells_[cell_index(rank, Buffer::input, 0, segment, block)].value = leaf(rank, segment, block);
       }
     }
@@ -83,6 +84,17 @@ Run::Blocker Run::blocker(int number) const {
     const ChannelState& channel = channels_[index_of(operand.channel)];
     if (channel.unused_credits != 0 || !channel.returned_credits.empty()) continue;
     return {Blocker::Kind::credit, operand.rank, plan_.channels[index_of(operand.channel)].receiver, nullptr};
+  }
+  return plan_.any->hears_first && step.writes_user ? unheard(number) : Blocker{};
+}
+
+// A rank that sends to this one and of whom no message has come yet.
+Run::Blocker Run::unheard(int number) const {
+  for (std::size_t i = 0; i < channels_.size(); ++i) {
+    const Channel& channel = plan_.channels[i];
+    if (channel.to != lane(number).rank || channel.receiver == -1) continue;
+    if (channels_[i].heard.time != 0 || !channels_[i].messages.empty()) continue;
+    return {Blocker::Kind::message, channel.from, channel.sender, nullptr};
   }
   return {};
 }
@@ -239,10 +251,8 @@ std::size_t Run::cell_index(int rank, Buffer buffer, int plane, std::uint64_t se
   std::uint64_t row = 0;
   switch (buffer) {
     case Buffer::input: row = segment; break;
-    case Buffer::output: row = plan_.in_place ? segment : segments + segment; break;
-    case Buffer::scratch:
-      row = (plan_.in_place ? 1 : 2) * segments + static_cast<std::uint64_t>(plane) * depth + segment % depth;
-      break;
+    case Buffer::output: row = plan_.shares(rank, block) ? segment : segments + segment; break;
+    case Buffer::scratch: row = 2 * segments + static_cast<std::uint64_t>(plane) * depth + segment % depth; break;
   }
   return first_cell_[index_of(rank)] + row * plan_.layout.blocks + index_of(block);
 }

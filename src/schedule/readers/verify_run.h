@@ -72,6 +72,7 @@ class Run {
 
   bool done(int lane) const { return states_[static_cast<std::size_t>(lane)].segment == plan_.layout.segments; }
   Blocker blocker(int lane) const;
+  Blocker unheard(int lane) const;
   void fire(int lane);
   void acquire_waits(const PlannedStep& step, std::uint64_t segment, std::span<std::uint32_t> now);
   void acquire_credits(const PlannedStep& step, std::span<std::uint32_t> now);
@@ -85,6 +86,7 @@ class Run {
   void check_entered(int lane, const PlannedOperand& operand);
   void check_heard(int lane, const PlannedOperand& operand);
   void check_returns();
+  void check_met(int rank, const Clock& returned);
   void check_left_over();
   void report_deadlock();
   void report_race(int lane, const PlannedOperand& operand, std::size_t index, bool writes, Epoch other, bool wrote);

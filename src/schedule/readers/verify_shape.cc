@@ -32,6 +32,7 @@ void check_agreement(const Lowered& first, const Lowered& other, Problems& probl
   if (first.program.root != other.program.root) differ("root");
   if (first.program.blocks != other.program.blocks) differ("blocks");
   if (first.program.message_blocks != other.program.message_blocks) differ("blocks per message");
+  if (first.program.hears_first != other.program.hears_first) differ("whether they hear first");
   // The number of planes may differ: a rank that receives nothing into scratch needs none.
   if (first.program.scratch_depth != other.program.scratch_depth) differ("scratch depth");
   if (first.segment_bytes != other.segment_bytes)
@@ -59,20 +60,23 @@ bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options
 Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
   std::uint64_t bytes = lowered.segment_bytes;
   const auto blocks = static_cast<std::uint32_t>(lowered.program.blocks);
+  const Verb verb = lowered.program.verb;
+  if (verb == Verb::barrier) return Layout::of(verb, 0, options.element_bytes, blocks, bytes);
   if (options.segments > 1) {
     const std::uint64_t unit = Layout::line_elements(options.element_bytes) * blocks;
-    const std::uint64_t even = (options.count + options.segments - 1) / options.segments;
+    const std::uint64_t whole = facts_of(verb).cut == Cut::vector ? options.count : options.count * blocks;
+    const std::uint64_t even = (whole + options.segments - 1) / options.segments;
     const std::uint64_t cut = std::max<std::uint64_t>(1, (even + unit - 1) / unit) * unit * options.element_bytes;
     bytes = bytes == 0 ? cut : std::min(bytes, cut);
   }
-  return Layout::make(options.count, options.element_bytes, blocks, bytes);
+  return Layout::of(verb, options.count, options.element_bytes, blocks, bytes);
 }
 
 void check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems) {
   for (const Lowered& lowered : programs) {
     const auto copies = static_cast<std::uint64_t>(lowered.program.scratch_planes) *
                         static_cast<std::uint64_t>(lowered.program.scratch_depth);
-    const std::uint64_t needed = copies * layout.size_of_segment(0) * layout.element_bytes;
+    const std::uint64_t needed = copies * layout.plane_count() * layout.element_bytes;
     if (lowered.offers.scratch_bytes != 0 && needed > lowered.offers.scratch_bytes) {
       problems.add(kMalformed, "rank ", lowered.program.rank, ": scratch of ", needed,
                    " bytes, and the transport offers ", lowered.offers.scratch_bytes);

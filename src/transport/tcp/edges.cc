@@ -142,6 +142,18 @@ bool TcpReceiver::find_frame() {
   return ahead() >= sizeof(Frame);
 }
 
+Frame TcpReceiver::frame_ahead() const {
+  Frame frame;
+  std::memcpy(&frame, ahead_.get() + ahead_begin_, sizeof frame);
+  return frame;
+}
+
+Arrival TcpReceiver::hear(std::uint64_t fingerprint) {
+  if (within_) return Arrival::whole;
+  if (!find_frame()) return Arrival::none;
+  return frame_ahead().fingerprint == fingerprint ? Arrival::whole : Arrival::other;
+}
+
 bool TcpReceiver::ready() {
   if (!within_) return find_frame();
   return ahead() > 0 || read_ahead() > 0;
@@ -151,8 +163,7 @@ Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t byte
   const std::size_t before = landed_;
   if (!within_) {
     if (!find_frame()) return Arrival::none;
-    Frame frame;
-    std::memcpy(&frame, ahead_.get() + ahead_begin_, sizeof frame);
+    const Frame frame = frame_ahead();
     if (frame.bytes != bytes || frame.fingerprint != fingerprint) return Arrival::other;
     ahead_begin_ += sizeof frame;
     within_ = true;

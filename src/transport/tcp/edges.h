@@ -84,6 +84,7 @@ class TcpReceiver final : public Receiver {
   void end() override;
 
   Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
+  Arrival hear(std::uint64_t fingerprint) override;
   bool ready() override;
 
   static constexpr std::size_t kAheadBytes = 16 << 10;
@@ -92,6 +93,7 @@ class TcpReceiver final : public Receiver {
   std::size_t ahead() const { return ahead_end_ - ahead_begin_; }
   // Reads until a frame lies at the beginning of what was read ahead.
   bool find_frame();
+  Frame frame_ahead() const;
   std::size_t read_ahead();
   // Moves what was read ahead to its place in the message.
   void land_ahead(std::span<const Piece> pieces, std::size_t bytes);

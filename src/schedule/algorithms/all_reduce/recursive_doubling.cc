@@ -39,7 +39,7 @@ Program recursive_doubling_all_reduce(const Shape& shape) {
 
   Operand held = input;  // where this rank's partial result lies
   if (role.partner >= 0) {
-    lane.steps.push_back(reduce_step({scratch}, {held, Operand::slot(Index::plus(1))}, false));
+    lane.steps.push_back(join_pair(shape, role, all_blocks(1)));
     held = scratch;
   }
   for (int distance = 1; distance < role.core; distance *= 2) {
@@ -48,10 +48,10 @@ Program recursive_doubling_all_reduce(const Shape& shape) {
     const Operand peer =
         Operand::slot(absolute ? Index::absolute(role.rank_of(peer_member)) : Index::exclusive_or(distance));
     lane.steps.push_back(copy_step({peer}, held));
-    std::vector<Operand> in_order = role.member < peer_member ? std::vector{held, peer} : std::vector{peer, held};
+    std::vector<Operand> both = in_order(role.member < peer_member, held, peer);
     const bool last = 2 * distance == role.core;
     held = last ? output : scratch;
-    lane.steps.push_back(reduce_step({held}, std::move(in_order), last));
+    lane.steps.push_back(reduce_step({held}, std::move(both), last));
   }
   if (role.partner >= 0) lane.steps.push_back(copy_step({Operand::slot(Index::plus(1))}, held));
   program.lanes.push_back(std::move(lane));

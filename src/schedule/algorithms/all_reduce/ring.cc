@@ -23,19 +23,14 @@ Program ring_all_reduce(const Shape& shape) {
 
   const Operand to_right = Operand::slot(Index::plus(1));
   const Operand from_left = Operand::slot(Index::plus(-1));
-  const auto chunk = [](Buffer buffer, int offset) { return Operand::own(buffer, {Index::plus(offset), 1, 1}); };
   Lane ring{"ring", false, {}};
 
   // Each step sends what the step before it finished; only the last reduction is needed here as well.
-  ring.steps.push_back(copy_step({to_right}, chunk(Buffer::input, 0)));
+  add_ring_reduction(ring, p, 1, {own_block(Buffer::output, 1), to_right});
   for (int k = 0; k < p - 2; ++k) {
-    ring.steps.push_back(reduce_step({to_right}, {from_left, chunk(Buffer::input, -k - 1)}, false));
+    ring.steps.push_back(copy_step({own_block(Buffer::output, -k), to_right}, from_left));
   }
-  ring.steps.push_back(reduce_step({chunk(Buffer::output, 1), to_right}, {from_left, chunk(Buffer::input, 1)}, true));
-  for (int k = 0; k < p - 2; ++k) {
-    ring.steps.push_back(copy_step({chunk(Buffer::output, -k), to_right}, from_left));
-  }
-  ring.steps.push_back(copy_step({chunk(Buffer::output, 2)}, from_left));
+  ring.steps.push_back(copy_step({own_block(Buffer::output, 2)}, from_left));
   program.lanes.push_back(std::move(ring));
   return program;
 }

@@ -20,20 +20,15 @@ Program direct_all_reduce(const Shape& shape) {
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
-  const BlockSet mine{Index::plus(0), 1, 1};
-  std::vector<Operand> inputs, outputs;
-  std::vector<Wait> everyone_entered, everyone_reduced;
-  for (int rank = 0; rank < p; ++rank) {
-    inputs.push_back(Operand::window(Index::absolute(rank), Buffer::input, mine));
-    outputs.push_back(Operand::window(Index::absolute(rank), Buffer::output, mine));
-  }
-  for (int distance = 1; distance < p; ++distance) {
-    everyone_entered.push_back({Index::plus(distance), Wait::kEntryLane, 0, 0});
-    everyone_reduced.push_back({Index::plus(distance), kReduceLane, 0, 0});
-  }
+  const BlockSet mine = block_at(0);
   program.lanes = {
-      {"reduce", true, {reduce_step(outputs, inputs, true, everyone_entered)}},
-      {"leave", false, {wait_step(everyone_reduced)}},  // nobody returns while a peer may still touch its buffers
+      {"reduce",
+       true,
+       {reduce_step(of_every_rank(shape, Buffer::output, mine), of_every_rank(shape, Buffer::input, mine), true,
+                    others_entered(p))}},
+      {"leave",
+       false,
+       {wait_step(wait_for_others(p, kReduceLane, 0))}},  // nobody returns while a peer may still touch its buffers
   };
   return program;
 }

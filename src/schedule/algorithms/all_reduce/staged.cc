@@ -35,12 +35,9 @@ Program staged_all_reduce(const Shape& shape) {
   const std::vector<Wait> scratch_free{{right, kReduce, 0, program.scratch_depth},
                                        {right, kOut, p - 2, program.scratch_depth}};
   std::vector<Wait> all_in;
-  std::vector<Operand> contributions;
   for (int distance = 0; distance < p; ++distance) all_in.push_back({Index::plus(distance), kIn, 0, 0});
-  for (int rank = 0; rank < p; ++rank) {
-    contributions.push_back(rank == shape.rank ? Operand::own(Buffer::input, mine)
-                                               : Operand::window(Index::absolute(rank), Buffer::scratch, mine));
-  }
+  const std::vector<Operand> contributions =
+      of_every_rank(shape, Buffer::scratch, mine, Operand::own(Buffer::input, mine));
 
   Lane in{"in",
           true,

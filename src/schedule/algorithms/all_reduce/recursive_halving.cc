@@ -22,10 +22,11 @@
 namespace tutti::schedule {
 namespace {
 
-// The blocks b with b mod modulus == member mod modulus.
-BlockSet congruent(int member, int modulus, int blocks) {
-  return {Index::absolute(member % modulus), modulus, blocks / modulus};
+std::vector<BlockSet> blocks_of(const CoreRole& role, int member, int modulus) {
+  return {congruent(member, modulus, role.core)};
 }
+
+Operand result(const Shape&, const BlockSet& blocks) { return Operand::own(Buffer::output, blocks); }
 
 }  // namespace
 
@@ -38,42 +39,24 @@ Program recursive_halving_all_reduce(const Shape& shape) {
   program.landing_planes = 1;
 
   Lane lane{"exchange", false, {}};
-  const auto own = [](Buffer buffer, BlockSet blocks) { return Operand::own(buffer, blocks); };
+  const auto output = [](BlockSet blocks) { return Operand::own(Buffer::output, blocks); };
   const BlockSet all = all_blocks(q);
   if (role.member < 0) {
-    const Operand partner = Operand::slot(Index::plus(-1));
-    lane.steps = {copy_step({partner}, own(Buffer::input, all)), copy_step({own(Buffer::output, all)}, partner)};
+    const Operand partner = role.partner_slot(shape.rank);
+    lane.steps = {copy_step({partner}, Operand::own(Buffer::input, all)), copy_step({output(all)}, partner)};
     program.lanes.push_back(std::move(lane));
     return program;
   }
 
-  Buffer held = Buffer::input;
-  if (role.partner >= 0) {
-    lane.steps.push_back(
-        reduce_step({own(Buffer::scratch, all)}, {own(held, all), Operand::slot(Index::plus(1))}, false));
-    held = Buffer::scratch;
-  }
-  const auto peer_at = [&](int distance) {
-    return Operand::slot(Index::absolute(role.rank_of(role.member ^ distance)));
-  };
-  for (int distance = 1; distance < q; distance *= 2) {
-    const BlockSet keep = congruent(role.member, 2 * distance, q);
-    const BlockSet give = congruent(role.member ^ distance, 2 * distance, q);
-    const Operand peer = peer_at(distance);
-    lane.steps.push_back(copy_step({peer}, own(held, give)));
-    const bool lower = (role.member & distance) == 0;
-    std::vector<Operand> in_order = lower ? std::vector{own(held, keep), peer} : std::vector{peer, own(held, keep)};
-    const bool last = 2 * distance == q;
-    held = last ? Buffer::output : Buffer::scratch;
-    lane.steps.push_back(reduce_step({own(held, keep)}, std::move(in_order), last));
-  }
+  if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all));
+  add_halving(lane, shape, role, {blocks_of, result});
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const BlockSet have = congruent(role.member, 2 * distance, q);
     const BlockSet lack = congruent(role.member ^ distance, 2 * distance, q);
-    lane.steps.push_back(copy_step({peer_at(distance)}, own(Buffer::output, have)));
-    lane.steps.push_back(copy_step({own(Buffer::output, lack)}, peer_at(distance)));
+    lane.steps.push_back(copy_step({role.peer_at(distance)}, output(have)));
+    lane.steps.push_back(copy_step({output(lack)}, role.peer_at(distance)));
   }
-  if (role.partner >= 0) lane.steps.push_back(copy_step({Operand::slot(Index::plus(1))}, own(Buffer::output, all)));
+  if (role.partner >= 0) lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, output(all)));
   program.lanes.push_back(std::move(lane));
   return program;
 }

@@ -1,0 +1,182 @@
+// How a step of an operation moves its bytes: through slots, as streams, or within memory.
+#include "engine/operation.h"
+
+namespace tutti::engine {
+
+using schedule::Buffer;
+using schedule::Operand;
+using schedule::StepOp;
+
+// Calls visit(elements, address of an operand by its number in the step) for every stretch of the step that lies in one
+// piece in all its operands. Blocks of a run do, unless they are chunks cut into segments or placed by the caller.
+template <class Visit>
+void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const {
+  const bool contiguous = layout_.contiguous();
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    const std::uint32_t* firsts = &plan_->run_firsts[run.first_index];
+    const std::uint32_t width = contiguous ? run.blocks : 1;
+    for (std::uint32_t i = 0; i < run.blocks; i += width) {
+      const auto place_of = [&](std::uint32_t number) {
+        const PlanOperand& operand = plan_->operands[step.operands_begin + number];
+        return layout_.place(operand.buffer, operand.alone, segment, firsts[number] + i, width);
+      };
+      const std::uint64_t count = place_of(step.sized).count;
+      if (count == 0) continue;
+      visit(count, [&](std::uint32_t number) {
+        return address(plan_->operands[step.operands_begin + number], segment, place_of(number).begin);
+      });
+    }
+  }
+}
+
+bool Operation::try_stream(const PlanStep& step, LaneHead& head) {
+  const std::uint64_t bytes = step_bytes(step, head.segment);
+  const PlanOperand& source = plan_->operands[step.sources_begin];
+  if (source.receiver != nullptr) return receive_stream(step, source, head.segment, bytes);
+  return send_stream(step, head, bytes);
+}
+
+bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes) {
+  for (; step.operands_begin + head.sent < step.sources_begin; ++head.sent) {
+    const std::uint32_t destination = step.operands_begin + head.sent;
+    const PlanOperand& operand = plan_->operands[destination];
+    if (operand.sender == nullptr) {
+      copy_within(step, destination, head.segment);
+      continue;
+    }
+    const auto pieces = pieces_of(step, step.sources_begin, head.segment);
+    if (!operand.sender->try_send(pieces, bytes, binding_.fingerprint)) return false;
+    partly_ = true;
+  }
+  return true;
+}
+
+// One destination of a message's source that is memory of this rank.
+void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std::uint64_t segment) {
+  if (changes_nothing(step, segment)) return;
+  touched_output_ = touched_output_ || step.writes_output;
+  const std::uint32_t to = destination - step.operands_begin, from = step.sources_begin - step.operands_begin;
+  for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
+    void* const target = address_of(to);
+    const std::byte* source = address_of(from);
+    if (target != source) kernels::copy(&target, 1, source, count * binding_.element_bytes);
+  });
+}
+
+bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
+                               std::uint64_t bytes) {
+  const auto pieces = pieces_of(step, step.operands_begin, segment);
+  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, binding_.fingerprint);
+  if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
+  if (arrival == transport::Arrival::moved) partly_ = true;
+  if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
+    touched_output_ = touched_output_ || step.writes_output;
+  }
+  if (arrival == transport::Arrival::whole && !heard_all_) heard_[source.receiver_number] = 1;
+  return arrival == transport::Arrival::whole;
+}
+
+// The memory of one operand of a step, run by run.
+std::span<const transport::Piece> Operation::pieces_of(const PlanStep& step, std::uint32_t operand,
+                                                       std::uint64_t segment) {
+  std::size_t pieces = 0;
+  for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
+    stream_[pieces++] = {address_of(operand - step.operands_begin), count * binding_.element_bytes};
+  });
+  return {stream_.data(), pieces};
+}
+
+std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment) const {
+  std::uint64_t elements = 0;
+  for_each_run(step, segment, [&](std::uint64_t count, const auto&) { elements += count; });
+  return elements * binding_.element_bytes;
+}
+
+bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
+  const std::uint64_t bytes = step_bytes(step, segment);
+  for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
+    const PlanOperand& operand = plan_->operands[i];
+    std::byte*& slot = slots_[i - step.operands_begin];
+    if (operand.sender != nullptr) {
+      slot = operand.sender->try_begin(bytes);
+      if (slot == nullptr) return false;
+    } else if (operand.receiver != nullptr) {
+      std::uint64_t fingerprint = 0;
+      slot = const_cast<std::byte*>(operand.receiver->try_begin(bytes, &fingerprint));  // only ever read
+      if (slot == nullptr) return false;
+      if (fingerprint != binding_.fingerprint) {
+        mismatched_peer_ = operand.rank;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Operation::close_slots(const PlanStep& step) {
+  for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
+    const PlanOperand& operand = plan_->operands[i];
+    if (operand.sender != nullptr) operand.sender->end(binding_.fingerprint);
+    if (operand.receiver == nullptr) continue;
+    if (!heard_all_) heard_[operand.receiver_number] = 1;
+    operand.receiver->end();
+  }
+}
+
+// `begin` counts from the start of the operand's buffer, or of its plane of scratch.
+std::byte* Operation::address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const {
+  const std::uint64_t offset = begin * binding_.element_bytes;
+  if (operand.buffer == Buffer::scratch) {
+    const auto depth = static_cast<std::uint64_t>(plan_->lowered.program.scratch_depth);
+    return operand.scratch + (operand.plane * depth + segment % depth) * scratch_copy_bytes_ + offset;
+  }
+  const bool input = operand.buffer == Buffer::input;
+  if (operand.kind == Operand::Kind::own) {
+    return input ? const_cast<std::byte*>(binding_.input) + offset
+                 : binding_.output + offset;  // input is only ever read
+  }
+  return (input ? binding_.input_windows : binding_.output_windows)[operand.rank] + offset;
+}
+
+// Whether a copy from the input to the output finds them to be the same memory.
+bool Operation::changes_nothing(const PlanStep& step, std::uint64_t segment) const {
+  if (!step.keeps_input || !step.writes_output) return false;
+  bool same = true;
+  const std::uint32_t from = step.sources_begin - step.operands_begin;
+  for_each_run(step, segment, [&](std::uint64_t, const auto& address_of) {
+    for (std::uint32_t i = 0; i < from; ++i) {
+      const PlanOperand& operand = plan_->operands[step.operands_begin + i];
+      if (operand.kind == Operand::Kind::own && operand.buffer == Buffer::output)
+        same = same && address_of(i) == address_of(from);
+    }
+  });
+  return same;
+}
+
+void Operation::run_step(const PlanStep& step, std::uint64_t segment) {
+  std::uint64_t slot_offset = 0;
+  const std::uint32_t operands = step.operands_end - step.operands_begin;
+  for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
+    for (std::uint32_t k = 0; k < operands; ++k) {
+      const bool slot = plan_->operands[step.operands_begin + k].kind == Operand::Kind::slot;
+      pieces_[k] = slot ? slots_[k] + slot_offset : address_of(k);
+    }
+    run_pieces(step, count);
+    slot_offset += count * binding_.element_bytes;
+  });
+}
+
+void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
+  void* const* destinations = pieces_.data();
+  const std::size_t destination_count = step.sources_begin - step.operands_begin;
+  void* const* sources = destinations + destination_count;
+  if (step.op == StepOp::reduce) {
+    binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources),
+                    step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
+    return;
+  }
+  kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
+}
+
+}  // namespace tutti::engine

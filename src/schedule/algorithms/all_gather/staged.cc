@@ -1,0 +1,37 @@
+// Staged all_gather: for ordinary buffers, through scratch memory that peers can read.
+//
+//   in     every rank copies its chunk to its own scratch, two segments deep
+//   out    every rank copies the others' chunks from their scratch to its output
+//
+//   rank 1   input 1 --in--> scratch [ . | 1 | . | . ] --out--> outputs of 0, 2, 3
+//
+// Cost: 2 alpha + n/p beta (in) + f n beta (out), f = (p-1)/p, n all chunks, overlapped over segments.
+#include "schedule/algorithms/build.h"
+
+namespace tutti::schedule {
+namespace {
+
+enum LaneNumber : int { kIn, kOut };
+
+}  // namespace
+
+Program staged_all_gather(const Shape& shape) {
+  const int p = shape.ranks;
+  Program program = begin_program(Verb::all_gather, "staged", shape, p, 0);
+  if (p == 1) return alone(std::move(program));
+  program.scratch_planes = 1;
+  program.scratch_depth = 2;
+
+  Lane in{"in", true, {}}, out{"out", true, {}};
+  in.steps = {copy_step({own_block(Buffer::scratch), own_block(Buffer::output)}, own_block(Buffer::input),
+                        wait_for_others(p, kOut, p - 2, program.scratch_depth))};
+  for (int distance = 1; distance < p; ++distance) {
+    out.steps.push_back(copy_step({own_block(Buffer::output, distance)},
+                                  Operand::window(Index::plus(distance), Buffer::scratch, block_at(distance)),
+                                  {{Index::plus(distance), kIn, 0, 0}}));
+  }
+  program.lanes = {std::move(in), std::move(out)};
+  return program;
+}
+
+}  // namespace tutti::schedule

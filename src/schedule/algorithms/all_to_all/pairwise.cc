@@ -1,0 +1,33 @@
+// Pairwise all_to_all: every rank sends each other rank its chunk, nearest to the right first, then takes theirs.
+//
+// 4 ranks; in step k rank i sends to i + k and later takes from i - k:
+//
+//         rank 0        rank 1        rank 2        rank 3
+//   k=1   1 -> 1        2 -> 2        3 -> 3        0 -> 0       chunk -> rank
+//   k=2   2 -> 2        3 -> 3        0 -> 0        1 -> 1
+//   k=3   3 -> 3        0 -> 0        1 -> 1        2 -> 2
+//
+// At every step each rank sends to one and is sent to by one. In place a chunk is sent before the one comes that takes
+// its place, and nothing is written before everybody was heard.
+// Cost: (p-1) alpha + f n beta, f = (p-1)/p, n all chunks.
+#include "schedule/algorithms/build.h"
+
+namespace tutti::schedule {
+
+Program pairwise_all_to_all(const Shape& shape) {
+  const int p = shape.ranks;
+  Program program = begin_program(Verb::all_to_all, "pairwise", shape, p, 1);
+  if (p == 1) return alone(std::move(program));
+  program.hears_first = true;
+
+  Lane lane{"exchange", false, {}};
+  for (int k = 1; k < p; ++k)
+    lane.steps.push_back(copy_step({Operand::slot(Index::plus(k))}, own_block(Buffer::input, k)));
+  for (int k = 1; k < p; ++k)
+    lane.steps.push_back(copy_step({own_block(Buffer::output, -k)}, Operand::slot(Index::plus(-k))));
+  lane.steps.push_back(copy_step({own_block(Buffer::output)}, own_block(Buffer::input)));
+  program.lanes.push_back(std::move(lane));
+  return program;
+}
+
+}  // namespace tutti::schedule

@@ -1,0 +1,110 @@
+// Programs run by the executor alone, over a bare transport: no communicator, no choice of algorithm.
+//
+// Ranks are threads that meet between calls, so that scratch and buffers are free again and each knows where the
+// others' buffers lie; the transport carries what the program says and nothing else.
+#pragma once
+
+#include <barrier>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "engine/operation.h"
+#include "engine/waiter.h"
+#include "schedule/algorithms/table.h"
+#include "transport/harness.h"
+
+namespace tutti::testing {
+
+// What programs are lowered to: slots and windows of memory, byte streams through memory, or TCP.
+enum class Way { slots, streams, tcp };
+inline std::string name_of(Way way) { return way == Way::slots ? "slots" : way == Way::streams ? "streams" : "tcp"; }
+
+inline void PrintTo(Way way, std::ostream* out) { *out << name_of(way); }
+
+inline Offers offers_over(Way way, const transport::Transport& transport, std::uint64_t segment_bytes) {
+  Offers offers = transport.offers();
+  offers.segment_bytes = segment_bytes;
+  if (way == Way::slots) offers.windows_to_user = true;  // of threads
+  if (way == Way::streams) offers.operands_in_slots = offers.windows_to_scratch = offers.windows_to_user = false;
+  return offers;
+}
+
+struct Group {
+  explicit Group(int ranks)
+      : meeting(ranks), inputs(static_cast<std::size_t>(ranks)), outputs(static_cast<std::size_t>(ranks)) {}
+
+  std::barrier<> meeting;
+  std::vector<std::byte*> inputs, outputs;  // by rank
+};
+
+class Executor {
+ public:
+  Executor(transport::Transport& transport, Group& group)
+      : transport_(transport), group_(group), operation_(transport) {}
+
+  int rank() const { return transport_.rank(); }
+  int size() const { return transport_.size(); }
+  transport::Transport& transport() { return transport_; }
+  engine::Operation& operation() { return operation_; }
+
+  // Binds and starts; collective. The plan lives until the next start.
+  void start(const schedule::Algorithm& row, const Offers& offers, int root, engine::Binding binding) {
+    const auto self = static_cast<std::size_t>(rank());
+    group_.inputs[self] = const_cast<std::byte*>(binding.input);
+    group_.outputs[self] = binding.output;
+    std::vector<int> members;
+    for (int member = 0; member < size(); ++member) members.push_back(member);
+    plan_ = std::make_unique<engine::Plan>(schedule::lower(row.generate({size(), rank(), root}), offers), transport_, 0,
+                                           members);
+    binding.epoch = ++epoch_;
+    if (binding.fingerprint == 0) binding.fingerprint = epoch_;
+    binding.input_windows = group_.inputs.data();
+    binding.output_windows = group_.outputs.data();
+    group_.meeting.arrive_and_wait();
+    operation_.start(*plan_, binding);
+  }
+
+  // Runs a call to its end; collective.
+  void run(const schedule::Algorithm& row, const Offers& offers, int root, const engine::Binding& binding) {
+    start(row, offers, root, binding);
+    engine::Waiter waiter(transport_, soon());
+    const auto outcome = waiter.until_finished([&] { return operation_.advance(); }, [] { return false; });
+    require(outcome == engine::Waiter::Outcome::finished,
+            std::string(name_of(row.verb)) + " by " + std::string(row.name) + " is stuck");
+    group_.meeting.arrive_and_wait();
+  }
+
+ private:
+  transport::Transport& transport_;
+  Group& group_;
+  engine::Operation operation_;
+  std::unique_ptr<engine::Plan> plan_;
+  std::uint64_t epoch_ = 0;
+};
+
+// One thread per rank; what one throws fails the test, and nobody waits for it.
+inline void execute(Way way, int ranks, const std::function<void(Executor&)>& body) {
+  Group group(ranks);
+  const Kind kind = way == Way::tcp ? Kind::tcp_threads : Kind::threads;
+  const auto words = run_transport(kind, ranks, [&](transport::Transport& transport) {
+    Executor executor(transport, group);
+    try {
+      body(executor);
+    } catch (...) {
+      group.meeting.arrive_and_drop();
+      throw;
+    }
+  });
+  for (std::size_t rank = 0; rank < words.size(); ++rank) EXPECT_EQ(words[rank], "") << "rank " << rank;
+}
+
+// Whether a row runs over what the way offers, and for this many ranks.
+inline bool runs_over(const schedule::Algorithm& row, Way way, int ranks) {
+  if (row.verb == Verb::send_recv && ranks != 2) return false;
+  return way == Way::slots || !(row.user_windows || row.scratch_windows);
+}
+
+}  // namespace tutti::testing

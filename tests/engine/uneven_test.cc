@@ -1,0 +1,187 @@
+// Chunks of different counts, bound to the same programs: what the v-verbs will call. And what becomes of the output
+// where one of many senders is in another call.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "engine/executor.h"
+#include "schedule/verbs.h"
+
+namespace tutti {
+namespace {
+
+using schedule::Algorithm;
+using schedule::Buffer;
+using testing::Executor;
+using testing::require;
+using testing::Way;
+
+using Counts = std::vector<std::uint64_t>;
+using Numbers = std::vector<std::int32_t>;
+
+constexpr std::uint64_t kSegmentBytes = 4096;
+
+// Elements that rank `from` has for rank `to`: none, few, or several segments of them.
+std::uint64_t elements(int from, int to) {
+  constexpr std::uint64_t kSome[] = {0, 1, 700, 33, 5001};
+  return kSome[static_cast<std::size_t>(3 * from + 2 * to) % std::size(kSome)];
+}
+
+std::int32_t number(int from, int to, std::size_t i) {
+  return from * 1'000'003 + to * 10'007 + static_cast<std::int32_t>(i);
+}
+
+// One buffer: its chunks lie in descending order, with gaps between them.
+struct Chunked {
+  Counts counts, displacements;
+  Numbers numbers;
+
+  explicit Chunked(Counts chunk_counts) : counts(std::move(chunk_counts)), displacements(counts.size()) {
+    std::uint64_t at = 3;
+    for (std::size_t block = counts.size(); block-- > 0;) {
+      displacements[block] = at;
+      at += counts[block] + 5;
+    }
+    numbers.assign(at, -1);
+  }
+  schedule::Chunks chunks() const { return {counts.data(), displacements.data()}; }
+  std::int32_t* chunk(std::size_t block, bool alone) { return numbers.data() + (alone ? 0 : displacements[block]); }
+};
+
+// How many elements block `block` has, in a buffer of `rank`.
+std::uint64_t count_of(Verb verb, Buffer buffer, int rank, int block, int root) {
+  switch (verb) {
+    case Verb::all_to_all: return buffer == Buffer::input ? elements(rank, block) : elements(block, rank);
+    case Verb::gather: return rank == root || rank == block ? elements(block, root) : 0;
+    case Verb::scatter: return rank == root || rank == block ? elements(root, block) : 0;
+    default: return elements(block, block);
+  }
+}
+
+Counts counts_of(Verb verb, Buffer buffer, int ranks, int rank, int root) {
+  Counts counts;
+  for (int block = 0; block < ranks; ++block) counts.push_back(count_of(verb, buffer, rank, block, root));
+  return counts;
+}
+
+std::int32_t expected(Verb verb, int ranks, int rank, int block, int root, std::size_t i) {
+  if (verb == Verb::all_to_all) return number(block, rank, i);
+  if (verb == Verb::scatter) return number(root, rank, i);
+  if (verb != Verb::reduce_scatter) return number(block, block, i);
+  std::int32_t sum = 0;
+  for (int from = 0; from < ranks; ++from) sum += number(from, rank, i);
+  return sum;
+}
+
+void run_uneven(Executor& executor, const Offers& offers, const Algorithm& row, int root) {
+  const int ranks = executor.size(), rank = executor.rank();
+  Chunked input(counts_of(row.verb, Buffer::input, ranks, rank, root));
+  Chunked output(counts_of(row.verb, Buffer::output, ranks, rank, root));
+  const auto held = [&](Buffer buffer, int block) {
+    const schedule::Holding holding = schedule::holding_of(row.verb, buffer, ranks, rank, root);
+    return holding == schedule::Holding::all || (holding == schedule::Holding::own && block == rank);
+  };
+  const auto alone = [&](Buffer buffer) {
+    return schedule::holding_of(row.verb, buffer, ranks, rank, root) == schedule::Holding::own;
+  };
+  for (int block = 0; block < ranks; ++block) {
+    const auto b = static_cast<std::size_t>(block);
+    for (std::size_t i = 0; held(Buffer::input, block) && i < input.counts[b]; ++i)
+      input.chunk(b, alone(Buffer::input))[i] = number(rank, block, i);
+  }
+  engine::Binding binding;
+  binding.input = reinterpret_cast<const std::byte*>(input.numbers.data());
+  binding.output = reinterpret_cast<std::byte*>(output.numbers.data());
+  binding.input_chunks = input.chunks();
+  binding.output_chunks = output.chunks();
+  binding.element_bytes = 4;
+  binding.reduce = kernels::find_reduce(DType::int32, ReduceOp::sum);
+  executor.run(row, offers, root, binding);
+
+  const std::string what = std::string(name_of(row.verb)) + " by " + std::string(row.name);
+  std::uint64_t written = 0;
+  bool right = true;
+  for (int block = 0; block < ranks; ++block) {
+    const auto b = static_cast<std::size_t>(block);
+    for (std::size_t i = 0; held(Buffer::output, block) && i < output.counts[b]; ++i, ++written) {
+      right = right && output.chunk(b, alone(Buffer::output))[i] == expected(row.verb, ranks, rank, block, root, i);
+    }
+  }
+  require(right, what + ": the output");
+  const auto untouched = static_cast<std::uint64_t>(std::count(output.numbers.begin(), output.numbers.end(), -1));
+  require(untouched == output.numbers.size() - written, what + ": wrote between its chunks");
+}
+
+// Which rows a v-verb may run: those with a lane per edge, and all where every rank knows every count. Windows onto
+// others' buffers need their displacements as well, which only this rank's own are known of.
+bool takes_uneven(const Algorithm& row) {
+  if (row.per_edge) return true;
+  const bool all_known = row.verb == Verb::all_gather || row.verb == Verb::reduce_scatter;
+  return all_known && !row.user_windows;
+}
+
+class Uneven : public ::testing::TestWithParam<std::tuple<Way, int>> {};
+
+TEST_P(Uneven, ChunksArriveWhole) {
+  const auto [way, ranks] = GetParam();
+  testing::execute(way, ranks, [way = way, ranks = ranks](Executor& executor) {
+    const Offers offers = testing::offers_over(way, executor.transport(), kSegmentBytes);
+    int rows = 0;
+    for (const Algorithm& row : schedule::algorithms()) {
+      if (!takes_uneven(row) || !testing::runs_over(row, way, ranks)) continue;
+      for (int root = 0; root < ranks; ++root) run_uneven(executor, offers, row, root);
+      ++rows;
+    }
+    require(rows >= 8, "too few rows were tried");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Uneven,
+                         ::testing::Combine(::testing::Values(Way::slots, Way::streams, Way::tcp),
+                                            ::testing::Values(1, 2, 3, 4, 5, 8)),
+                         [](const auto& test) {
+                           return testing::name_of(std::get<0>(test.param)) + "_" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
+
+class Hearing : public ::testing::TestWithParam<Way> {};
+
+// Rank 2 is in another call: whoever hears from it finds out before a byte of the output is written.
+TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
+  constexpr int kRanks = 4, kStranger = 2, kRoot = 1;
+  int tried = 0;
+  for (const Algorithm& row : schedule::algorithms()) {
+    if (!row.generate({kRanks, 0, kRoot}).hears_first) continue;
+    ++tried;
+    testing::execute(GetParam(), kRanks, [&](Executor& executor) {
+      const Offers offers = testing::offers_over(GetParam(), executor.transport(), 0);
+      Numbers input(100 * kRanks, executor.rank()), output(100 * kRanks, -1);
+      engine::Binding binding;
+      binding.input = reinterpret_cast<const std::byte*>(input.data());
+      binding.output = reinterpret_cast<std::byte*>(output.data());
+      binding.count = 100;
+      binding.element_bytes = 4;
+      binding.fingerprint = executor.rank() == kStranger ? 2 : 1;
+      executor.start(row, offers, kRoot, binding);
+      const bool hears = executor.rank() != kStranger && (row.verb == Verb::all_to_all || executor.rank() == kRoot);
+      const Deadline deadline = Deadline::after(hears ? std::chrono::seconds(20) : std::chrono::milliseconds(200));
+      engine::Operation& operation = executor.operation();
+      while (operation.mismatched_peer() < 0 && !deadline.passed() &&
+             operation.advance() != engine::Advance::finished) {
+      }
+      if (!hears) return;
+      const std::string what = std::string(name_of(row.verb)) + " by " + std::string(row.name);
+      require(operation.mismatched_peer() == kStranger, what + ": the stranger is found");
+      require(!operation.touched_output() && output == Numbers(100 * kRanks, -1), what + ": the output is intact");
+    });
+  }
+  EXPECT_GE(tried, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Hearing, ::testing::Values(Way::slots, Way::streams, Way::tcp),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+}  // namespace
+}  // namespace tutti
