@@ -44,7 +44,6 @@ void Track::start(const Call& call) {
     binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
   }
   if (call.is_message()) return begin_call();
-  transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call.statement(transport_->rank()));
   // Scaling may overwrite the input, so it too must wait until all ranks are known to be in this call.
   if (transport_->size() == 1 || !(check_ || call.scale != nullptr)) return begin_call();
   Binding binding;
@@ -52,6 +51,7 @@ void Track::start(const Call& call) {
   binding.count = 1;
   binding.reduce = chooser_->check_reduce();
   binding.fingerprint = call.fingerprint;
+  state();
   checking_.start(plans_->get(Call{}, chooser_->check(), channel_), binding);
   phase_ = Phase::checking;
 }
@@ -110,6 +110,11 @@ Advance Track::advance_phases() {
   return advance == Advance::stuck && moved ? Advance::moved : advance;
 }
 
+// Says what this rank is in.
+void Track::state() {
+  transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call_.statement(transport_->rank()));
+}
+
 // Shows this rank's call to all: what it is, and where its buffers lie.
 void Track::enter() {
   Flags* mine = flags_[static_cast<std::size_t>(transport_->rank())];
@@ -118,8 +123,10 @@ void Track::enter() {
   if ((epoch_ & 0x3fffffff) == 0) {
     for (auto& lane : mine->lanes) lane.store(progress_word(epoch_ - 1, 0, 0), std::memory_order_relaxed);
   }
+  // All of it at once: peers are waiting for this line, and take it away again and again.
   // Released after the zero, so that whoever sees the new fingerprint cannot take it for the call before.
   mine->entered.store(0, std::memory_order_relaxed);
+  state();
   mine->fingerprint.store(binding_.fingerprint, std::memory_order_release);
   mine->input.store(call_.input_ref, std::memory_order_relaxed);
   mine->output.store(call_.output_ref, std::memory_order_relaxed);
@@ -156,6 +163,7 @@ void Track::begin(const schedule::Algorithm& algorithm) {
   const bool compared = entered_;  // entering has compared the calls of all ranks
   const Plan& plan = plans_->get(call_, algorithm, channel_);
   if (plan.uses_flags && !entered_) enter();
+  if (!entered_ && !call_.is_message()) state();
   if (plan.uses_flags && !compared) binding_.gate = flags_;
   prepare(algorithm);
   phase_ = plan.uses_scratch ? Phase::reusing : Phase::running;

@@ -59,6 +59,7 @@ class Track {
 
   Advance advance_phases();
   void begin_call();
+  void state();
   void enter();
   bool all_entered();
   void bind_windows();
