@@ -82,8 +82,11 @@ void MemoryTransport::meet(const Deadline& deadline) {
                                           std::to_string(size_) + " ranks arrived before the deadline");
     }
     if (const int dead = dead_peer(); dead >= 0) {
-      abort(dead, ErrorCode::peer_lost);  // so that ranks that went on name the first to end, not this one
-      const int known = mapper_->known_as(dead);
+      // Whoever ended after an error has said first whom it blames: the first to end is the one to name.
+      const auto verdict = given_verdict();
+      const int first = verdict ? (verdict->blamed >= 0 ? verdict->blamed : verdict->rank) : dead;
+      abort(first, ErrorCode::peer_lost);
+      const int known = mapper_->known_as(first);
       throw Error(ErrorCode::peer_lost, "rank " + std::to_string(known) + " ended before the group was made", known);
     }
     ::sched_yield();
@@ -109,16 +112,23 @@ Receiver& MemoryTransport::receiver(int channel, int peer) {
   return *receiver;
 }
 
+std::optional<Failure> MemoryTransport::given_verdict() const {
+  const std::uint64_t word = header()->abort.load(std::memory_order_acquire);
+  if (word == 0) return std::nullopt;
+  return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false, false,
+                 static_cast<ErrorCode>(word >> 24 & 0xff)};
+}
+
 std::optional<Failure> MemoryTransport::failure() {
-  if (const std::uint64_t word = header()->abort.load(std::memory_order_acquire)) {
-    return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false, false,
-                   static_cast<ErrorCode>(word >> 24 & 0xff)};
-  }
+  if (const auto verdict = given_verdict()) return verdict;
   const auto now = Deadline::Clock::now().time_since_epoch();
   if (now.count() < next_death_check_.load(std::memory_order_relaxed)) return std::nullopt;
   next_death_check_.store((now + kDeathCheckInterval).count(), std::memory_order_relaxed);
-  if (const int dead = dead_peer(); dead >= 0) return Failure{dead, -1, true};
-  return std::nullopt;
+  const int dead = dead_peer();
+  if (dead < 0) return std::nullopt;
+  // It may have ended because of another, and has said so first.
+  const auto verdict = given_verdict();
+  return verdict ? verdict : Failure{dead, -1, true};
 }
 
 // A rank that left in good order has done all that was asked of it, even if its process has ended since.

@@ -61,6 +61,8 @@ class MemoryTransport final : public Transport {
   void meet(const Deadline& deadline);
   Bell* bell(int rank) const { return at<Bell>(shape_.bells_at()) + rank; }
   int dead_peer();
+  // What the first rank that gave up has left for the others.
+  std::optional<Failure> given_verdict() const;
 
   std::unique_ptr<Mapper> mapper_;
   int rank_;
