@@ -7,7 +7,7 @@ namespace tutti::engine {
 namespace {
 
 // How long a failing rank waits for the others to say what they called.
-constexpr std::chrono::milliseconds kHearing{250};
+constexpr std::chrono::milliseconds kHearing{1000};
 
 std::string words_about_output(const Call& call, bool touched) {
   if (call.output == nullptr) return {};
