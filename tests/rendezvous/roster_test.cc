@@ -115,6 +115,22 @@ TEST(Address, KnowsItsThreeForms) {
   EXPECT_FALSE(is_loopback(""));
 }
 
+// Ranks of one machine that fall back to TCP are told why; ranks of different machines have no choice.
+TEST(Roster, SaysWhyRanksOfOneMachineShareNoMemory) {
+  const std::string here = make_host_id("boot", "1", "1", 0);
+  EXPECT_EQ(why_apart(here, here), "");
+  EXPECT_EQ(why_apart(here, make_host_id("other boot", "1", "1", 0)), "");
+  EXPECT_EQ(why_apart(here, make_host_id("boot", "2", "1", 0)), "their network namespaces differ");
+  EXPECT_EQ(why_apart(here, make_host_id("boot", "1", "2", 0)), "their process namespaces differ");
+  EXPECT_EQ(why_apart(here, make_host_id("boot", "1", "1", 7)), "they belong to different users");
+  const std::string alone = alone_on_host(here, 3, "memfd_create: no/such call");
+  EXPECT_EQ(why_apart(here, alone), "rank 3: memfd_create: no/such call");
+  EXPECT_EQ(why_apart(alone, here), "rank 3: memfd_create: no/such call");
+  Roster roster;
+  roster.members = {{"a", here, "", "", 1}, {"a", alone, "", "", 2}};
+  EXPECT_FALSE(share_memory(roster, 0, 1));
+}
+
 TEST(Judging, SettingsThatDifferAreNamedWithTheirRank) {
   std::vector<Join> joins(3);
   for (Join& join : joins) {
