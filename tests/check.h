@@ -22,6 +22,17 @@ inline void expect_all_ok(const std::vector<RankEnd>& ends) {
   }
 }
 
+// A reduction of vectors whose type is known at run time.
+inline Request all_reduce_of(const void* input, void* output, std::size_t count, DType type, Op op = ReduceOp::sum) {
+  return {.verb = Verb::all_reduce,
+          .input = input,
+          .output = output,
+          .input_count = count,
+          .output_count = count,
+          .element = type,
+          .op = std::move(op)};
+}
+
 // Threads and processes that share memory, and processes that only have TCP between them.
 enum class Ranks { threads, processes, tcp };
 inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes, Ranks::tcp};

@@ -68,7 +68,7 @@ double median_us_of(Communicator& communicator, std::span<float> input, std::spa
   std::vector<double> times_us;
   for (std::size_t call = 0; call < calls + calls / 4; ++call) {
     const Clock::time_point start = Clock::now();
-    communicator.all_reduce<float>(std::span<const float>(input), output);
+    communicator.all_reduce(std::span<const float>(input), output);
     const std::chrono::duration<double, std::micro> took = Clock::now() - start;
     if (call >= calls / 4) times_us.push_back(took.count());  // the first calls warm up
   }
@@ -106,7 +106,7 @@ std::string check_sum(int ranks, const std::string& algorithm, std::size_t count
       [&](Communicator& communicator) {
         std::vector<float> values(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = element(communicator.rank(), i);
-        communicator.all_reduce<float>(std::span(values));
+        communicator.all_reduce(std::span(values));
         for (std::size_t i = 0; i < count; ++i) {
           if (values[i] == plain_sum(communicator.size(), i)) continue;
           throw std::runtime_error(

@@ -50,7 +50,7 @@ void measure_pair(Communicator& comm, const LimitMemory& memory, Results* result
       const std::size_t segment = std::min(count, kReachSegmentBytes / sizeof(float));
       reached[s].push_back(batch(limit, n, [&] { reach.all_reduce(input.data(), output.data(), count, segment); }));
       ordinary[s].push_back(
-          batch(limit, n, [&] { comm.all_reduce(input.data(), output.data(), count, DType::float32); }));
+          batch(limit, n, [&] { comm.all_reduce(std::span(input).first(count), std::span(output).first(count)); }));
     }
   }
   const Symmetric<float> from = comm.allocate<float>(kLargest / 4), to = comm.allocate<float>(kLargest / 4);
@@ -61,7 +61,8 @@ void measure_pair(Communicator& comm, const LimitMemory& memory, Results* result
     for (int round = 0; round < kRounds; ++round) {
       const int n = iterations_for(kSizes[s]);
       least[s].push_back(batch(limit, n, [&] { limit.all_reduce(count); }));
-      symmetric[s].push_back(batch(limit, n, [&] { comm.all_reduce(from.data(), to.data(), count, DType::float32); }));
+      symmetric[s].push_back(
+          batch(limit, n, [&] { comm.all_reduce(from.span().first(count), to.span().first(count)); }));
     }
     if (comm.rank() == 0)
       results->pair[s] = {median(least[s]), median(reached[s]), median(ordinary[s]), median(symmetric[s])};
@@ -77,7 +78,8 @@ void measure_crowd(Communicator& comm, Results* results) {
     std::vector<double> times;
     for (int round = 0; round < kRounds; ++round) {
       const double begin = now_us();
-      for (int i = 0; i < iterations; ++i) comm.all_reduce(input.data(), output.data(), count, DType::float32);
+      for (int i = 0; i < iterations; ++i)
+        comm.all_reduce(std::span(input).first(count), std::span(output).first(count));
       times.push_back((now_us() - begin) / iterations);
     }
     if (comm.rank() == 0) results->crowd[s].ordinary = median(times);

@@ -1,41 +1,46 @@
 // The communicator: a group of ranks that call the same verbs in the same order.
 //
-// Thread rule: one thread at a time calls into a communicator and its Works; different communicators are independent.
+// Buffers are arrays, vectors, spans or Symmetric; their lengths must fit the verb, and a call that cannot be carried
+// out as written throws tutti::Error before anything moves. Every verb has a blocking form and an _async one that
+// returns a Work; any number of async calls may be under way, and their buffers are the library's until they have
+// ended. docs/api.md shows every verb with a picture.
+//
+// Threads: one thread at a time calls into a communicator, its Works included; which thread may change. Different
+// communicators are independent: threads may use them at once, in any interleaving. init(), split(), subgroup() and
+// duplicate() are calls like others: one thread at a time per (parent) communicator.
+//
 // Every call ends with an error when nothing has moved for Options::timeout. A call that fails after it began throws
 // tutti::Error and aborts the communicator: later calls throw Error(aborted) with the first cause.
 //
 // Buffers are ordinary memory, or symmetric memory from allocate(), which every rank of the host can reach: verbs
 // notice it by address and then run without intermediate copies. Any mixture works.
+//
+// In place means that the parts which input and output share are the same memory; other overlap is refused:
+//   all_reduce, broadcast, reduce, scan, exclusive_scan, all_to_all: output is input;
+//   all_gather, and gather at the root: input is this rank's chunk of output;
+//   reduce_scatter, and scatter at the root: output is this rank's chunk of input.
+// Buffers that a verb does not use on this rank (output of a reduce elsewhere than at the root) are left alone.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/error.h"
+#include "tutti/request.h"
 #include "tutti/types.h"
+#include "tutti/work.h"
 
 namespace tutti {
 
 namespace engine {
 class Engine;
-struct Pending;
 }  // namespace engine
-
-struct float16 {
-  std::uint16_t bits;
-};
-struct bfloat16 {
-  std::uint16_t bits;
-};
-
-// The DType of a C++ type; use of another type is a compile-time error.
-template <class T>
-struct DTypeOf;
 
 // What carries the bytes. automatic: shared memory inside a host, TCP across hosts.
 enum class TransportKind : unsigned char { automatic, shm, tcp };
@@ -50,47 +55,10 @@ struct Options {
   // the transport. Turned off, algorithms with other orders may be named below.
   bool deterministic = true;
   std::chrono::milliseconds timeout{60'000};  // without any movement
-  // Runs this algorithm for every all_reduce (or broadcast) instead of the chosen one; empty = choose. All ranks alike.
-  std::string algorithm;
+  // Runs the algorithm of this name for every verb that has one, instead of the chosen one; empty = choose.
+  std::string algorithm;                               // all ranks alike
   Check check = Check::quick;                          // all ranks alike
   TransportKind transport = TransportKind::automatic;  // all ranks alike
-};
-
-// An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its
-// communicator goes first, the operation fails.
-class Work {
- public:
-  Work() = default;
-  explicit Work(std::shared_ptr<engine::Pending> pending);
-  Work(Work&&) noexcept = default;
-  Work& operator=(Work&& other) noexcept;
-  ~Work();
-
-  bool valid() const { return pending_ != nullptr; }
-  // True when the operation has ended; takes it further otherwise. Throws what the operation failed with.
-  bool test();
-  // Throws what the operation failed with; Error(timeout) when `timeout` passes first (the operation goes on then).
-  void wait();
-  void wait(std::chrono::milliseconds timeout);
-
- private:
-  std::shared_ptr<engine::Pending> pending_;
-};
-
-// Memory of one rank that all ranks of the host can reach. Once every rank has dropped its part, the next allocation
-// frees it.
-template <class T>
-class Symmetric {
- public:
-  Symmetric(std::shared_ptr<void> memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
-  T* data() const { return static_cast<T*>(memory_.get()); }
-  std::size_t size() const { return count_; }
-  std::span<T> span() const { return {data(), count_}; }
-  T& operator[](std::size_t i) const { return data()[i]; }
-
- private:
-  std::shared_ptr<void> memory_;
-  std::size_t count_;
 };
 
 class Communicator {
@@ -100,51 +68,266 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
+  // False once it was closed or moved from, and where split() left this rank out: calls throw then.
+  bool valid() const { return engine_ != nullptr; }
+  // Leaves the group, as the destructor does. Works still under way fail.
+  void close();
+
   int rank() const;
   int size() const;
 
-  // The deadline of the calls that follow, until it is set again: for a single call that may take longer, or must not.
-  void set_timeout(std::chrono::milliseconds timeout);
-  std::chrono::milliseconds timeout() const;
+  // ---- Verbs on vectors: every rank has `input` of the same length, results have the same length.
 
-  // output[i] = op over all ranks of input[i]. In place where input and output are the same address; they must not
-  // overlap otherwise. `factor` is premul_sum's.
-  void all_reduce(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum,
-                  double factor = 1.0);
-  Work all_reduce_async(const void* input, void* output, std::size_t count, DType type, ReduceOp op = ReduceOp::sum,
-                        double factor = 1.0);
+  // output[i] = op over all ranks of input[i].
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void all_reduce(const In& input, Out&& output, const Op& op = ReduceOp::sum) {
+    run(request(Verb::all_reduce, input, output, op));
+  }
+  template <Writable Buffer>
+  void all_reduce(Buffer&& buffer, const Op& op = ReduceOp::sum) {
+    run(request(Verb::all_reduce, buffer, buffer, op));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work all_reduce_async(In&& input, Out&& output, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::all_reduce, input, output, op));
+  }
+  template <Writable Buffer>
+  requires Lasting<Buffer>
+  [[nodiscard]] Work all_reduce_async(Buffer&& buffer, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::all_reduce, buffer, buffer, op));
+  }
+
+  // At the root: output[i] = op over all ranks of input[i]. Elsewhere output is left alone and may be empty.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void reduce(const In& input, Out&& output, int root, const Op& op = ReduceOp::sum) {
+    run(request(Verb::reduce, input, output, op, root));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work reduce_async(In&& input, Out&& output, int root, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::reduce, input, output, op, root));
+  }
 
   // Every rank's buffer becomes root's.
-  void broadcast(void* buffer, std::size_t count, DType type, int root);
-  Work broadcast_async(void* buffer, std::size_t count, DType type, int root);
+  template <Writable Buffer>
+  void broadcast(Buffer&& buffer, int root) {
+    run(request(Verb::broadcast, buffer, buffer, ReduceOp::sum, root));
+  }
+  template <Writable Buffer>
+  requires Lasting<Buffer>
+  [[nodiscard]] Work broadcast_async(Buffer&& buffer, int root) {
+    return submit(request(Verb::broadcast, buffer, buffer, ReduceOp::sum, root));
+  }
+  // Every rank's output becomes root's input; elsewhere input is not looked at.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void broadcast(const In& input, Out&& output, int root) {
+    run(request(Verb::broadcast, input, output, ReduceOp::sum, root));
+  }
 
-  // Messages between two ranks arrive in the order they were sent; count and type must agree on both sides.
-  void send(const void* buffer, std::size_t count, DType type, int peer);
-  void recv(void* buffer, std::size_t count, DType type, int peer);
-  Work send_async(const void* buffer, std::size_t count, DType type, int peer);
-  Work recv_async(void* buffer, std::size_t count, DType type, int peer);
+  // output[i] = op over ranks 0 .. this one of input[i].
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void scan(const In& input, Out&& output, const Op& op = ReduceOp::sum) {
+    run(request(Verb::scan, input, output, op));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work scan_async(In&& input, Out&& output, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::scan, input, output, op));
+  }
+  // output[i] = op over the ranks before this one of input[i]; rank 0's output is left alone.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void exclusive_scan(const In& input, Out&& output, const Op& op = ReduceOp::sum) {
+    run(request(Verb::exclusive_scan, input, output, op));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work exclusive_scan_async(In&& input, Out&& output, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::exclusive_scan, input, output, op));
+  }
 
-  template <class T>
-  void all_reduce(std::span<const T> input, std::span<T> output, ReduceOp op = ReduceOp::sum) {
-    require_same_size(input.size(), output.size());
-    all_reduce(input.data(), output.data(), input.size(), DTypeOf<T>::value, op);
+  // ---- Verbs on chunks: one buffer holds a chunk for every rank, p times as long as the other.
+
+  // output = the inputs of all ranks, one behind the other.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void all_gather(const In& input, Out&& output) { run(request(Verb::all_gather, input, output)); }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work all_gather_async(In&& input, Out&& output) {
+    return submit(request(Verb::all_gather, input, output));
   }
-  template <class T>
-  void all_reduce(std::span<T> buffer, ReduceOp op = ReduceOp::sum) {
-    all_reduce(buffer.data(), buffer.data(), buffer.size(), DTypeOf<T>::value, op);
+
+  // At the root: output = the inputs of all ranks. Elsewhere output is left alone and may be empty.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void gather(const In& input, Out&& output, int root) {
+    run(request(Verb::gather, input, output, ReduceOp::sum, root));
   }
-  template <class T>
-  void broadcast(std::span<T> buffer, int root) {
-    broadcast(buffer.data(), buffer.size(), DTypeOf<T>::value, root);
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work gather_async(In&& input, Out&& output, int root) {
+    return submit(request(Verb::gather, input, output, ReduceOp::sum, root));
   }
-  template <class T>
-  void send(std::span<const T> buffer, int peer) {
-    send(buffer.data(), buffer.size(), DTypeOf<T>::value, peer);
+
+  // output = this rank's chunk of root's input; elsewhere input is not looked at and may be empty.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void scatter(const In& input, Out&& output, int root) {
+    run(request(Verb::scatter, input, output, ReduceOp::sum, root));
   }
-  template <class T>
-  void recv(std::span<T> buffer, int peer) {
-    recv(buffer.data(), buffer.size(), DTypeOf<T>::value, peer);
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work scatter_async(In&& input, Out&& output, int root) {
+    return submit(request(Verb::scatter, input, output, ReduceOp::sum, root));
   }
+
+  // output[i] = op over all ranks of this rank's chunk of their inputs.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void reduce_scatter(const In& input, Out&& output, const Op& op = ReduceOp::sum) {
+    run(request(Verb::reduce_scatter, input, output, op));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work reduce_scatter_async(In&& input, Out&& output, const Op& op = ReduceOp::sum) {
+    return submit(request(Verb::reduce_scatter, input, output, op));
+  }
+
+  // Chunk r of output = this rank's chunk of rank r's input.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void all_to_all(const In& input, Out&& output) { run(request(Verb::all_to_all, input, output)); }
+  template <Writable Buffer>
+  void all_to_all(Buffer&& buffer) {
+    run(request(Verb::all_to_all, buffer, buffer));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work all_to_all_async(In&& input, Out&& output) {
+    return submit(request(Verb::all_to_all, input, output));
+  }
+
+  // ---- The same with chunks of different lengths. `parts` are the chunks, one per rank, of the buffer that holds
+  // them all: {counts} or {counts, displacements}, in elements. The counts are read before the call returns.
+
+  // Every rank passes the counts of all ranks.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void all_gather_v(const In& input, Out&& output, const Parts& parts) {
+    run(uneven(request(Verb::all_gather, input, output), {}, parts));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work all_gather_v_async(In&& input, Out&& output, const Parts& parts) {
+    return submit(uneven(request(Verb::all_gather, input, output), {}, parts));
+  }
+  // Only the root's output and parts are looked at.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void gather_v(const In& input, Out&& output, const Parts& parts, int root) {
+    run(uneven(request(Verb::gather, input, output, ReduceOp::sum, root), {}, parts));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work gather_v_async(In&& input, Out&& output, const Parts& parts, int root) {
+    return submit(uneven(request(Verb::gather, input, output, ReduceOp::sum, root), {}, parts));
+  }
+  // Only the root's input and parts are looked at.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void scatter_v(const In& input, const Parts& parts, Out&& output, int root) {
+    run(uneven(request(Verb::scatter, input, output, ReduceOp::sum, root), parts, {}));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work scatter_v_async(In&& input, const Parts& parts, Out&& output, int root) {
+    return submit(uneven(request(Verb::scatter, input, output, ReduceOp::sum, root), parts, {}));
+  }
+  // Every rank passes the same counts.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void reduce_scatter_v(const In& input, const Parts& parts, Out&& output, const Op& op = ReduceOp::sum) {
+    run(uneven(request(Verb::reduce_scatter, input, output, op), parts, {}));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work reduce_scatter_v_async(In&& input, const Parts& parts, Out&& output,
+                                            const Op& op = ReduceOp::sum) {
+    return submit(uneven(request(Verb::reduce_scatter, input, output, op), parts, {}));
+  }
+  // What rank a sends to rank b must be as long as what b expects from a.
+  template <Readable In, Writable Out>
+  requires SameElements<In, Out>
+  void all_to_all_v(const In& input, const Parts& sent, Out&& output, const Parts& received) {
+    run(uneven(request(Verb::all_to_all, input, output), sent, received));
+  }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work all_to_all_v_async(In&& input, const Parts& sent, Out&& output, const Parts& received) {
+    return submit(uneven(request(Verb::all_to_all, input, output), sent, received));
+  }
+
+  // No rank returns before all have called.
+  void barrier() { run({.verb = Verb::barrier}); }
+  [[nodiscard]] Work barrier_async() { return submit({.verb = Verb::barrier}); }
+
+  // ---- Messages. A receive takes the first message from `source` with its tag, in the order they were sent; count and
+  // type must agree. Tags are 0 .. 2^31 - 1; receives may leave source (kAnySource), tag (kAnyTag) or both open.
+  // A message that nobody waits for stays with its sender, whose send lasts until it is received (small ones may be
+  // taken earlier): two ranks that both send first and receive later need the async forms, send_recv or a Batch.
+
+  template <Readable Buffer>
+  void send(const Buffer& buffer, int peer, int tag = 0) {
+    run(message(Direction::send, buffer, peer, tag));
+  }
+  template <Lasting Buffer>
+  [[nodiscard]] Work send_async(Buffer&& buffer, int peer, int tag = 0) {
+    return submit(message(Direction::send, buffer, peer, tag));
+  }
+  template <Writable Buffer>
+  Received recv(Buffer&& buffer, int source, int tag = 0) {
+    return run(message(Direction::receive, buffer, source, tag));
+  }
+  template <Writable Buffer>
+  requires Lasting<Buffer>
+  [[nodiscard]] Work recv_async(Buffer&& buffer, int source, int tag = 0) {
+    return submit(message(Direction::receive, buffer, source, tag));
+  }
+  // Both at once: never deadlocks, whatever the others do first.
+  template <Readable In, Writable Out>
+  Received send_recv(const In& sent, int destination, Out&& received, int source, int tag = 0) {
+    const Request requests[] = {message(Direction::send, sent, destination, tag),
+                                message(Direction::receive, received, source, tag)};
+    std::vector<Work> works = submit_all(requests);
+    wait_all(works);
+    return works[1].received();
+  }
+  // Waits for a message that such a receive would take, and leaves it there; count is in elements of `element`.
+  Received probe(int source, int tag = 0, Element element = DType::uint8);
+
+  // ---- Any verb, with an element type known at run time.
+
+  Received run(const Request& request);
+  [[nodiscard]] Work submit(const Request& request);
+  // Starts them together, in this order: messages may wait for each other (batched point-to-point).
+  [[nodiscard]] std::vector<Work> submit_all(std::span<const Request> requests);
+
+  // ---- Groups. Collective over this communicator; options are inherited.
+
+  // One group per color, ranked by (key, rank). A negative color joins none: the result is not valid() then.
+  Communicator split(int color, int key = 0);
+  // The group of these ranks, in this order; all ranks pass the same list. Not valid() on ranks outside it.
+  Communicator subgroup(std::span<const int> ranks);
+  // The same ranks again, with calls of their own.
+  Communicator duplicate();
+
+  // ---- Memory and settings.
 
   // Symmetric memory, zeroed, aligned to 64 bytes. Collective: every rank asks for the same bytes at the same point.
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
@@ -154,34 +337,53 @@ class Communicator {
     return {allocate_bytes(count * sizeof(T)), count};
   }
 
+  // The deadline of the calls that follow, until it is set again: for a single call that may take longer, or must not.
+  void set_timeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeout() const;
+
   // The algorithm that the last blocking collective of this rank ran.
   std::string_view last_algorithm() const;
 
  private:
-  static void require_same_size(std::size_t input, std::size_t output);
+  template <class In, class Out>
+  static Request request(Verb verb, const In& input, Out& output, const Op& op = ReduceOp::sum, int root = 0) {
+    return {.verb = verb,
+            .input = std::ranges::data(input),
+            .output = std::ranges::data(output),
+            .input_count = std::ranges::size(input),
+            .output_count = std::ranges::size(output),
+            .element = Element::of<ElementOf<In>>(),
+            .op = op,
+            .root = root};
+  }
+  static Request uneven(Request request, const Parts& input, const Parts& output) {
+    request.uneven = true;
+    request.input_parts = input;
+    request.output_parts = output;
+    return request;
+  }
+  template <class Buffer>
+  static Request message(Direction direction, Buffer& buffer, int peer, int tag) {
+    Request request{.verb = Verb::send_recv};
+    const std::size_t count = std::ranges::size(buffer);
+    if constexpr (Writable<Buffer&>) {
+      if (direction == Direction::receive) request.output = std::ranges::data(buffer);
+    }
+    if (direction == Direction::send) request.input = std::ranges::data(buffer);
+    (direction == Direction::send ? request.input_count : request.output_count) = count;
+    request.element = Element::of<ElementOf<Buffer>>();
+    request.direction = direction;
+    request.peer = peer;
+    request.tag = tag;
+    return request;
+  }
+  friend class Batch;
+  engine::Engine& engine() const;
 
   std::unique_ptr<engine::Engine> engine_;
 };
 
-#define TUTTI_DTYPE_OF(cpp, name)                       \
-  template <>                                           \
-  struct DTypeOf<cpp> {                                 \
-    static constexpr DType value = DType::name;         \
-    static_assert(sizeof(cpp) == size_of(DType::name)); \
-  };
-TUTTI_DTYPE_OF(std::int8_t, int8)
-TUTTI_DTYPE_OF(std::int16_t, int16)
-TUTTI_DTYPE_OF(std::int32_t, int32)
-TUTTI_DTYPE_OF(std::int64_t, int64)
-TUTTI_DTYPE_OF(std::uint8_t, uint8)
-TUTTI_DTYPE_OF(std::uint16_t, uint16)
-TUTTI_DTYPE_OF(std::uint32_t, uint32)
-TUTTI_DTYPE_OF(std::uint64_t, uint64)
-TUTTI_DTYPE_OF(float16, float16)
-TUTTI_DTYPE_OF(bfloat16, bfloat16)
-TUTTI_DTYPE_OF(float, float32)
-TUTTI_DTYPE_OF(double, float64)
-TUTTI_DTYPE_OF(bool, boolean)
-#undef TUTTI_DTYPE_OF
-
 }  // namespace tutti
+
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<tutti::Symmetric<T>> = true;

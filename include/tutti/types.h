@@ -90,6 +90,11 @@ constexpr std::size_t size_of(DType type) {
   return kBytes[static_cast<std::size_t>(type)];
 }
 
+// Where an element must begin: at a multiple of this (complex numbers: of a component's size).
+constexpr std::size_t alignment_of(DType type) {
+  return type == DType::complex64 || type == DType::complex128 ? size_of(type) / 2 : size_of(type);
+}
+
 constexpr std::string_view name_of(DType type) {
   constexpr std::string_view kNames[] = {
 #define X(name, bytes) #name,

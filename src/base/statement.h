@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tutti/element.h"
 #include "tutti/types.h"
 
 namespace tutti {
@@ -11,24 +12,35 @@ struct Statement {
   std::uint64_t sequence = 0;  // number of the call on its track, plus one; 0 = no call yet
   std::uint64_t kinds = 0;     // verb, type, operator, root and peer, packed by kinds_of
   std::uint64_t count = 0;
+  std::uint64_t detail = 0;  // what few calls have, packed by detail_of
 
   bool operator==(const Statement&) const = default;
 
   static constexpr int kRankBits = 20;
-  static_assert(kVerbs <= 256 && kDTypes <= 256 && kReduceOps <= 256, "each has eight bits in `kinds`");
+  static constexpr std::uint8_t kOwn = 0xff;  // as type or operator: the caller's own
+  static_assert(kVerbs <= 256 && kDTypes < kOwn && kReduceOps < kOwn, "each has eight bits in `kinds`");
 
   // `peer` is -1 for verbs of the whole group.
-  static constexpr std::uint64_t kinds_of(Verb verb, DType type, ReduceOp op, int root, int peer) {
+  static constexpr std::uint64_t kinds_of(Verb verb, std::uint8_t type, std::uint8_t op, int root, int peer) {
     constexpr std::uint64_t kMask = (std::uint64_t{1} << kRankBits) - 1;
-    return static_cast<std::uint64_t>(verb) | static_cast<std::uint64_t>(type) << 8 |
-           static_cast<std::uint64_t>(op) << 16 | (static_cast<std::uint64_t>(root) & kMask) << 24 |
+    return static_cast<std::uint64_t>(verb) | std::uint64_t{type} << 8 | std::uint64_t{op} << 16 |
+           (static_cast<std::uint64_t>(root) & kMask) << 24 |
            (static_cast<std::uint64_t>(peer + 1) & kMask) << (24 + kRankBits);
   }
   constexpr Verb verb() const { return static_cast<Verb>(kinds & 0xff); }
-  constexpr DType type() const { return static_cast<DType>(kinds >> 8 & 0xff); }
-  constexpr ReduceOp op() const { return static_cast<ReduceOp>(kinds >> 16 & 0xff); }
+  constexpr std::uint8_t type() const { return static_cast<std::uint8_t>(kinds >> 8); }
+  constexpr std::uint8_t op() const { return static_cast<std::uint8_t>(kinds >> 16); }
   constexpr int root() const { return static_cast<int>(kinds >> 24 & ((1u << kRankBits) - 1)); }
   constexpr int peer() const { return static_cast<int>(kinds >> (24 + kRankBits) & ((1u << kRankBits) - 1)) - 1; }
+
+  // `own_bytes`: of an element of the caller's own type, else 0. `mark`: the tag of a message; of a collective, what
+  // stands for the counts of all ranks, or for the caller's own operator.
+  static constexpr std::uint64_t detail_of(std::uint32_t own_bytes, bool uneven, std::uint32_t mark) {
+    return std::uint64_t{mark} << 32 | std::uint64_t{own_bytes} << 1 | (uneven ? 1 : 0);
+  }
+  constexpr bool uneven() const { return (detail & 1) != 0; }
+  constexpr std::uint32_t own_bytes() const { return static_cast<std::uint32_t>(detail >> 1) & 0x7fffffff; }
+  constexpr std::uint32_t mark() const { return static_cast<std::uint32_t>(detail >> 32); }
 };
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// A verb with its arguments, as the engine sees it.
+// A verb with its arguments, as the engine sees it: checked, and with what the executor needs worked out.
 //
 // What the choice of algorithm depends on is read on the caller's thread when the call is made, because that is the one
 // order that all ranks share: an async call may start at different moments on different ranks.
@@ -8,10 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/mix.h"
 #include "base/statement.h"
 #include "kernels/kernels.h"
+#include "schedule/layout.h"
 #include "transport/transport.h"
+#include "tutti/op.h"
 #include "tutti/types.h"
 
 namespace tutti::engine {
@@ -19,28 +23,42 @@ namespace tutti::engine {
 // Equal on all ranks that make the same call after the same calls: what peers compare before they believe each other's
 // data. `before` stands for the calls before it, so that a difference nobody met shows at the next call.
 inline std::uint64_t fingerprint_of(const Statement& statement, std::uint64_t before) {
-  const auto mix = [](std::uint64_t hash, std::uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-    return hash ^ (hash >> 29);
-  };
-  return mix(mix(mix(before, statement.kinds), statement.count), statement.sequence);
+  const std::uint64_t kinds = mix(before, statement.kinds ^ statement.detail * 0xc2b2ae3d27d4eb4full);
+  return mix(mix(kinds, statement.count), statement.sequence);
 }
 
 // "all_reduce #3 of 10 float32, sum": what a statement says, in words.
 std::string words_of(const Statement& statement);
 
+// The counts and displacements of a v-verb's chunks, in units of the executor. Lives as long as its call.
+struct UnevenChunks {
+  std::vector<std::uint64_t> input_counts, input_displacements, output_counts, output_displacements;
+};
+
 struct Call {
   Verb verb = Verb::all_reduce;
-  const std::byte* input = nullptr;
+  const std::byte* input = nullptr;  // nullptr where this rank has none
   std::byte* output = nullptr;
-  std::uint64_t count = 0;
-  DType type = DType::float32;
-  ReduceOp op = ReduceOp::sum;
-  int root = 0;                              // broadcast: the root; send_recv: the sender
+  // The executor moves units: elements, or single bytes of the caller's own elements where nothing is reduced.
+  std::uint64_t count = 0;  // units of the vector, or of each chunk
+  std::uint32_t unit_bytes = 1;
+  std::uint64_t input_bytes = 0, output_bytes = 0;  // of this rank's buffers
+  std::uint64_t moved_bytes = 0;                    // of the vector or of all chunks: the same on all ranks
+  schedule::Chunks input_chunks = {}, output_chunks = {};
+
+  int root = 0;                              // send_recv: the sender
   int peer = -1;                             // send_recv: the other rank
-  kernels::ReduceFunction reduce = nullptr;  // all_reduce: the kernel of (type, op)
-  kernels::ScaleFunction scale = nullptr;    // premul_sum: scales the input into the output, which is then summed
+  kernels::ReduceFunction reduce = nullptr;  // the kernel of (type, op)
+  const Operator* own = nullptr;             // the caller's own operator instead
+  std::uint32_t divisor = 1;                 // average
+  kernels::ScaleFunction scale = nullptr;    // premul_sum: scales the input, which is then summed
   double factor = 1.0;
+  bool uneven = false;
+  bool keep_order = false;     // operands keep the order of the ranks
+  bool in_place = false;       // what input and output share is one memory
+  std::uint64_t kinds = 0;     // Statement::kinds, but for the receiver of a message
+  std::uint64_t elements = 0;  // what a person would call the count
+  std::uint64_t detail = 0;
 
   // Filled in by the engine.
   std::uint64_t sequence = 0;            // of the collective, or of the message in its direction
@@ -49,14 +67,10 @@ struct Call {
   bool symmetric_memory_exists = false;  // the group has made some
   transport::MemoryRef input_ref = 0, output_ref = 0;
 
-  std::uint64_t bytes() const { return count * size_of(type); }
   bool is_message() const { return verb == Verb::send_recv; }
-  // What `rank`, which makes this call, says of it: the same on all ranks that make the same call.
-  Statement statement(int rank) const {
-    const int receiver = !is_message() ? -1 : peer == root ? rank : peer;
-    return {sequence + 1, Statement::kinds_of(verb, type, op, root, receiver), count};
-  }
-  std::string describe() const;
+  // What a rank that makes this call says of it: the same on all ranks that make the same call.
+  Statement statement() const { return {sequence + 1, kinds, elements, detail}; }
+  std::string describe() const { return words_of(statement()); }
 };
 
 }  // namespace tutti::engine

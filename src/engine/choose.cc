@@ -2,68 +2,145 @@
 
 #include <algorithm>
 
+#include "schedule/lower.h"
+#include "tutti/error.h"
+
 namespace tutti::engine {
 namespace {
 
-constexpr std::uint64_t kAny = ~std::uint64_t{0};
-
-// In an exchange each rank stores and loads p - 1 vectors, in all p * (p - 1); worth it while that is cheaper than a
-// second synchronisation. Measured with 2, 4 and 8 processes on 2 cores: 32 KB, 8 KB and 2 KB.
-constexpr std::uint64_t exchange_limit(std::uint64_t ranks) {
-  return std::max<std::uint64_t>(64, (128 << 10) / (ranks * ranks));
-}
-
-// Over streams every message is a system call at both ends: with this many ranks rounds are cheaper, however small.
-constexpr int kMostExchanging = 64;
-
-// Over messages the alternatives are lg p rounds of whole vectors, and 2 lg p rounds that move each byte twice.
-constexpr std::uint64_t kDoublingBytes = 32 << 10;
+using schedule::Algorithm;
+using Where = Candidate::Where;
 
 // Below this one message is quicker than two synchronisations, even without copies.
 constexpr std::uint64_t kEnterBytes = 512;
 
+bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
+
+const Verb* find_verb(std::string_view name) {
+  static constexpr Verb kAll[] = {
+#define X(name) Verb::name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+std::string names_of(const Verb* verb) {
+  std::vector<std::string_view> names;
+  for (const Algorithm& row : schedule::algorithms()) {
+    const bool wanted = verb == nullptr ? is_whole_group(row.verb) : row.verb == *verb;
+    if (wanted && std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
+  }
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+// A v-verb whose ranks know only their own counts needs a lane per edge; windows need others' displacements.
+bool takes_uneven(const Algorithm& row) {
+  return row.per_edge || ((row.verb == Verb::all_gather || row.verb == Verb::reduce_scatter) && !row.user_windows);
+}
+
+void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
+  const std::size_t equals = entry.find('=');
+  const std::string_view name = equals == std::string_view::npos ? entry : entry.substr(equals + 1);
+  const Verb* only = nullptr;
+  if (equals != std::string_view::npos) {
+    only = find_verb(entry.substr(0, equals));
+    if (only == nullptr)
+      throw Error(ErrorCode::invalid_argument, "no verb is called '" + std::string(entry.substr(0, equals)) + "'");
+  }
+  bool known = false;
+  for (const Algorithm& row : schedule::algorithms()) {
+    if (row.name != name || !is_whole_group(row.verb) || (only != nullptr && row.verb != *only)) continue;
+    known = true;
+    if (!row.canonical && deterministic) {
+      throw Error(ErrorCode::invalid_argument, "'" + std::string(name) + "' does not reduce in canonical order; set " +
+                                                   "Options::deterministic to false to run it");
+    }
+    forced[static_cast<std::size_t>(row.verb)] = &row;
+  }
+  if (known) return;
+  throw Error(ErrorCode::invalid_argument, "no algorithm" +
+                                               (only == nullptr ? "" : " of " + std::string(name_of(*only))) +
+                                               " is called '" + std::string(name) + "'; there are: " + names_of(only));
+}
+
 }  // namespace
 
-Chooser::Chooser(int ranks, const Offers& offers, std::string_view forced)
-    : windows_(offers.windows_to_scratch),
-      exchange_bytes_(ranks == 1                             ? kAny
-                      : !windows_ && ranks > kMostExchanging ? 0
-                                                             : exchange_limit(static_cast<std::uint64_t>(ranks))),
-      medium_bytes_(windows_ ? 0 : kDoublingBytes),
-      enter_bytes_(ranks == 1 ? kAny : kEnterBytes),
-      exchange_(schedule::find_algorithm(Verb::all_reduce, "exchange")),
-      medium_(schedule::find_algorithm(Verb::all_reduce, "recursive_doubling")),
-      large_(schedule::find_algorithm(Verb::all_reduce, windows_ ? "staged" : "recursive_halving")),
-      direct_(schedule::find_algorithm(Verb::all_reduce, "direct")),
-      broadcast_(schedule::find_algorithm(Verb::broadcast, "binomial")),
-      message_(schedule::find_algorithm(Verb::send_recv, "message")),
-      check_(medium_),
+Forced forced_algorithms(const std::string& text, bool deterministic) {
+  Forced forced{};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    add_forced(forced, std::string_view(text).substr(at, end - at), deterministic);
+    at = end + 1;
+  }
+  return forced;
+}
+
+Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced)
+    : check_(schedule::find_algorithm(Verb::all_reduce, "recursive_doubling")),
       check_reduce_(kernels::find_reduce(DType::uint8, ReduceOp::bor)) {
-  const schedule::Algorithm* row = schedule::find_algorithm(Verb::all_reduce, forced);
-  forced_ = row != nullptr;
-  options_hash_ = forced_ ? static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1 : 0;
-  forced_all_reduce_ = row == direct_ ? nullptr : row;
+  const Where here = offers.windows_to_scratch ? Where::memory : Where::messages;
+  for (const Candidate& candidate : candidates()) {
+    Verbs& verb = verbs_[static_cast<std::size_t>(candidate.verb)];
+    const Algorithm* row = schedule::find_algorithm(candidate.verb, candidate.algorithm);
+    if (candidate.where == Where::symmetric) {
+      if (ranks > 1) verb.direct = row;
+      verb.enter_bytes = kEnterBytes;
+    } else if (candidate.where == Where::anywhere || candidate.where == here) {
+      const std::uint64_t most = candidate.most_bytes(static_cast<std::uint64_t>(ranks));
+      (candidate.uneven ? verb.uneven : verb.even).push_back({most, row, candidate.why});
+      if (row->canonical) verb.canonical = row;
+    }
+  }
+  std::string refusals;
+  bool any = false, runs = false;
+  for (std::size_t i = 0; i < kVerbs; ++i) {
+    const Algorithm* row = forced[i];
+    if (row == nullptr) continue;
+    any = true;
+    options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
+    const std::string reason = schedule::why_not(row->generate({ranks, 0, 0}), offers);
+    if (!reason.empty()) {
+      if (refusals.empty())
+        refusals = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
+      continue;
+    }
+    runs = true;
+    Verbs& verb = verbs_[i];
+    if (row->user_windows) {
+      verb.enter_bytes = 0;  // wherever the buffers allow it
+      continue;
+    }
+    constexpr std::string_view kWhy = "asked for by name";
+    verb.direct = nullptr;
+    verb.even = {{kAnyBytes, row, kWhy}};
+    verb.ordered = row->canonical;
+    if (takes_uneven(*row)) verb.uneven = {{kAnyBytes, row, kWhy}};
+  }
+  if (any && !runs) {
+    throw Error(ErrorCode::unsupported,
+                refusals + ", which the transport of this group does not offer; choose another");
+  }
 }
 
 std::vector<Choice> Chooser::choices() const {
   std::vector<Choice> rows;
-  if (forced_) {
-    rows.push_back(
-        {Verb::all_reduce, kAny, forced_all_reduce_ ? forced_all_reduce_->name : direct_->name, "asked for by name"});
-  } else {
-    if (exchange_bytes_ != 0)
-      rows.push_back({Verb::all_reduce, exchange_bytes_, exchange_->name, "one message deep, and the vector is small"});
-    if (medium_bytes_ > exchange_bytes_) {
-      rows.push_back({Verb::all_reduce, medium_bytes_, medium_->name, "fewest rounds, in canonical order"});
+  for (std::size_t i = 0; i < kVerbs; ++i) {
+    const Verb verb = static_cast<Verb>(i);
+    if (!is_whole_group(verb)) continue;
+    std::uint64_t below = 0;
+    for (const Rung& rung : verbs_[i].even) {
+      if (rung.bytes <= below) continue;
+      rows.push_back({verb, rung.bytes, rung.row->name, rung.why});
+      below = rung.bytes;
+      if (below == kAnyBytes) break;
     }
-    if (exchange_bytes_ != kAny) {
-      rows.push_back({Verb::all_reduce, kAny, large_->name,
-                      windows_
-                          ? "each rank reduces its chunk out of shared memory; 'direct' where all buffers are symmetric"
-                          : "moves each byte twice, the least there is, in canonical order"});
-    }
+    if (verbs_[i].direct != nullptr)
+      rows.push_back({verb, kAnyBytes, verbs_[i].direct->name, "where all buffers are symmetric: no copies"});
   }
-  rows.push_back({Verb::broadcast, kAny, broadcast_->name, "lg p rounds"});
   return rows;
 }
 

@@ -4,6 +4,16 @@
 #include <unistd.h>
 
 namespace tutti::engine {
+namespace {
+
+// An element that is reduced moves whole, a block of a message at least, and every rank's must fit a slot.
+std::size_t most_own_bytes(const Offers& offers, int ranks) {
+  constexpr std::size_t kMost = 32 << 10;
+  const std::size_t slot = offers.slot_bytes == 0 ? kMost : std::min<std::size_t>(offers.slot_bytes, kMost);
+  return std::max<std::size_t>(schedule::kLineBytes, slot / static_cast<std::size_t>(ranks));
+}
+
+}  // namespace
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log)
     : process_(::getpid()),
@@ -11,7 +21,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       options_(std::move(options)),
       log_(log),
       plans_(*transport_, kTracks + 1),
-      chooser_(transport_->size(), transport_->offers(), options_.algorithm) {
+      chooser_(transport_->size(), transport_->offers(),
+               forced_algorithms(options_.algorithm, options_.deterministic)) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
@@ -20,6 +31,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
     }
   }
+  asked_ = {rank(), size(), most_own_bytes(transport_->offers(), size()), reduces_};
   for (int track = 0; track < kTracks; ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
@@ -68,23 +80,26 @@ Track& Engine::admit(Call& call) {
     const int direction = call.peer == call.root ? size() : 0;
     Track& track = *tracks_[static_cast<std::size_t>(kTracks + direction + call.peer)];
     call.sequence = track.messages++;
-    const Statement statement = call.statement(rank());
+    const Statement statement = call.statement();
     call.fingerprint = track.chain = fingerprint_of(statement, track.chain);
     transport::state(*transport_->flags(kTracks, rank()), statement);
     return track;
   }
   call.symmetric_memory_exists = transport_->has_allocations();
-  if (call.symmetric_memory_exists && call.verb == Verb::all_reduce) {
-    call.input_ref = transport_->locate(call.input, call.bytes());
-    call.output_ref = transport_->locate(call.output, call.bytes());
+  // An all_to_all in place cannot let peers read what is being overwritten.
+  const bool locatable = chooser_.may_enter(call.verb) && !(call.verb == Verb::all_to_all && call.in_place);
+  if (call.symmetric_memory_exists && locatable) {
+    if (call.input != nullptr) call.input_ref = transport_->locate(call.input, call.input_bytes);
+    if (call.output != nullptr) call.output_ref = transport_->locate(call.output, call.output_bytes);
   }
   call.sequence = next_collective_++;
-  call.fingerprint = chain_ = fingerprint_of(call.statement(rank()), chain_);
+  call.fingerprint = chain_ = fingerprint_of(call.statement(), chain_);
   return *tracks_[call.sequence % kTracks];
 }
 
-void Engine::run(Call call) {
+Received Engine::run(const Request& request) {
   require_alive();
+  Call call = call_of(request, asked_, chunks_);
   Track& track = admit(call);
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
   bool finished = false;
@@ -98,11 +113,14 @@ void Engine::run(Call call) {
   }
   if (!finished) throw fail_from_caller(track);
   if (!call.is_message()) last_algorithm_ = track.algorithm();
+  return {call.root, request.tag, call.elements};
 }
 
-std::shared_ptr<Pending> Engine::submit(Call call) {
+std::shared_ptr<Pending> Engine::submit(const Request& request) {
   require_alive();
   auto pending = std::make_shared<Pending>();
+  Call call = call_of(request, asked_, pending->chunks);
+  pending->own = request.op.own();
   pending->engine = this;
   pending->told = told_;
   pending->track = &admit(call);

@@ -23,6 +23,7 @@
 #include "engine/call.h"
 #include "engine/difference.h"
 #include "engine/plans.h"
+#include "engine/request.h"
 #include "engine/track.h"
 #include "engine/waiter.h"
 #include "tutti/communicator.h"
@@ -36,6 +37,9 @@ struct Pending {
   Engine* engine = nullptr;
   Track* track = nullptr;
   Call call;
+  UnevenChunks chunks;                  // the call's
+  std::shared_ptr<const Operator> own;  // the call's
+  Received received;
   std::atomic<State> state{State::queued};
   std::exception_ptr error;                 // written before state becomes failed
   std::shared_ptr<std::atomic<bool>> told;  // the engine's
@@ -55,8 +59,8 @@ class Engine {
   int size() const { return transport_->size(); }
   std::string_view last_algorithm() const { return last_algorithm_; }
 
-  void run(Call call);
-  std::shared_ptr<Pending> submit(Call call);
+  Received run(const Request& request);
+  std::shared_ptr<Pending> submit(const Request& request);
   bool test(Pending& pending);
   void wait(Pending& pending);
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
@@ -67,11 +71,6 @@ class Engine {
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   // Once this communicator has failed: throws why, if the caller does not know yet, and Error(aborted) afterwards.
   void require_alive();
-  // nullptr where the type lacks the operator.
-  kernels::ReduceFunction reduce_for(DType type, ReduceOp op) const {
-    const auto row = static_cast<std::size_t>(type), column = static_cast<std::size_t>(op);
-    return row < kDTypes && column < kReduceOps ? reduces_[row][column] : nullptr;
-  }
 
  private:
   // The caller takes the work over from the progress thread, for as long as this lives.
@@ -116,6 +115,8 @@ class Engine {
   Options options_;
   Log log_;
   kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
+  Asked asked_;
+  UnevenChunks chunks_;  // of the blocking call at hand
   Plans plans_;
   Chooser chooser_;
   std::vector<std::unique_ptr<Track>> tracks_;

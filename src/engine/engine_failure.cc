@@ -64,7 +64,7 @@ void Engine::refuse(const Call& call) {
     refused.sequence = next_collective_;
     channel = static_cast<int>(next_collective_ % kTracks);
   }
-  transport::state(*transport_->flags(channel, rank()), refused.statement(rank()));
+  transport::state(*transport_->flags(channel, rank()), refused.statement());
   transport_->announce(channel);
   const std::string mine = rank_name(rank()) + ", " + refused.describe() + ": ";
   throw fail(explain(Verdict::of(failure.value_or(Failure{})), mine, "the call was not begun",

@@ -18,35 +18,8 @@
 namespace tutti::engine {
 namespace {
 
-void require_usable_algorithm(const Options& options) {
-  if (options.algorithm.empty()) return;
-  std::string known;
-  for (const schedule::Algorithm& row : schedule::algorithms()) {
-    if (row.name == options.algorithm) {
-      if (row.canonical || !options.deterministic) return;
-      throw Error(ErrorCode::invalid_argument, "'" + options.algorithm + "' does not reduce in canonical order; set " +
-                                                   "Options::deterministic to false to run it");
-    }
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw Error(ErrorCode::invalid_argument, "no algorithm is called '" + options.algorithm + "'; there are: " + known);
-}
-
-// Named algorithms must suit the transport; better said now than at the first call.
-void require_lowerable(const Options& options, const transport::Transport& transport) {
-  const schedule::Algorithm* row = schedule::find_algorithm(Verb::all_reduce, options.algorithm);
-  if (row == nullptr) return;
-  const std::string reason =
-      schedule::why_not(row->generate({transport.size(), transport.rank(), 0}), transport.offers());
-  if (!reason.empty()) {
-    throw Error(ErrorCode::unsupported, "all_reduce by '" + options.algorithm + "' " + reason +
-                                            ", which the transport of this group does not offer; choose another");
-  }
-}
-
 std::unique_ptr<Engine> finish(std::unique_ptr<transport::Transport> transport, const Options& options,
                                const Log& log) {
-  require_lowerable(options, *transport);
   return std::make_unique<Engine>(std::move(transport), options, log);
 }
 
@@ -129,7 +102,7 @@ std::vector<std::string> settings(const Options& options) {
 }
 
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log) {
-  require_usable_algorithm(options);
+  static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   const Deadline deadline = Deadline::after(options.timeout);
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
@@ -171,7 +144,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options) {
-  require_usable_algorithm(options);
+  static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   const Deadline deadline = Deadline::after(options.timeout);
   return finish(std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline), options, {});
 }

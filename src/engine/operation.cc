@@ -116,7 +116,7 @@ bool Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (step.has_slots && !open_slots(step, head.segment)) return false;
   if (step.writes_output && !touched_output_ && !changes_nothing(step, head.segment)) touched_output_ = true;
   run_step(step, head.segment);
-  if (step.has_slots) close_slots(step);
+  if (step.has_slots) close_slots(step, head.segment);
   return true;
 }
 
@@ -126,7 +126,8 @@ bool Operation::may_write() { return (gate_open_ || gate_opens()) && (heard_all_
 bool Operation::hears_all() {
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (heard_[i] != 0) continue;
-    const transport::Arrival arrival = plan_->receivers[i]->hear(binding_.fingerprint);
+    const std::uint64_t bytes = layout_.uneven() ? step_bytes(plan_->steps[plan_->receiver_steps[i]], 0) : 0;
+    const transport::Arrival arrival = plan_->receivers[i]->hear(mark_of(bytes));
     if (arrival == transport::Arrival::other) mismatched_peer_ = plan_->receiver_ranks[i];
     if (arrival != transport::Arrival::whole) return false;
     heard_[i] = 1;

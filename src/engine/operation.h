@@ -8,9 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "base/mix.h"
 #include "engine/plan.h"
 #include "kernels/kernels.h"
 #include "schedule/layout.h"
+#include "tutti/op.h"
 
 namespace tutti::engine {
 
@@ -24,6 +26,7 @@ struct Binding {
   schedule::Chunks input_chunks = {}, output_chunks = {};
   std::uint32_t element_bytes = 1;
   kernels::ReduceFunction reduce = nullptr;
+  const Operator* own = nullptr;  // the caller's operator, in place of `reduce`
   std::uint32_t divisor = 1;
   std::uint64_t fingerprint = 0;
   std::uint64_t epoch = 0;  // of this channel's flags; unused by plans without flags
@@ -97,9 +100,14 @@ class Operation {
   bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
   std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
   bool open_slots(const PlanStep& step, std::uint64_t segment);
-  void close_slots(const PlanStep& step);
+  void close_slots(const PlanStep& step, std::uint64_t segment);
   void run_step(const PlanStep& step, std::uint64_t segment);
   void run_pieces(const PlanStep& step, std::uint64_t count);
+  void combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count);
+  // What a message of this call carries, so that its receiver knows it: where counts differ, its size as well.
+  std::uint64_t mark_of(std::uint64_t bytes) const {
+    return layout_.uneven() ? mix(binding_.fingerprint, bytes) : binding_.fingerprint;
+  }
   std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
   template <class Visit>
   void for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const;
@@ -115,6 +123,8 @@ class Operation {
   std::vector<std::byte*> slots_;         // per operand of the step at hand, for slots
   std::vector<void*> pieces_;             // per operand of the step at hand, the address of the piece at hand
   std::vector<transport::Piece> stream_;  // the pieces of a message
+  std::vector<std::byte> partial_;        // results of the caller's operator on the way up the tree
+  std::vector<const void*> operands_;     // and what is still to be combined
   std::vector<std::uint8_t> heard_;       // by receiver of the plan: a message of it was here
   std::uint32_t lanes_left_ = 0;
   int mismatched_peer_ = -1;

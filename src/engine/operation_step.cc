@@ -1,4 +1,8 @@
 // How a step of an operation moves its bytes: through slots, as streams, or within memory.
+#include <algorithm>
+#include <cstring>
+
+#include "base/canonical.h"
 #include "engine/operation.h"
 
 namespace tutti::engine {
@@ -46,7 +50,7 @@ bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t 
       continue;
     }
     const auto pieces = pieces_of(step, step.sources_begin, head.segment);
-    if (!operand.sender->try_send(pieces, bytes, binding_.fingerprint)) return false;
+    if (!operand.sender->try_send(pieces, bytes, mark_of(bytes))) return false;
     partly_ = true;
   }
   return true;
@@ -67,7 +71,7 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
 bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
                                std::uint64_t bytes) {
   const auto pieces = pieces_of(step, step.operands_begin, segment);
-  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, binding_.fingerprint);
+  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, mark_of(bytes));
   if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
   if (arrival == transport::Arrival::moved) partly_ = true;
   if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
@@ -105,7 +109,7 @@ bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
       std::uint64_t fingerprint = 0;
       slot = const_cast<std::byte*>(operand.receiver->try_begin(bytes, &fingerprint));  // only ever read
       if (slot == nullptr) return false;
-      if (fingerprint != binding_.fingerprint) {
+      if (fingerprint != mark_of(bytes)) {
         mismatched_peer_ = operand.rank;
         return false;
       }
@@ -114,10 +118,11 @@ bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
   return true;
 }
 
-void Operation::close_slots(const PlanStep& step) {
+void Operation::close_slots(const PlanStep& step, std::uint64_t segment) {
+  const std::uint64_t mark = layout_.uneven() ? mark_of(step_bytes(step, segment)) : binding_.fingerprint;
   for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
     const PlanOperand& operand = plan_->operands[i];
-    if (operand.sender != nullptr) operand.sender->end(binding_.fingerprint);
+    if (operand.sender != nullptr) operand.sender->end(mark);
     if (operand.receiver == nullptr) continue;
     if (!heard_all_) heard_[operand.receiver_number] = 1;
     operand.receiver->end();
@@ -171,12 +176,38 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
   void* const* destinations = pieces_.data();
   const std::size_t destination_count = step.sources_begin - step.operands_begin;
   void* const* sources = destinations + destination_count;
+  if (step.op == StepOp::reduce && binding_.own != nullptr) {
+    return combine_own({destinations, destination_count}, {sources, step.operands_end - step.sources_begin}, count);
+  }
   if (step.op == StepOp::reduce) {
     binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources),
                     step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
     return;
   }
   kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
+}
+
+// As a kernel does it: the tree over the sources in canonical order, a batch of elements at a time.
+void Operation::combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count) {
+  constexpr std::uint64_t kBatchBytes = 4096;
+  const std::uint64_t size = binding_.element_bytes;
+  const std::uint64_t batch = std::max<std::uint64_t>(1, kBatchBytes / size);
+  partial_.resize(sources.size() * batch * size);
+  operands_.resize(sources.size());
+  for (std::uint64_t begin = 0; begin < count; begin += batch) {
+    const std::uint64_t many = std::min(batch, count - begin);
+    for (std::size_t s = 0; s < sources.size(); ++s)
+      operands_[s] = static_cast<const std::byte*>(sources[s]) + begin * size;
+    canonical_fold(std::span(operands_), [&](const void*& left, const void*& right) {
+      std::byte* const result = partial_.data() + static_cast<std::size_t>(&left - operands_.data()) * batch * size;
+      binding_.own->combine(result, left, right, many);
+      left = result;
+    });
+    for (void* const destination : destinations) {
+      std::byte* const to = static_cast<std::byte*>(destination) + begin * size;
+      if (to != operands_[0]) std::memcpy(to, operands_[0], many * size);
+    }
+  }
 }
 
 }  // namespace tutti::engine

@@ -87,6 +87,7 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
       if (known == receivers.end()) {
         receivers.push_back(compiled.receiver);
         receiver_ranks.push_back(compiled.rank);
+        receiver_steps.push_back(static_cast<std::uint32_t>(steps.size()));
       }
     } else {
       compiled.sender = &transport.sender(channel, compiled.rank);

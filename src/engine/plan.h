@@ -72,6 +72,7 @@ struct Plan {
   std::vector<int> sender_ranks;                // whom they send to
   std::vector<transport::Receiver*> receivers;  // of programs that hear first: whom they wait for
   std::vector<int> receiver_ranks;
+  std::vector<std::uint32_t> receiver_steps;  // which step takes the first message
   std::uint32_t most_operands = 0;
   std::uint32_t most_pieces = 0;  // of the memory of an operand
   bool uses_flags = false;        // publishes lanes

@@ -36,16 +36,18 @@ void Track::start(const Call& call) {
   binding_.input = call.input;
   binding_.output = call.output;
   binding_.count = call.count;
-  binding_.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
+  binding_.input_chunks = call.input_chunks;
+  binding_.output_chunks = call.output_chunks;
+  binding_.element_bytes = call.unit_bytes;
   binding_.fingerprint = call.fingerprint;
   binding_.gate = {};
-  if (schedule::facts_of(call.verb).reduces) {
-    binding_.reduce = call.reduce;
-    binding_.divisor = call.op == ReduceOp::average ? static_cast<std::uint32_t>(transport_->size()) : 1;
-  }
+  binding_.reduce = call.reduce;
+  binding_.own = call.own;
+  binding_.divisor = call.divisor;
   if (call.is_message()) return begin_call();
-  // Scaling may overwrite the input, so it too must wait until all ranks are known to be in this call.
-  if (transport_->size() == 1 || !(check_ || call.scale != nullptr)) return begin_call();
+  // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
+  const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
+  if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
   Binding binding;
   binding.input = binding.output = &checked_;
   binding.count = 1;
@@ -57,12 +59,7 @@ void Track::start(const Call& call) {
 }
 
 void Track::begin_call() {
-  if (call_.scale != nullptr) {
-    call_.scale(call_.output, call_.input, call_.count, call_.factor);
-    binding_.input = call_.output;
-    call_.input_ref = call_.output_ref;
-    scaled_ = true;
-  }
+  if (call_.scale != nullptr) scale_input();
   if (const schedule::Algorithm* chosen = chooser_->choose(call_)) {
     begin(*chosen);
   } else {
@@ -70,6 +67,22 @@ void Track::begin_call() {
     prepare(*chooser_->choose_entered(call_, true));  // the likely outcome, made ready while the others enter
     phase_ = Phase::entering;
   }
+}
+
+// Where every rank has an output of the input's size, that is the place; others have one of their own for it.
+void Track::scale_input() {
+  const std::uint64_t elements = call_.input_bytes / call_.unit_bytes;
+  if (call_.verb == Verb::all_reduce) {
+    call_.scale(call_.output, call_.input, elements, call_.factor);
+    binding_.input = call_.output;
+    call_.input_ref = call_.output_ref;
+    scaled_ = true;
+    return;
+  }
+  scaled_input_.resize(call_.input_bytes);
+  call_.scale(scaled_input_.data(), call_.input, elements, call_.factor);
+  binding_.input = scaled_input_.data();
+  call_.input_ref = 0;
 }
 
 const schedule::Program* Track::program() const {
@@ -111,9 +124,7 @@ Advance Track::advance_phases() {
 }
 
 // Says what this rank is in.
-void Track::state() {
-  transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call_.statement(transport_->rank()));
-}
+void Track::state() { transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call_.statement()); }
 
 // Shows this rank's call to all: what it is, and where its buffers lie.
 void Track::enter() {
@@ -144,18 +155,20 @@ bool Track::all_entered() {
   return true;
 }
 
+// The addresses of all ranks' buffers in this process, where the verb has them there.
 void Track::bind_windows() {
+  using schedule::Buffer;
+  const auto bind = [&](int rank, Buffer buffer, transport::MemoryRef ref, std::vector<std::byte*>& windows) {
+    if (schedule::holding_of(call_.verb, buffer, transport_->size(), rank, call_.root) == schedule::Holding::nothing)
+      return true;
+    if (ref != 0) windows[static_cast<std::size_t>(rank)] = transport_->window(rank, ref);
+    return ref != 0;
+  };
   all_symmetric_ = true;
-  for (int rank = 0; rank < transport_->size(); ++rank) {
+  for (int rank = 0; all_symmetric_ && rank < transport_->size(); ++rank) {
     const Flags* flags = flags_[static_cast<std::size_t>(rank)];
-    const transport::MemoryRef input = flags->input.load(std::memory_order_relaxed);
-    const transport::MemoryRef output = flags->output.load(std::memory_order_relaxed);
-    if (input == 0 || output == 0) {
-      all_symmetric_ = false;
-      return;
-    }
-    input_windows_[static_cast<std::size_t>(rank)] = transport_->window(rank, input);
-    output_windows_[static_cast<std::size_t>(rank)] = transport_->window(rank, output);
+    all_symmetric_ = bind(rank, Buffer::input, flags->input.load(std::memory_order_relaxed), input_windows_) &&
+                     bind(rank, Buffer::output, flags->output.load(std::memory_order_relaxed), output_windows_);
   }
 }
 
@@ -193,7 +206,7 @@ int Track::mismatched_peer() const {
   const Operation& at_hand = phase_ == Phase::checking ? checking_ : operation_;
   if (phase_ != Phase::entering && at_hand.mismatched_peer() >= 0) return at_hand.mismatched_peer();
   if (call_.is_message()) return -1;
-  const Statement mine = call_.statement(transport_->rank());
+  const Statement mine = call_.statement();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
     const Statement theirs = transport::stated(flags);

@@ -59,6 +59,7 @@ class Track {
 
   Advance advance_phases();
   void begin_call();
+  void scale_input();
   void state();
   void enter();
   bool all_entered();
@@ -90,6 +91,7 @@ class Track {
   std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
   std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
+  std::vector<std::byte> scaled_input_;  // premul_sum, where the output is no place for it
 
   // For hopeless(): the deadline counts since the last movement.
   bool moved_ = true;

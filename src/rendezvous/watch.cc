@@ -10,7 +10,9 @@ enum Kind : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4
 constexpr std::uint32_t kMostChannels = 1u << 16;
 
 Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
-  return frame_of(kStatement, Writer().u32(channel).u64(statement.sequence).u64(statement.kinds).u64(statement.count));
+  return frame_of(
+      kStatement,
+      Writer().u32(channel).u64(statement.sequence).u64(statement.kinds).u64(statement.count).u64(statement.detail));
 }
 
 }  // namespace
@@ -108,6 +110,7 @@ void Watch::take(int rank, const Frame& frame) {
     statement.sequence = reader.u64();
     statement.kinds = reader.u64();
     statement.count = reader.u64();
+    statement.detail = reader.u64();
     if (!reader.complete() || channel >= kMostChannels) return;
     if (channel >= peer.statements.size()) peer.statements.resize(channel + 1);
     peer.statements[channel] = statement;

@@ -38,6 +38,7 @@ struct alignas(128) Flags {
   std::atomic<std::uint64_t> sequence;  // the Statement about the call at hand; 0 while it is being written
   std::atomic<std::uint64_t> kinds;
   std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> detail;
   alignas(64) std::atomic<std::uint64_t> lanes[kLanes];
   std::atomic<std::uint64_t> retired;  // epoch of the last operation after which this rank touches no peer's scratch
 };
@@ -48,6 +49,7 @@ inline void state(Flags& flags, const Statement& statement) {
   flags.sequence.store(0, std::memory_order_relaxed);
   flags.kinds.store(statement.kinds, std::memory_order_release);
   flags.count.store(statement.count, std::memory_order_release);
+  flags.detail.store(statement.detail, std::memory_order_release);
   flags.sequence.store(statement.sequence, std::memory_order_release);
 }
 
@@ -55,7 +57,7 @@ inline void state(Flags& flags, const Statement& statement) {
 inline Statement stated(const Flags& flags) {
   const std::uint64_t sequence = flags.sequence.load(std::memory_order_acquire);
   Statement statement{sequence, flags.kinds.load(std::memory_order_acquire),
-                      flags.count.load(std::memory_order_acquire)};
+                      flags.count.load(std::memory_order_acquire), flags.detail.load(std::memory_order_acquire)};
   if (flags.sequence.load(std::memory_order_relaxed) != sequence) statement.sequence = 0;
   return statement;
 }

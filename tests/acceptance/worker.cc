@@ -32,7 +32,7 @@ void round_of_verbs(Communicator& comm, std::size_t count) {
   comm.all_reduce(std::span(sum));
   for (const std::int64_t value : sum) require(value == size * (size + 1) / 2, "all_reduce");
   std::vector<double> mean(count, rank);
-  comm.all_reduce(mean.data(), mean.data(), count, DType::float64, tutti::ReduceOp::average);
+  comm.all_reduce(mean, tutti::ReduceOp::average);
   for (const double value : mean) require(value == (size - 1) / 2.0, "average");
   for (int root = 0; root < size; ++root) {
     std::vector<int> data(count, rank == root ? root + 7 : -1);
@@ -41,8 +41,8 @@ void round_of_verbs(Communicator& comm, std::size_t count) {
   }
   if (size == 1) return;
   std::vector<int> out(count, rank), in(count, -1);
-  tutti::Work sent = comm.send_async(out.data(), count, DType::int32, (rank + 1) % size);
-  comm.recv(in.data(), count, DType::int32, (rank + size - 1) % size);
+  tutti::Work sent = comm.send_async(std::span(out).first(count), (rank + 1) % size);
+  comm.recv(std::span(in).first(count), (rank + size - 1) % size);
   sent.wait();
   for (const int value : in) require(value == (rank + size - 1) % size, "send and recv");
 }
@@ -67,7 +67,7 @@ int until_failure() {
     std::vector<float> large(200'000, 1.0f);
     for (;;) {
       round_of_verbs(comm, 5);
-      tutti::Work under_way = comm.all_reduce_async(large.data(), large.data(), large.size(), DType::float32);
+      tutti::Work under_way = comm.all_reduce_async(large);
       comm.all_reduce(symmetric.span());
       round_of_verbs(comm, 50'000);
       under_way.wait();

@@ -51,13 +51,13 @@ TEST_P(AllReduce, AgreesWithTheReferenceBitForBit) {
           if (many_segments && (type != DType::float32 || op != ReduceOp::sum)) continue;
           const auto input = hostile(type, count, comm.rank());
           std::vector<std::byte> output(input.size());
-          comm.all_reduce(input.data(), output.data(), count, type, op);
+          comm.run(testing::all_reduce_of(input.data(), output.data(), count, type, op));
           const std::string what =
               std::string(name_of(type)) + " " + std::string(name_of(op)) + " count " + std::to_string(count);
           if (canonical) require(output == expected(type, op, count, comm.size()), what);
           require(input == hostile(type, count, comm.rank()), what + ": input is intact");
           auto in_place = input;
-          comm.all_reduce(in_place.data(), in_place.data(), count, type, op);
+          comm.run(testing::all_reduce_of(in_place.data(), in_place.data(), count, type, op));
           require(in_place == output, what + " in place");
         }
       }
@@ -113,7 +113,8 @@ TEST_P(Memory, AnyMixtureOfOrdinaryAndSymmetricBuffers) {
         const bool in = (mixture >> (2 * comm.rank()) & 1) != 0, out = (mixture >> (2 * comm.rank() + 1) & 1) != 0;
         void* destination = out ? static_cast<void*>(to.data()) : output.data();
         std::memset(destination, 0xee, input.size());
-        comm.all_reduce(in ? static_cast<const void*>(from.data()) : input.data(), destination, count, DType::float32);
+        comm.run(testing::all_reduce_of(in ? static_cast<const void*>(from.data()) : input.data(), destination, count,
+                                        DType::float32));
         require(std::memcmp(destination, reference.data(), reference.size()) == 0,
                 "mixture " + std::to_string(mixture));
         if (count > 10'000)
@@ -181,7 +182,7 @@ TEST(NamedAlgorithm, ThatTheTransportCannotRunIsRefusedWhenTheGroupIsMade) {
 TEST(PremulSum, ScalesEachRanksInput) {
   const auto body = [](Communicator& comm) {
     std::vector<float> input(3000, 2.0f), output(3000);
-    comm.all_reduce(input.data(), output.data(), input.size(), DType::float32, ReduceOp::premul_sum, comm.rank() + 0.5);
+    comm.all_reduce(input, output, Op::premul_sum(comm.rank() + 0.5));
     for (const float value : output) require(value == 2.0f * (0.5f + 1.5f + 2.5f), "value");
     for (const float value : input) require(value == 2.0f, "input is intact");
   };

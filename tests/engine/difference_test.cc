@@ -15,12 +15,13 @@ class Said {
  public:
   Said& collective(int rank, std::uint64_t number, Verb verb, std::uint64_t count, int root = 0) {
     said_[{static_cast<int>(number % kChannels), rank}] = {
-        number + 1, Statement::kinds_of(verb, DType::float32, ReduceOp::sum, root, -1), count};
+        number + 1, Statement::kinds_of(verb, static_cast<std::uint8_t>(DType::float32), 0, root, -1), count};
     return *this;
   }
   Said& message(int rank, std::uint64_t number, int from, int to, std::uint64_t count) {
-    said_[{kChannels, rank}] = {number + 1,
-                                Statement::kinds_of(Verb::send_recv, DType::float32, ReduceOp::sum, from, to), count};
+    said_[{kChannels, rank}] = {
+        number + 1, Statement::kinds_of(Verb::send_recv, static_cast<std::uint8_t>(DType::float32), 0, from, to),
+        count};
     return *this;
   }
   Difference among(int ranks) const {

@@ -44,13 +44,13 @@ TEST_P(Failures, WaitingWithATimeoutLeavesTheCallAlone) {
   run(2, [](Communicator& comm) {
     std::vector<float> data(5000, 1.0f), token(1);
     if (comm.rank() == 0) {
-      Work work = comm.all_reduce_async(data.data(), data.data(), data.size(), DType::float32);
+      Work work = comm.all_reduce_async(data);
       const Error error = error_of([&] { work.wait(std::chrono::milliseconds(30)); });
       require(error.code() == ErrorCode::timeout, error.what());
-      comm.send(token.data(), 1, DType::float32, 1);  // only now rank 1 makes its call
+      comm.send(std::span(token).first(1), 1);  // only now rank 1 makes its call
       work.wait();
     } else {
-      comm.recv(token.data(), 1, DType::float32, 0);
+      comm.recv(std::span(token).first(1), 0);
       comm.all_reduce(std::span(data));
     }
     require(data[4999] == 2.0f, "sum");
@@ -65,8 +65,7 @@ TEST_P(Failures, AllocatingBesideQueuedCallsChangesNoChoice) {
         [](Communicator& comm) {
           std::vector<std::vector<float>> data(9, std::vector<float>(1000, 1.0f));
           std::vector<Work> works;
-          for (auto& vector : data)
-            works.push_back(comm.all_reduce_async(vector.data(), vector.data(), 1000, DType::float32));
+          for (auto& vector : data) works.push_back(comm.all_reduce_async(vector));
           const Symmetric<float> memory = comm.allocate<float>(1000);
           for (Work& work : works) work.wait();
           for (const auto& vector : data) require(vector[999] == 2.0f, "sum");
@@ -85,7 +84,7 @@ TEST_P(Failures, RanksOutOfStepAreToldEvenIfTheirCallsLookAlike) {
         std::vector<float> data(4, 1.0f), extra(4, 1.0f);
         Work orphan;
         if (comm.rank() == 0)
-          orphan = comm.broadcast_async(extra.data(), 4, DType::float32, 0);  // rank 1 never makes this call
+          orphan = comm.broadcast_async(std::span(extra).first(4), 0);  // rank 1 never makes this call
         const Error error = error_of([&] {
           for (int i = 0; i < 8; ++i) comm.all_reduce(std::span(data));
         });
@@ -124,13 +123,13 @@ TEST_P(Failures, ARankMayLeaveWhenItsPartIsDone) {
 TEST_P(Failures, AWorkMayOutliveItsCommunicator) {
   run(2, [](Communicator& comm) {
     std::vector<float> data(100, 1.0f);
-    Work done = comm.all_reduce_async(data.data(), data.data(), data.size(), DType::float32);
+    Work done = comm.all_reduce_async(data);
     Work never;
     done.wait();
     const Error error = error_of([&] {
       {
         Communicator moved = std::move(comm);
-        never = moved.recv_async(data.data(), 1, DType::float32, 1 - moved.rank());
+        never = moved.recv_async(std::span(data).first(1), 1 - moved.rank());
       }
       done.wait();
       never.wait();
@@ -148,7 +147,7 @@ TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
       [](Communicator& comm) {
         std::vector<float> data(100'000, 1.0f);
         if (comm.rank() == 1) {
-          const Work sent = comm.send_async(data.data(), data.size(), DType::float32, 0);
+          const Work sent = comm.send_async(data, 0);
         } else {
           std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the message lies in the socket
           const pid_t child = ::fork();
@@ -159,7 +158,7 @@ TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
           ::waitpid(child, nullptr, 0);
           std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 1 waits for this one
           std::fill(data.begin(), data.end(), 0.0f);
-          comm.recv(data.data(), data.size(), DType::float32, 1);
+          comm.recv(data, 1);
         }
         comm.all_reduce(std::span(data));
         require(data.front() == 2.0f && data.back() == 2.0f, "nothing is missing");
@@ -172,7 +171,7 @@ TEST_P(Failures, AStuckCallIsToldWhileOthersMove) {
       2,
       [](Communicator& comm) {
         std::vector<float> data(4, 1.0f), never(1);
-        Work stuck = comm.recv_async(never.data(), 1, DType::float32, 1 - comm.rank());
+        Work stuck = comm.recv_async(std::span(never).first(1), 1 - comm.rank());
         const Error error = error_of([&] {
           for (;;) {
             comm.all_reduce(std::span(data));
@@ -190,12 +189,12 @@ TEST_P(Failures, ACallThatFailsWithAnotherSaysWhatBecameOfItsOwnOutput) {
     constexpr std::size_t kMany = 8 << 20;  // more than any transport takes without being read
     std::vector<float> data(comm.rank() < 2 ? kMany : 4, comm.rank() == 0 ? 5.0f : 0.0f), message(8, 7.0f);
     Work under_way;
-    if (comm.rank() < 2) under_way = comm.broadcast_async(data.data(), data.size(), DType::float32, 0);
+    if (comm.rank() < 2) under_way = comm.broadcast_async(data, 0);
     error_of([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      if (comm.rank() == 0) comm.send(message.data(), 8, DType::float32, 1);
-      if (comm.rank() == 1) comm.recv(message.data(), 4, DType::float32, 0);
-      comm.recv(message.data(), 1, DType::float32, comm.rank() == 2 ? 0 : 2);
+      if (comm.rank() == 0) comm.send(std::span(message).first(8), 1);
+      if (comm.rank() == 1) comm.recv(std::span(message).first(4), 0);
+      comm.recv(std::span(message).first(1), comm.rank() == 2 ? 0 : 2);
     });
     if (comm.rank() != 1) return;
     const std::string words = error_of([&] { under_way.wait(); }).what();
@@ -249,7 +248,8 @@ TEST(ManyRanks, MoreThanAWordOfThem) {
 TEST(Sizes, BeyondAllMemoryAreRefused) {
   testing::expect_all_ok(run_threads(1, [](Communicator& comm) {
     float one = 1.0f;
-    const Error call = error_of([&] { comm.all_reduce(&one, &one, std::size_t{1} << 62, DType::float32); });
+    const Error call =
+        error_of([&] { comm.run(testing::all_reduce_of(&one, &one, std::size_t{1} << 62, DType::float32)); });
     require(call.code() == ErrorCode::invalid_argument, call.what());
     const Error memory = error_of([&] { comm.allocate<float>(std::size_t{1} << 62); });
     require(memory.code() == ErrorCode::invalid_argument, memory.what());

@@ -33,15 +33,15 @@ const std::vector<Kind>& kinds() {
        "of 40000 float32"},
       {"program", [](auto& comm, auto& data) { sum_of(comm, data, 3); }, sum, "of 3 float32", "of 40000 float32"},
       {"nothing", [](auto& comm, auto& data) { sum_of(comm, data, 0); }, sum, "of 0 float32", "of 40000 float32"},
-      {"type", [](auto& comm, auto& data) { comm.all_reduce(data.data(), data.data(), data.size(), DType::int32); },
+      {"type",
+       [](auto& comm, auto& data) {
+         comm.run(testing::all_reduce_of(data.data(), data.data(), data.size(), DType::int32));
+       },
        sum, "40000 int32", "40000 float32"},
       {"operator", [](auto& comm, auto& data) { comm.all_reduce(std::span(data), ReduceOp::maximum); }, sum, "maximum",
        "sum"},
-      {"scaled",
-       [](auto& comm, auto& data) {
-         comm.all_reduce(data.data(), data.data(), data.size(), DType::float32, ReduceOp::premul_sum, 2.0);
-       },
-       sum, "premul_sum", "40000 float32, sum"},
+      {"scaled", [](auto& comm, auto& data) { comm.all_reduce(data, Op::premul_sum(2.0)); }, sum, "premul_sum",
+       "40000 float32, sum"},
       {"root", [](auto& comm, auto& data) { comm.broadcast(std::span(data), 1); },
        [](auto& comm, auto& data) { comm.broadcast(std::span(data), 0); }, "root 1", "root 0"},
       {"order",

@@ -121,17 +121,13 @@ void expect_quiet(const std::function<std::function<void()>(Communicator&)>& mak
 
 TEST(Quiet, SmallAllReduce) {
   expect_quiet([](Communicator& comm) {
-    return [&comm, data = std::vector<float>(2, 1.0f)]() mutable {
-      comm.all_reduce(data.data(), data.data(), data.size(), DType::float32);
-    };
+    return [&comm, data = std::vector<float>(2, 1.0f)]() mutable { comm.all_reduce(data); };
   });
 }
 
 TEST(Quiet, StagedAllReduce) {
   expect_quiet([](Communicator& comm) {
-    return [&comm, data = std::vector<float>(30'000, 1.0f)]() mutable {
-      comm.all_reduce(data.data(), data.data(), data.size(), DType::float32);
-    };
+    return [&comm, data = std::vector<float>(30'000, 1.0f)]() mutable { comm.all_reduce(data); };
   });
 }
 
@@ -144,8 +140,8 @@ TEST(Quiet, MessagesBothWays) {
   expect_quiet([](Communicator& comm) {
     return [&comm, data = std::vector<float>(16, 1.0f)]() mutable {
       const int peer = 1 - comm.rank();
-      comm.send(data.data(), data.size(), DType::float32, peer);
-      comm.recv(data.data(), data.size(), DType::float32, peer);
+      comm.send(data, peer);
+      comm.recv(data, peer);
     };
   });
 }

@@ -41,8 +41,8 @@ TEST_P(Verbs, MessagesBetweenAllPairsKeepTheirOrder) {
       for (const std::size_t count : counts) {
         sent.emplace_back(count, comm.rank() * 1000 + peer);
         received.emplace_back(count, -1);
-        works.push_back(comm.send_async(sent.back().data(), count, DType::int32, peer));
-        works.push_back(comm.recv_async(received.back().data(), count, DType::int32, peer));
+        works.push_back(comm.send_async(std::span(sent.back()).first(count), peer));
+        works.push_back(comm.recv_async(std::span(received.back()).first(count), peer));
       }
     }
     for (Work& work : works) work.wait();
@@ -67,7 +67,7 @@ TEST_P(Verbs, ManyAsyncCallsInFlightMixedWithBlockingOnes) {
       data.emplace_back(i % 3 == 0 ? 7 : 30'000 + i, static_cast<float>(comm.rank() + i));
     std::vector<Work> works;
     for (auto& vector : data) {
-      works.push_back(comm.all_reduce_async(vector.data(), vector.data(), vector.size(), DType::float32));
+      works.push_back(comm.all_reduce_async(vector));
       if (works.size() % 5 == 0) {
         std::vector<float> token(1, 1.0f);
         comm.all_reduce(std::span(token));
@@ -92,10 +92,9 @@ TEST_P(Verbs, AsyncCallsNeverBlockTheCaller) {
     std::vector<std::vector<float>> data(20, std::vector<float>(5000, 1.0f));
     std::vector<Work> works;
     float token = 0;
-    if (comm.rank() == 1) comm.recv(&token, 1, DType::float32, 0);
-    for (auto& vector : data)
-      works.push_back(comm.all_reduce_async(vector.data(), vector.data(), vector.size(), DType::float32));
-    if (comm.rank() == 0) comm.send(&token, 1, DType::float32, 1);
+    if (comm.rank() == 1) comm.recv(one(token), 0);
+    for (auto& vector : data) works.push_back(comm.all_reduce_async(vector));
+    if (comm.rank() == 0) comm.send(one(token), 1);
     for (Work& work : works) work.wait();
     for (const auto& vector : data) require(vector[4999] == 2.0f, "sum");
   };
@@ -167,23 +166,26 @@ TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
       require(code_of(call) == code, what);
     };
     refused(
-        ErrorCode::invalid_argument, [&] { comm.all_reduce(nullptr, data.data(), 4, DType::float32); }, "null input");
-    refused(
-        ErrorCode::invalid_argument, [&] { comm.all_reduce(data.data(), data.data() + 1, 4, DType::float32); },
-        "overlap");
+        ErrorCode::invalid_argument, [&] { comm.run(testing::all_reduce_of(nullptr, data.data(), 4, DType::float32)); },
+        "null input");
     refused(
         ErrorCode::invalid_argument,
-        [&] { comm.all_reduce(reinterpret_cast<char*>(data.data()) + 1, data.data() + 50, 4, DType::float32); },
+        [&] { comm.run(testing::all_reduce_of(data.data(), data.data() + 1, 4, DType::float32)); }, "overlap");
+    refused(
+        ErrorCode::invalid_argument,
+        [&] {
+          comm.run(
+              testing::all_reduce_of(reinterpret_cast<char*>(data.data()) + 1, data.data() + 50, 4, DType::float32));
+        },
         "misaligned");
     refused(
-        ErrorCode::unsupported, [&] { comm.all_reduce(data.data(), data.data(), 4, DType::float32, ReduceOp::bxor); },
-        "operator");
+        ErrorCode::unsupported, [&] { comm.all_reduce(data, ReduceOp::bxor); }, "operator");
     refused(
-        ErrorCode::invalid_argument, [&] { comm.broadcast(data.data(), 4, DType::float32, 2); }, "root");
+        ErrorCode::invalid_argument, [&] { comm.broadcast(std::span(data).first(4), 2); }, "root");
     refused(
-        ErrorCode::invalid_argument, [&] { comm.send(data.data(), 4, DType::float32, comm.rank()); }, "to oneself");
+        ErrorCode::invalid_argument, [&] { comm.send(std::span(data).first(4), comm.rank()); }, "to oneself");
     refused(
-        ErrorCode::invalid_argument, [&] { comm.recv(data.data(), 4, DType::float32, -1); }, "peer");
+        ErrorCode::invalid_argument, [&] { comm.recv(std::span(data).first(4), -1); }, "peer");
     comm.all_reduce(std::span(data));
     require(data[0] == 2.0f, "the communicator still works");
   };

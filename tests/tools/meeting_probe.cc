@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   try {
     tutti::Communicator comm = tutti::init();
     std::vector<float> ones(1000, 1.0F);
-    comm.all_reduce<float>(ones);
+    comm.all_reduce(ones);
     std::printf("sum %d of %d\n", static_cast<int>(ones[999]), comm.size());
   } catch (const tutti::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

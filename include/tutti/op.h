@@ -1,0 +1,84 @@
+// What a reduction does with two elements: a built-in operator, or one of the caller's.
+//
+//   comm.all_reduce(loss, ReduceOp::average);
+//   comm.all_reduce(loss, Op::premul_sum(0.5));
+//   struct Best { float value; int owner; };
+//   comm.all_reduce(best, Op::of<Best>([](const Best& a, const Best& b) { return b.value > a.value ? b : a; }));
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tutti/element.h"
+
+namespace tutti {
+
+// An operator of the caller's. It must be associative; it may be applied on any thread, one at a time per call, and
+// must touch nothing that the caller changes meanwhile. What it throws fails the call and its communicator.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+  // result[i] = left[i] op right[i]; `left` stems from lower ranks than `right`. result may be left or right.
+  virtual void combine(void* result, const void* left, const void* right, std::size_t count) const = 0;
+
+  Element element = DType::uint8;
+  // Where false, operands keep the order of the ranks. All ranks must say the same.
+  bool commutative = true;
+  std::string name;  // for people, and compared between ranks
+};
+
+class Op {
+ public:
+  Op(ReduceOp op) : builtin_(op) {}  // NOLINT(google-explicit-constructor): a ReduceOp is an operator
+  explicit Op(std::shared_ptr<const Operator> own) : builtin_(ReduceOp::sum), own_(std::move(own)) {}
+
+  // Multiplies this rank's input by `factor`, rounds, then sums.
+  static Op premul_sum(double factor) {
+    Op op(ReduceOp::premul_sum);
+    op.factor_ = factor;
+    return op;
+  }
+
+  // join(const T&, const T&) -> T, for any trivially copyable T.
+  template <class T, class Join>
+  requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T&>, T>
+  static Op of(Join join, bool commutative = true, std::string name = {});
+
+  ReduceOp builtin() const { return builtin_; }
+  double factor() const { return factor_; }
+  // nullptr where it is a built-in one.
+  const std::shared_ptr<const Operator>& own() const { return own_; }
+
+ private:
+  ReduceOp builtin_;
+  double factor_ = 1.0;
+  std::shared_ptr<const Operator> own_;
+};
+
+template <class T, class Join>
+requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T&>, T> Op Op::of(Join join,
+                                                                                                 bool commutative,
+                                                                                                 std::string name) {
+  class Joined final : public Operator {
+   public:
+    explicit Joined(Join with) : join_(std::move(with)) {}
+    void combine(void* result, const void* left, const void* right, std::size_t count) const override {
+      auto* out = static_cast<T*>(result);
+      const auto *a = static_cast<const T*>(left), *b = static_cast<const T*>(right);
+      for (std::size_t i = 0; i < count; ++i) out[i] = join_(a[i], b[i]);
+    }
+
+   private:
+    Join join_;
+  };
+  auto joined = std::make_shared<Joined>(std::move(join));
+  joined->element = Element::of<T>();
+  joined->commutative = commutative;
+  joined->name = std::move(name);
+  return Op(std::move(joined));
+}
+
+}  // namespace tutti

@@ -1,0 +1,253 @@
+/* Tutti for C, and for everything that calls C: every verb, type, variant and group of the library.
+ *
+ *   tutti_comm comm;
+ *   if (tutti_init(NULL, &comm) != TUTTI_OK) { fprintf(stderr, "%s\n", tutti_error_message()); return 1; }
+ *   tutti_all_reduce(comm, x, x, n, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+ *   tutti_comm_free(&comm);
+ *
+ * Every function returns TUTTI_OK or the code of an error, whose words and culprit the calling thread can then ask for.
+ * A call that cannot be carried out as written fails before anything moves; one that fails later aborts its
+ * communicator.
+ *
+ * The last argument of a verb is a place for a handle: NULL makes the call blocking; otherwise the call returns at once,
+ * and the handle is to be given to tutti_wait. The buffers are the library's until then; counts, displacements and the
+ * like are read before the call returns.
+ *
+ * `count` is always elements: of the vector, or, for verbs on chunks, of each rank's chunk. In place means that the
+ * parts which input and output share are the same memory: the same address for verbs on vectors and all_to_all, and the
+ * own chunk of the longer buffer for all_gather, gather, reduce_scatter and scatter; other overlap is refused. Buffers
+ * that a verb does not use on this rank may be NULL.
+ *
+ * Threads: one thread at a time per communicator, its handles included. Different communicators are independent.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+/* ---- Errors */
+
+typedef enum tutti_code {
+  TUTTI_OK = 0,
+  TUTTI_INVALID_ARGUMENT, /* a call that cannot be carried out as written */
+  TUTTI_UNSUPPORTED,      /* the type lacks the operator, or the platform the feature */
+  TUTTI_TIMEOUT,          /* a peer did not answer within the deadline */
+  TUTTI_PEER_LOST,        /* a peer's process ended */
+  TUTTI_PEER_FAILED,      /* a peer gave up after an error of its own */
+  TUTTI_MISMATCH,         /* ranks called different operations */
+  TUTTI_ABORTED,          /* the communicator failed earlier */
+  TUTTI_SYSTEM            /* the operating system refused a request */
+} tutti_code;
+
+/* Of the last call of this thread that failed: its words (never NULL), and the rank that caused it or -1. */
+const char* tutti_error_message(void);
+int tutti_error_rank(void);
+/* "invalid_argument" and so on. */
+const char* tutti_code_name(tutti_code code);
+/* "0.1.0", of the library that is loaded. */
+const char* tutti_version(void);
+
+/* ---- Element types */
+
+typedef uint64_t tutti_type;
+enum {
+  TUTTI_INT8,
+  TUTTI_INT16,
+  TUTTI_INT32,
+  TUTTI_INT64,
+  TUTTI_UINT8,
+  TUTTI_UINT16,
+  TUTTI_UINT32,
+  TUTTI_UINT64,
+  TUTTI_FLOAT16,
+  TUTTI_BFLOAT16,
+  TUTTI_FLOAT32,
+  TUTTI_FLOAT64,
+  TUTTI_COMPLEX64,
+  TUTTI_COMPLEX128,
+  TUTTI_BOOLEAN
+};
+/* An element of the caller's own, which moves as bytes: TUTTI_TYPE_OF(struct best). At most 1 GB. */
+#define TUTTI_BYTES(bytes) ((tutti_type)(bytes) << 8 | 0xff)
+#define TUTTI_TYPE_OF(type) TUTTI_BYTES(sizeof(type))
+/* Bytes of an element; 0 where there is no such type. */
+size_t tutti_type_size(tutti_type type);
+
+/* ---- Operators */
+
+typedef uint64_t tutti_op;
+enum {
+  TUTTI_SUM,
+  TUTTI_PRODUCT,
+  TUTTI_MINIMUM,
+  TUTTI_MAXIMUM,
+  TUTTI_AVERAGE, /* the sum, divided by the number of ranks before the last rounding */
+  TUTTI_BAND,
+  TUTTI_BOR,
+  TUTTI_BXOR
+};
+/* result[i] = left[i] op right[i] for i < count; `left` stems from lower ranks. result may be left or right. */
+typedef void (*tutti_combine)(void* result, const void* left, const void* right, size_t count, void* context);
+/* An operator of the caller's, for elements of `type`: associative, and, where `commutative` is 0, applied in the order
+ * of the ranks. It may be called on any thread until tutti_op_free. `name` (or NULL) is for people, and is compared
+ * between ranks. */
+tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type, int commutative, const char* name,
+                           tutti_op* op);
+/* Each rank's input times its factor, rounded, then summed. */
+tutti_code tutti_op_premul_sum(double factor, tutti_op* op);
+/* Calls under way keep what they need. Built-in operators are left alone. */
+tutti_code tutti_op_free(tutti_op* op);
+
+/* ---- Communicators */
+
+typedef struct tutti_comm_s* tutti_comm;
+typedef struct tutti_work_s* tutti_work;
+
+typedef enum tutti_transport { TUTTI_TRANSPORT_AUTO, TUTTI_TRANSPORT_SHM, TUTTI_TRANSPORT_TCP } tutti_transport;
+typedef enum tutti_check { TUTTI_CHECK_QUICK, TUTTI_CHECK_FULL } tutti_check;
+
+/* Filled in by tutti_options_default, then changed where wanted. Strings may be NULL. */
+typedef struct tutti_options {
+  size_t size; /* of this struct, as the caller knows it */
+  int deterministic;
+  int64_t timeout_ms;
+  const char* algorithm;
+  tutti_check check;
+  tutti_transport transport;
+  /* Where no launcher says them; rank and world_size are -1 otherwise. */
+  int rank, world_size;
+  const char* rendezvous; /* "host:port", "[v6]:port" or "unix:@name" */
+  const char* job;
+  const char* token_file;
+  const char* network_interface;
+} tutti_options;
+
+void tutti_options_default(tutti_options* options);
+/* Meets the ranks that were launched together with this one; options may be NULL. */
+tutti_code tutti_init(const tutti_options* options, tutti_comm* comm);
+/* Leaves the group and sets *comm to NULL. Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT). */
+tutti_code tutti_comm_free(tutti_comm* comm);
+tutti_code tutti_rank(tutti_comm comm, int* rank);
+tutti_code tutti_size(tutti_comm comm, int* size);
+tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms);
+/* The algorithm that the last blocking collective of this rank ran; valid until the next call. */
+tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
+
+/* One group per color, ranked by (key, rank); a negative color joins none, and *child is NULL then. */
+tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* child);
+/* The group of these ranks, in this order; every rank of comm passes the same list. *child is NULL outside it. */
+tutti_code tutti_comm_subgroup(tutti_comm comm, const int* ranks, int count, tutti_comm* child);
+tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child);
+
+/* Symmetric memory, zeroed, aligned to 64 bytes: collective, the same bytes on every rank. */
+tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory);
+tutti_code tutti_free(tutti_comm comm, void* memory);
+
+/* ---- Handles of calls under way */
+
+/* Waits, frees the handle and sets *work to NULL; returns what the call failed with. NULL handles are done. */
+tutti_code tutti_wait(tutti_work* work);
+/* As tutti_wait, unless the time passes first: TUTTI_TIMEOUT then, and the call goes on with its handle. */
+tutti_code tutti_wait_for(tutti_work* work, int64_t timeout_ms);
+/* Waits for all; returns the first error after all have ended. */
+tutti_code tutti_wait_all(tutti_work* works, size_t count);
+/* *done = 1 when the call has ended, well or not; takes it further otherwise. */
+tutti_code tutti_test(tutti_work work, int* done);
+
+/* ---- Verbs on vectors of `count` elements */
+
+tutti_code tutti_all_reduce(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
+                            tutti_op op, tutti_work* work);
+tutti_code tutti_reduce(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, tutti_op op,
+                        int root, tutti_work* work);
+/* input is looked at on the root only; the same address as output is the usual case. */
+tutti_code tutti_broadcast(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
+                           tutti_work* work);
+tutti_code tutti_scan(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, tutti_op op,
+                      tutti_work* work);
+tutti_code tutti_exclusive_scan(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
+                                tutti_op op, tutti_work* work);
+
+/* ---- Verbs on chunks of `count` elements, one per rank */
+
+tutti_code tutti_all_gather(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
+                            tutti_work* work);
+tutti_code tutti_gather(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
+                        tutti_work* work);
+tutti_code tutti_scatter(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
+                         tutti_work* work);
+tutti_code tutti_reduce_scatter(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
+                                tutti_op op, tutti_work* work);
+tutti_code tutti_all_to_all(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
+                            tutti_work* work);
+
+/* ---- The same with chunks of different lengths: arrays of one count per rank, in elements, and of displacements, or
+ * NULL where the chunks lie one behind the other. Arrays that a verb does not use on this rank may be NULL. */
+
+tutti_code tutti_all_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
+                              const size_t* displacements, tutti_type type, tutti_work* work);
+tutti_code tutti_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
+                          const size_t* displacements, tutti_type type, int root, tutti_work* work);
+tutti_code tutti_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
+                           void* output, size_t count, tutti_type type, int root, tutti_work* work);
+tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size_t* counts,
+                                  const size_t* displacements, void* output, tutti_type type, tutti_op op,
+                                  tutti_work* work);
+tutti_code tutti_all_to_all_v(tutti_comm comm, const void* input, const size_t* input_counts,
+                              const size_t* input_displacements, void* output, const size_t* output_counts,
+                              const size_t* output_displacements, tutti_type type, tutti_work* work);
+
+tutti_code tutti_barrier(tutti_comm comm, tutti_work* work);
+
+/* ---- Messages */
+
+#define TUTTI_ANY_SOURCE (-1)
+#define TUTTI_ANY_TAG (-1)
+
+typedef struct tutti_received {
+  int source;
+  int tag;
+  size_t count; /* elements */
+} tutti_received;
+
+tutti_code tutti_send(tutti_comm comm, const void* buffer, size_t count, tutti_type type, int peer, int tag,
+                      tutti_work* work);
+/* `received` may be NULL; of an async receive it is filled in by the tutti_wait that ends it, and must last until then. */
+tutti_code tutti_recv(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
+                      tutti_received* received, tutti_work* work);
+/* Both at once: never deadlocks, whatever the others do first. */
+tutti_code tutti_send_recv(tutti_comm comm, const void* sent, size_t sent_count, int destination, void* buffer,
+                           size_t count, int source, tutti_type type, int tag, tutti_received* received);
+/* Waits for a message that such a receive would take, and leaves it there. */
+tutti_code tutti_probe(tutti_comm comm, int source, int tag, tutti_type type, tutti_received* received);
+
+/* Messages that start together, in this order. */
+typedef struct tutti_message {
+  const void* sent; /* set: a send to `peer` */
+  void* buffer;     /* set: a receive from `peer` */
+  size_t count;
+  tutti_type type;
+  int peer;
+  int tag;
+} tutti_message;
+/* Blocking where works is NULL; one handle each otherwise. */
+tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t count, tutti_work* works);
+
+/* ---- Several tensors in one operation: the first `tensors` of `buffers`, of counts[i] elements each, in place. */
+tutti_code tutti_all_reduce_coalesced(tutti_comm comm, void* const* buffers, const size_t* counts, size_t tensors,
+                                      tutti_type type, tutti_op op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+// Handles of calls under way, and of the memory that calls like best.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <utility>
+
+#include "tutti/error.h"
+
+namespace tutti {
+
+namespace engine {
+struct Pending;
+}  // namespace engine
+
+// What a receive has received.
+struct Received {
+  int source = -1;
+  int tag = 0;
+  std::size_t count = 0;  // elements
+};
+
+// An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its
+// communicator goes first, the operation fails. Works are used by the thread that uses their communicator.
+class Work {
+ public:
+  Work() = default;
+  explicit Work(std::shared_ptr<engine::Pending> pending);
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
+
+  bool valid() const { return pending_ != nullptr; }
+  // True when the operation has ended; takes it further otherwise. Throws what the operation failed with.
+  bool test();
+  // Throws what the operation failed with; Error(timeout) when `timeout` passes first (the operation goes on then).
+  void wait();
+  void wait(std::chrono::milliseconds timeout);
+  // What it failed with; nullptr while it is under way, and when it ended well. Never throws.
+  std::exception_ptr error() const noexcept;
+  // Of a receive that has ended well: whose message it was.
+  Received received() const;
+
+ private:
+  std::shared_ptr<engine::Pending> pending_;
+};
+
+// Waits for all of them, in order; throws the first error after all have ended.
+void wait_all(std::span<Work> works);
+
+// Memory of one rank that all ranks of the host can reach. Once every rank has dropped its part, the next allocation
+// frees it.
+template <class T>
+class Symmetric {
+ public:
+  Symmetric(std::shared_ptr<void> memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
+  T* data() const { return static_cast<T*>(memory_.get()); }
+  std::size_t size() const { return count_; }
+  T* begin() const { return data(); }
+  T* end() const { return data() + count_; }
+  std::span<T> span() const { return {data(), count_}; }
+  T& operator[](std::size_t i) const { return data()[i]; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t count_;
+};
+
+}  // namespace tutti

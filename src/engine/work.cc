@@ -1,0 +1,76 @@
+#include "tutti/work.h"
+
+#include "engine/engine.h"
+
+namespace tutti {
+namespace {
+
+// An ended call no longer needs its engine, which may be gone.
+void rethrow_error(const engine::Pending& pending) {
+  if (pending.state.load(std::memory_order_acquire) != engine::Pending::State::failed) return;
+  pending.told->store(true);
+  std::rethrow_exception(pending.error);
+}
+
+}  // namespace
+
+Work::Work(std::shared_ptr<engine::Pending> pending) : pending_(std::move(pending)) {}
+
+Work& Work::operator=(Work&& other) noexcept {
+  const Work old(std::move(pending_));  // waits for what this one held
+  pending_ = std::move(other.pending_);
+  return *this;
+}
+
+Work::~Work() {
+  if (!pending_ || pending_->ended()) return;
+  try {
+    wait();
+  } catch (...) {
+    // The communicator is aborted now and says so at its next call.
+  }
+}
+
+bool Work::test() {
+  if (!pending_) return true;
+  const bool ended = pending_->ended() || pending_->engine->test(*pending_);
+  rethrow_error(*pending_);
+  return ended;
+}
+
+void Work::wait() {
+  if (!pending_) return;
+  if (!pending_->ended()) pending_->engine->wait(*pending_);
+  rethrow_error(*pending_);
+}
+
+void Work::wait(std::chrono::milliseconds timeout) {
+  if (!pending_) return;
+  if (!pending_->ended()) pending_->engine->wait_until(*pending_, Deadline::after(timeout));
+  rethrow_error(*pending_);
+}
+
+std::exception_ptr Work::error() const noexcept {
+  if (!pending_ || pending_->state.load(std::memory_order_acquire) != engine::Pending::State::failed) return nullptr;
+  pending_->told->store(true);
+  return pending_->error;
+}
+
+Received Work::received() const {
+  const bool finished = pending_ && pending_->state.load(std::memory_order_acquire) == engine::Pending::State::finished;
+  return finished ? pending_->received : Received{};
+}
+
+void wait_all(std::span<Work> works) {
+  std::exception_ptr first;
+  for (Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace tutti
