@@ -1,6 +1,5 @@
 // tutti env: the table of environment variables with the values that hold here, and names that look like a slip.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "base/environment.h"
-#include "base/log.h"
 #include "tools/launch/job.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -69,26 +67,9 @@ std::string nearest_to(std::string_view name) {
   return std::string(best);
 }
 
-void must_be_one_of(const Environment& environment, std::string_view name, const std::vector<std::string_view>& words) {
-  const auto value = environment.get(name);
-  if (!value || std::find(words.begin(), words.end(), *value) != words.end()) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} is '{}'; it may be: {}", name, *value, fmt::join(words, ", ")));
-}
-
-// As the library has it.
-void check(const Environment& environment, std::string_view name) {
-  constexpr long long kMostMs = 1'000'000'000;
-  if (name == "TUTTI_TRANSPORT") must_be_one_of(environment, name, {"auto", "shm", "tcp"});
-  if (name == "TUTTI_CHECK") must_be_one_of(environment, name, {"quick", "full"});
-  if (name == "TUTTI_LOG") static_cast<void>(Log::level_of(environment.get(name).value_or("warn")));
-  if (name == "TUTTI_TIMEOUT_MS") static_cast<void>(environment.number(name, 1, kMostMs));
-  if (name == "TUTTI_SILENCE_MS") static_cast<void>(environment.number(name, 0, kMostMs));
-}
-
 std::string complaint_about(const Environment& environment, std::string_view name) {
   try {
-    check(environment, name);
+    static_cast<void>(environment.word(name));
   } catch (const Error& error) {
     return error.what();
   }

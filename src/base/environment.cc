@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -11,10 +12,47 @@ namespace tutti {
 namespace {
 
 constexpr std::array kVariables = {
-#define X(name, unset, meaning, secret) Variable{#name, unset, meaning, secret},
+#define X(name, unset, values, meaning, secret) Variable{#name, unset, values, meaning, secret},
     TUTTI_VARIABLES(X)
 #undef X
 };
+
+std::string_view values_of(std::string_view name) {
+  const auto row = std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& it) { return it.name == name; });
+  return row == kVariables.end() ? std::string_view() : row->values;
+}
+
+// The value as a number, if it is one and nothing else.
+std::optional<long long> read_number(std::string_view text) {
+  long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool allows(std::string_view values, std::string_view value) {
+  if (values.empty()) return true;
+  if (const std::size_t dots = values.find(".."); dots != std::string_view::npos) {
+    const auto number = read_number(value);
+    return number && *number >= read_number(values.substr(0, dots)) && *number <= read_number(values.substr(dots + 2));
+  }
+  for (std::size_t at = 0; at <= values.size();) {
+    const std::size_t end = std::min(values.find('|', at), values.size());
+    if (values.substr(at, end - at) == value) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+std::string in_words(std::string_view values) {
+  std::string text;
+  if (const std::size_t dots = values.find(".."); dots != std::string_view::npos) {
+    return "it must be a number from " + std::string(values.substr(0, dots)) + " to " +
+           std::string(values.substr(dots + 2));
+  }
+  for (const char letter : values) text += letter == '|' ? std::string(", ") : std::string(1, letter);
+  return "it may be: " + text;
+}
 
 }  // namespace
 
@@ -44,16 +82,18 @@ std::optional<std::string> Environment::get(std::string_view name) const {
   return found->second;
 }
 
-std::optional<long long> Environment::number(std::string_view name, long long least, long long most) const {
-  const auto text = get(name);
-  if (!text) return std::nullopt;
-  long long value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size() || value < least || value > most) {
-    throw Error(ErrorCode::invalid_argument, std::string(name) + " is '" + *text + "'; it must be a number from " +
-                                                 std::to_string(least) + " to " + std::to_string(most));
+std::optional<std::string> Environment::word(std::string_view name) const {
+  const auto value = get(name);
+  const std::string_view values = values_of(name);
+  if (value && !allows(values, *value)) {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is '" + *value + "'; " + in_words(values));
   }
   return value;
+}
+
+std::optional<long long> Environment::number(std::string_view name) const {
+  const auto text = word(name);
+  return text ? read_number(*text) : std::nullopt;
 }
 
 }  // namespace tutti

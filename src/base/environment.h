@@ -15,28 +15,33 @@ namespace tutti {
 struct Variable {
   std::string_view name;
   std::string_view unset;    // what holds when it is not set, in words or as a value
+  std::string_view values;   // what it may be: words as a|b|c, numbers as least..most; empty = anything
   std::string_view meaning;  // one sentence
   bool secret = false;       // its value is never shown
 };
 
-// X(name, unset, meaning, secret). What a launcher sets comes last.
-#define TUTTI_VARIABLES(X)                                                                                       \
-  X(TUTTI_TRANSPORT, "auto", "shm, tcp, or auto: shared memory inside a host and TCP across hosts", false)       \
-  X(TUTTI_RENDEZVOUS, "from the launcher", "where the ranks meet: host:port, or unix:@name on one host", false)  \
-  X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "address or interface that TCP binds", false)      \
-  X(TUTTI_TOKEN_FILE, "none", "file with the job's token, mode 0600, made by `tutti token`", false)              \
-  X(TUTTI_TOKEN, "none", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true) \
-  X(TUTTI_TIMEOUT_MS, "60000", "a call during which nothing moves for this long is an error", false)             \
-  X(TUTTI_SILENCE_MS, "750", "a rank silent for this long across TCP counts as dead; 0 = never", false)          \
-  X(TUTTI_CHECK, "quick", "quick, or full: all ranks compare each call before any buffer is touched", false)     \
-  X(TUTTI_ALGORITHM, "chosen by size", "the algorithm to run for every all_reduce (see `tutti list`)", false)    \
-  X(TUTTI_LOG, "warn", "off, warn, info or debug, to standard error", false)                                     \
-  X(TUTTI_RANK, "from the launcher", "this process's rank", false)                                               \
-  X(TUTTI_SIZE, "from the launcher", "number of ranks of the job", false)                                        \
-  X(TUTTI_LOCAL_RANK, "from the launcher", "this process's number among the ranks of its host", false)           \
-  X(TUTTI_LOCAL_SIZE, "from the launcher", "number of ranks on this host", false)                                \
-  X(TUTTI_LOBBY, "rank 0 keeps it", "launcher: the launcher keeps the place where the ranks meet", false)        \
-  X(TUTTI_JOB, "from the launcher", "name of the job; ranks of different jobs never meet", false)
+// X(name, unset, values, meaning, secret). What a launcher sets comes last.
+#define TUTTI_VARIABLES(X)                                                                                            \
+  X(TUTTI_TRANSPORT, "auto", "auto|shm|tcp", "shm, tcp, or auto: shared memory inside a host and TCP across hosts",   \
+    false)                                                                                                            \
+  X(TUTTI_RENDEZVOUS, "from the launcher", "", "where the ranks meet: host:port, or unix:@name on one host", false)   \
+  X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "", "address or interface that TCP binds", false)       \
+  X(TUTTI_TOKEN_FILE, "none", "", "file with the job's token, mode 0600, made by `tutti token`", false)               \
+  X(TUTTI_TOKEN, "none", "", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true)  \
+  X(TUTTI_TIMEOUT_MS, "60000", "1..1000000000", "a call during which nothing moves for this long is an error", false) \
+  X(TUTTI_SILENCE_MS, "750", "0..1000000000", "a rank silent for this long across TCP counts as dead; 0 = never",     \
+    false)                                                                                                            \
+  X(TUTTI_CHECK, "quick", "quick|full", "quick, or full: all ranks compare each call before any buffer is touched",   \
+    false)                                                                                                            \
+  X(TUTTI_ALGORITHM, "chosen by size", "",                                                                            \
+    "the algorithm to run wherever a verb has one of that name, or verb=name,... (see `tutti list`)", false)          \
+  X(TUTTI_LOG, "warn", "off|warn|info|debug", "off, warn, info or debug, to standard error", false)                   \
+  X(TUTTI_RANK, "from the launcher", "", "this process's rank", false)                                                \
+  X(TUTTI_SIZE, "from the launcher", "", "number of ranks of the job", false)                                         \
+  X(TUTTI_LOCAL_RANK, "from the launcher", "", "this process's number among the ranks of its host", false)            \
+  X(TUTTI_LOCAL_SIZE, "from the launcher", "", "number of ranks on this host", false)                                 \
+  X(TUTTI_LOBBY, "rank 0 keeps it", "", "launcher: the launcher keeps the place where the ranks meet", false)         \
+  X(TUTTI_JOB, "from the launcher", "", "name of the job; ranks of different jobs never meet", false)
 
 std::span<const Variable> variables();
 
@@ -52,8 +57,10 @@ class Environment {
 
   // The value, if it is set and not empty.
   std::optional<std::string> get(std::string_view name) const;
-  // As a number in [least, most]; throws Error(invalid_argument) that names the variable and its value otherwise.
-  std::optional<long long> number(std::string_view name, long long least, long long most) const;
+  // The same of a variable of the table; throws Error(invalid_argument) that names the variable, its value and what it
+  // may be where the table does not allow it.
+  std::optional<std::string> word(std::string_view name) const;
+  std::optional<long long> number(std::string_view name) const;
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

@@ -13,6 +13,10 @@
 namespace tutti {
 namespace {
 
+Environment having(const std::string& name, const std::string& value) {
+  return Environment(std::map<std::string, std::string, std::less<>>{{name, value}});
+}
+
 std::string complaint(const std::function<void()>& call) {
   try {
     call();
@@ -41,13 +45,23 @@ TEST(EnvironmentTest, EmptyValuesCountAsUnset) {
 }
 
 TEST(EnvironmentTest, NumbersAreCheckedAndTheComplaintNamesTheVariable) {
-  const Environment environment({{"A", "12"}, {"B", "12x"}, {"C", "-1"}, {"D", "99999999999999999999"}});
-  EXPECT_EQ(environment.number("A", 0, 100), 12);
-  EXPECT_FALSE(environment.number("none", 0, 100));
-  for (const char* name : {"B", "C", "D"}) {
-    const std::string words = complaint([&] { environment.number(name, 0, 100); });
-    EXPECT_EQ(words.find(std::string(name) + " is '"), 0u) << words;
-    EXPECT_NE(words.find("from 0 to 100"), std::string::npos) << words;
+  EXPECT_EQ(having("TUTTI_SILENCE_MS", "0").number("TUTTI_SILENCE_MS"), 0);
+  EXPECT_FALSE(Environment().number("TUTTI_SILENCE_MS"));
+  for (const char* value : {"12x", "-1", "99999999999999999999", "1000000001"}) {
+    const Environment environment = having("TUTTI_SILENCE_MS", value);
+    const std::string words = complaint([&] { environment.number("TUTTI_SILENCE_MS"); });
+    EXPECT_EQ(words.find("TUTTI_SILENCE_MS is '" + std::string(value) + "'"), 0u) << words;
+    EXPECT_NE(words.find("from 0 to 1000000000"), std::string::npos) << words;
+  }
+}
+
+TEST(EnvironmentTest, WordsAreThoseOfTheTable) {
+  EXPECT_EQ(having("TUTTI_CHECK", "full").word("TUTTI_CHECK"), "full");
+  EXPECT_EQ(having("TUTTI_JOB", "anything").word("TUTTI_JOB"), "anything");
+  for (const char* value : {"ful", "fullx", "quick|full", "|"}) {
+    const Environment environment = having("TUTTI_CHECK", value);
+    EXPECT_EQ(complaint([&] { environment.word("TUTTI_CHECK"); }),
+              "TUTTI_CHECK is '" + std::string(value) + "'; it may be: quick, full");
   }
 }
 

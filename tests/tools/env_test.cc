@@ -62,7 +62,7 @@ struct Invalid {
 constexpr Invalid kInvalid[] = {
     {"TUTTI_TRANSPORT", "rdma", "TUTTI_TRANSPORT is 'rdma'; it may be: auto, shm, tcp"},
     {"TUTTI_CHECK", "x", "TUTTI_CHECK is 'x'; it may be: quick, full"},
-    {"TUTTI_LOG", "blah", "TUTTI_LOG is 'blah'; it may be off, warn, info or debug"},
+    {"TUTTI_LOG", "blah", "TUTTI_LOG is 'blah'; it may be: off, warn, info, debug"},
     {"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS is 'soon'; it must be a number from 1 to 1000000000"},
     {"TUTTI_SILENCE_MS", "-1", "TUTTI_SILENCE_MS is '-1'; it must be a number from 0 to 1000000000"},
 };
