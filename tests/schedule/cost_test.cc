@@ -1,0 +1,136 @@
+// Prices against the closed forms of the textbooks: latency terms, bandwidth terms, arithmetic, pipelining, shared cores.
+#include "schedule/readers/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "program_sets.h"
+#include "tutti/error.h"
+
+namespace tutti::schedule {
+namespace {
+
+double price(Verb verb, std::string_view name, int ranks, std::uint64_t count, const Rates& rates,
+             const Offers& offers = shared_memory(4)) {
+  const Algorithm* row = find_algorithm(verb, name);
+  EXPECT_NE(row, nullptr) << name;
+  return predict(programs_of(*row, ranks, offers), count, 1, rates);
+}
+
+double only(double Rates::*rate, Verb verb, std::string_view name, int ranks, std::uint64_t count) {
+  Rates rates;
+  rates.*rate = 1;
+  rates.cores = ranks;
+  return price(verb, name, ranks, count, rates);
+}
+
+struct Latency {
+  Verb verb;
+  std::string_view name;
+  double of_2, of_4, of_8;  // messages one after the other
+};
+
+constexpr Latency kLatencies[] = {
+    {Verb::all_reduce, "exchange", 1, 1, 1},
+    {Verb::all_reduce, "recursive_doubling", 1, 2, 3},
+    {Verb::all_reduce, "recursive_halving", 2, 4, 6},
+    {Verb::all_reduce, "ring", 2, 6, 14},
+    {Verb::broadcast, "binomial", 1, 2, 3},
+    {Verb::reduce, "binomial", 1, 2, 3},
+    {Verb::scatter, "binomial", 1, 2, 3},
+    {Verb::scatter, "linear", 1, 1, 1},
+    {Verb::gather, "binomial", 1, 2, 3},
+    {Verb::all_gather, "bruck", 1, 2, 3},
+    {Verb::all_gather, "ring", 1, 3, 7},
+    {Verb::reduce_scatter, "recursive_halving", 1, 2, 3},
+    {Verb::all_to_all, "bruck", 1, 2, 3},
+    {Verb::scan, "recursive_doubling", 1, 2, 3},
+    {Verb::scan, "chain", 1, 3, 7},
+    {Verb::barrier, "dissemination", 1, 2, 3},
+};
+
+TEST(Cost, LatencyIsTheMessagesOnTheLongestPath) {
+  for (const Latency& row : kLatencies) {
+    const std::uint64_t count = row.verb == Verb::barrier ? 0 : 512;
+    EXPECT_DOUBLE_EQ(only(&Rates::message, row.verb, row.name, 2, count), row.of_2) << row.name;
+    EXPECT_DOUBLE_EQ(only(&Rates::message, row.verb, row.name, 4, count), row.of_4) << row.name;
+    EXPECT_DOUBLE_EQ(only(&Rates::message, row.verb, row.name, 8, count), row.of_8) << row.name;
+  }
+}
+
+TEST(Cost, DirectTakesTwoLooksAtFlags) {
+  EXPECT_DOUBLE_EQ(only(&Rates::progress, Verb::all_reduce, "direct", 4, 512), 2);
+  EXPECT_DOUBLE_EQ(only(&Rates::message, Verb::all_reduce, "direct", 4, 512), 0);
+}
+
+TEST(Cost, BytesFromPeersAreThoseOfTheAlgorithm) {
+  constexpr std::uint64_t kBytes = 64 * 1024;
+  const double n = kBytes;
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::all_reduce, "ring", 4, kBytes), 2 * 0.75 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::all_reduce, "recursive_halving", 4, kBytes), 2 * 0.75 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::all_reduce, "recursive_doubling", 4, kBytes), 2 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::all_gather, "ring", 4, kBytes), 3 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::broadcast, "binomial", 8, kBytes), 3 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::reduce, Verb::all_reduce, "recursive_halving", 4, kBytes), 0.75 * n);
+  EXPECT_DOUBLE_EQ(only(&Rates::reduce, Verb::all_reduce, "direct", 4, kBytes), 0.75 * n);
+}
+
+TEST(Cost, StreamsPayACallAndEveryByteAtBothEnds) {
+  Rates rates;
+  rates.call = 1;
+  rates.cores = 2;
+  EXPECT_DOUBLE_EQ(price(Verb::send_recv, "message", 2, 100, rates, byte_streams(1)), 2);
+  rates.call = 0;
+  rates.stream = 1;
+  EXPECT_DOUBLE_EQ(price(Verb::send_recv, "message", 2, 100, rates, byte_streams(1)), 200);
+}
+
+TEST(Cost, LongCallsGoOnAtTheirPace) {
+  Offers offers = shared_memory(2);
+  offers.segment_bytes = 4096;
+  Rates rates;
+  rates.copy = rates.peer = 1e-9;
+  rates.message = 1e-6;
+  rates.cores = 2;
+  const double few = price(Verb::broadcast, "binomial", 2, 4096 * 12, rates, offers);
+  const double many = price(Verb::broadcast, "binomial", 2, 4096 * 120, rates, offers);
+  const double more = price(Verb::broadcast, "binomial", 2, 4096 * 240, rates, offers);
+  EXPECT_GT(many, few * 5);
+  EXPECT_NEAR(more - many, (many - few) / 108 * 120, (more - many) * 1e-9);
+}
+
+TEST(Cost, RanksThatShareACoreTakeTurns) {
+  Rates rates;
+  rates.copy = 1;
+  rates.cores = 4;
+  const double apart = price(Verb::all_reduce, "direct", 4, 4096, rates);
+  rates.cores = 1;
+  EXPECT_DOUBLE_EQ(price(Verb::all_reduce, "direct", 4, 4096, rates), 4 * apart);
+  rates.turn = 1;
+  EXPECT_GE(price(Verb::all_reduce, "direct", 4, 4096, rates), 4 * apart + 3);
+}
+
+TEST(Cost, EveryAlgorithmHasAPrice) {
+  Rates rates{1e-8, 1e-7, 1e-7, 1e-6, 1e-10, 1e-10, 2e-10, 1e-10, 1e-10, 1e-6, 2};
+  for (const Algorithm& row : algorithms()) {
+    for (const int ranks : {1, 2, 3, 5, 8}) {
+      if (ranks > most_ranks(row, ranks) || (row.verb == Verb::send_recv && ranks == 1)) continue;
+      const Offers offers = needs_shared_memory(row) ? shared_memory(4) : byte_streams(4);
+      const std::uint64_t count = row.verb == Verb::barrier ? 0 : 10'007;
+      const double price = predict(programs_of(row, ranks, offers), count, 4, rates);
+      EXPECT_TRUE(std::isfinite(price) && price >= 0) << row.name;
+      EXPECT_EQ(price, predict(programs_of(row, ranks, offers), count, 4, rates)) << row.name;
+    }
+  }
+}
+
+TEST(Cost, ProgramsThatWaitForEverAreToldApart) {
+  const Algorithm* row = find_algorithm(Verb::send_recv, "message");
+  std::vector<Lowered> programs = programs_of(*row, 2, byte_streams(1));
+  programs[0].program.lanes.front().steps.clear();  // nobody sends
+  EXPECT_THROW(predict(programs, 10, 4, Rates{}), Error);
+}
+
+}  // namespace
+}  // namespace tutti::schedule
