@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "tutti/element.h"
 #include "tutti/types.h"
 
 namespace tutti {

@@ -37,6 +37,7 @@ class Play {
         layout_(layout),
         rates_(rates),
         segments_(segments),
+        bytes_weight_(outgrows_caches() ? rates.far : 1),
         credits_(std::max<std::uint64_t>(1, programs.front().offers.credits)),
         rank_free_(programs.size(), 0),
         cores_(static_cast<std::size_t>(std::clamp<int>(rates.cores, 1, static_cast<int>(programs.size())))) {
@@ -101,7 +102,7 @@ class Play {
       const std::size_t peer = resolve(rank, wait.rank);
       const double latency = peer == rank ? 0 : rates_.progress;
       if (wait.lane == Wait::kEntryLane) {
-        at = std::max(at, latency);
+        at = std::max(at, latency + rates_.enter);
         continue;
       }
       const auto back = static_cast<std::uint64_t>(wait.segments_back);
@@ -128,6 +129,13 @@ class Play {
     return at;
   }
 
+  // What a rank touches: its input and its output.
+  bool outgrows_caches() const {
+    const std::uint64_t blocks = layout_.cut == Cut::chunks ? layout_.blocks : 1;
+    const auto touched = static_cast<double>(2 * layout_.count * blocks * layout_.element_bytes);
+    return rates_.far > 0 && touched > rates_.cache_bytes && rates_.cache_bytes > 0;
+  }
+
   double bytes_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
     const Operand* sized = sized_operand(step);
     std::uint64_t elements = 0;
@@ -135,7 +143,7 @@ class Play {
       const int block = sized->blocks.at(i, static_cast<int>(rank), program(rank).blocks);
       elements += layout_.size(segment, static_cast<std::uint64_t>(block));
     }
-    return static_cast<double>(elements * layout_.element_bytes);
+    return static_cast<double>(elements * layout_.element_bytes) * bytes_weight_;
   }
 
   double time_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
@@ -214,6 +222,7 @@ class Play {
   const Layout& layout_;
   const Rates& rates_;
   std::uint64_t segments_;
+  double bytes_weight_;
   std::uint64_t credits_;
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;

@@ -10,25 +10,11 @@
 #include <span>
 
 #include "schedule/lower.h"
+#include "topology/rates.h"
 
 namespace tutti::schedule {
 
-// Seconds, or seconds per byte. What `tutti tune` measures.
-struct Rates {
-  double step = 0;      // to run a step, whatever its size
-  double message = 0;   // alpha: from the end of a send until the receiver sees the message
-  double progress = 0;  // alpha: from the end of a published step until a peer sees it
-  double call = 0;      // to send or receive over a stream: the system call, at each end
-  double copy = 0;      // beta: one byte from memory to memory
-  double peer = 0;      // beta: more of it where the byte comes from a peer's memory or message
-  double stream = 0;    // beta: one byte through a stream, at each end
-  double store = 0;     // beta: every further destination of a byte
-  double reduce = 0;    // gamma: every further source of a byte
-  double turn = 0;      // to hand a core from one rank to another
-  int cores = 1;        // that the ranks share
-
-  bool operator==(const Rates&) const = default;
-};
+using topology::Rates;
 
 // Seconds until the last rank has finished, for `count` elements (of the vector, or of each chunk). The programs of all
 // ranks. Throws Error(invalid_argument) where they wait for each other for ever.

@@ -1,0 +1,50 @@
+// Rates: what a machine takes for the parts of a schedule, in seconds or seconds per byte. A value with a text form.
+//
+// `tutti tune` measures them; a communicator takes rank 0's, so that all ranks choose alike; schedule/readers/cost.h
+// prices schedules with them.
+#pragma once
+
+#include <string>
+
+namespace tutti::topology {
+
+// X(member, meaning)
+#define TUTTI_RATES(X)                                                             \
+  X(step, "to run a step, whatever its size")                                      \
+  X(message, "alpha: from the end of a send until the receiver sees the message")  \
+  X(progress, "alpha: from the end of a published step until a peer sees it")      \
+  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")       \
+  X(call, "to send or receive over a stream: the system call, at each end")        \
+  X(copy, "beta: one byte from memory to memory")                                  \
+  X(peer, "beta: more of it where the byte comes from a peer's memory or message") \
+  X(stream, "beta: one byte through a stream, at each end")                        \
+  X(store, "beta: every further destination of a byte")                            \
+  X(reduce, "gamma: every further source of a byte")                               \
+  X(far, "how many times as much a byte costs once a call outgrows the caches")    \
+  X(turn, "to hand a core from one rank to another, where ranks outnumber cores")
+
+struct Rates {
+#define X(member, meaning) double member = 0;
+  TUTTI_RATES(X)
+#undef X
+  double cache_bytes = 0;  // calls that touch more than this per rank have outgrown the caches
+  int cores = 1;           // that the ranks of a host share
+
+  bool operator==(const Rates&) const = default;
+};
+
+// Between ranks that share memory, and between ranks that have streams only.
+struct CostTable {
+  Rates memory, streams;
+
+  bool operator==(const CostTable&) const = default;
+};
+
+// What holds where nothing was measured: a machine of our time, neither fast nor slow.
+CostTable usual_costs(int cores);
+
+// JSON, one object per kind, keys as above. Throws Error(invalid_argument) that says what is wrong with the text.
+std::string to_text(const CostTable& costs);
+CostTable costs_from_text(const std::string& text);
+
+}  // namespace tutti::topology
