@@ -1,4 +1,4 @@
-// Prices against the closed forms of the textbooks: latency terms, bandwidth terms, arithmetic, pipelining, shared cores.
+// Prices against the closed forms of the textbooks: latency, bandwidth, arithmetic, pipelining, shared cores.
 #include "schedule/readers/cost.h"
 
 #include <gtest/gtest.h>
