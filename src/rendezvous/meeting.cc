@@ -22,6 +22,7 @@ constexpr Time kLastWords = std::chrono::milliseconds(500);
 
 constexpr Time kPatience = std::chrono::seconds(5);
 constexpr int kPauseMs = 100;
+constexpr Time kLookAround = std::chrono::milliseconds(100);
 
 void check(const MeetingOptions& options) {
   const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_argument, why); };
@@ -54,6 +55,10 @@ Verdict verdict_of(const Error& error, int rank) {
   return {error.code(), rank, "rank " + std::to_string(rank) + ": " + error.what()};
 }
 
+Verdict hopeless() {
+  return {ErrorCode::peer_failed, -1, "the ranks need not meet any more: one of them has ended or given up elsewhere"};
+}
+
 // The meeting of one rank, from its first socket to its last link.
 class Meeting {
  public:
@@ -80,7 +85,8 @@ class Meeting {
 
   Met run() {
     while (!joiner_->over()) {
-      network_->poll(*joiner_, kNever);
+      network_->poll(*joiner_, options_.hopeless ? EpollNetwork::now() + kLookAround : kNever);
+      if (options_.hopeless && options_.hopeless()) joiner_->fail(hopeless(), EpollNetwork::now());
       if (network_->take_exhausted())
         joiner_->fail(verdict_of(Error(ErrorCode::system, descriptors_in_words()), options_.rank), EpollNetwork::now());
     }
@@ -169,8 +175,20 @@ class Meeting {
         place_memory(met, link.peer, network_->release(connection));
       }
     }
+    met.again = again();
     if (!watch.links.empty()) met.control = std::make_unique<WatchThread>(std::move(network_), watch);
     return met;
+  }
+
+  Again again() const {
+    const Roster& roster = joiner_->roster();
+    const auto address = parse(roster.members[static_cast<std::size_t>(options_.rank)].endpoint);
+    return {roster.session ? roster.session : options_.token,
+            host_id(),
+            address ? address->host : "",
+            options_.interface,
+            options_.silence,
+            options_.log};
   }
 
   static void place_memory(Met& met, int peer, FileDescriptor socket) {
@@ -188,8 +206,9 @@ class Meeting {
   std::vector<FileDescriptor> life_;
 };
 
-Met meet_alone() {
+Met meet_alone(const MeetingOptions& options) {
   Met met;
+  met.again = {std::nullopt, host_id(), "", options.interface, options.silence, options.log};
   met.members = {{host_name(), host_id(), "", "", ::getpid()}};
   met.memory_ranks = {0};
   met.memory_sockets.resize(1);
@@ -202,7 +221,7 @@ Met meet_alone() {
 
 Met meet(const MeetingOptions& options) {
   check(options);
-  if (options.size == 1) return meet_alone();
+  if (options.size == 1) return meet_alone(options);
   return Meeting(options).run();
 }
 

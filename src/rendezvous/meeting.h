@@ -41,6 +41,19 @@ struct MeetingOptions {
   std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
   std::chrono::milliseconds silence{750};  // a rank silent for this long on its control link counts as dead; 0 = never
   Deadline deadline;
+  // Where set, asked ten times a second: true ends the meeting, because the caller knows that somebody will not come.
+  std::function<bool()> hopeless;
+  Log log;
+};
+
+// What a rank of a group that has met needs to meet some of its ranks again, in a group of their own.
+struct Again {
+  // What this group proved itself with: tokens of smaller groups are derived from it. None for a rank alone.
+  std::optional<Token> token;
+  std::string host_id;    // host_id(), whether or not memory is shared
+  std::string address;    // where this rank was reached over TCP; empty where it did not listen
+  std::string interface;  // as asked for
+  std::chrono::milliseconds silence{0};
   Log log;
 };
 
@@ -57,6 +70,7 @@ struct Met {
   std::vector<std::vector<FileDescriptor>> data;
   // Runs on a thread of its own; nullptr where all ranks share memory.
   std::unique_ptr<Control> control;
+  Again again;
 };
 
 // Throws Error: what is wrong, which rank, and what to do about it.

@@ -17,8 +17,8 @@ Mapping map_anonymous(std::size_t bytes) {
 }
 
 // The n-th mapping that a rank asks for is the same memory for all: the first to ask makes it, the last to ask takes
-// it off the table.
-class Table {
+// it off the table. Tables of smaller groups likewise; what a failed rank never asks for goes with the table.
+class Table final : public Regrouping {
  public:
   explicit Table(int ranks) : ranks_(ranks) {}
 
@@ -35,14 +35,21 @@ class Table {
     return mapping;
   }
 
+  std::unique_ptr<Mapper> part(std::uint64_t key, int rank, int size) override;
+
  private:
   struct Entry {
     Mapping mapping;
     int taken = 0;
   };
+  struct Part {
+    std::shared_ptr<Table> table;
+    int taken = 0;
+  };
   int ranks_;
   std::mutex mutex_;
   std::map<std::uint64_t, Entry> entries_;
+  std::map<std::uint64_t, Part> parts_;
 };
 
 class ThreadsMapper final : public Mapper {
@@ -53,6 +60,7 @@ class ThreadsMapper final : public Mapper {
   int size() const override { return size_; }
   Mapping map_shared(std::size_t bytes, const Deadline&) override { return table_->get(next_++, bytes); }
   bool ended(int) override { return false; }
+  std::shared_ptr<Regrouping> regrouping() const override { return table_; }
 
  private:
   std::shared_ptr<Table> table_;
@@ -60,6 +68,15 @@ class ThreadsMapper final : public Mapper {
   int size_;
   std::uint64_t next_ = 0;
 };
+
+std::unique_ptr<Mapper> Table::part(std::uint64_t key, int rank, int size) {
+  const std::lock_guard lock(mutex_);
+  Part& part = parts_[key];
+  if (!part.table) part.table = std::make_shared<Table>(size);
+  auto mapper = std::make_unique<ThreadsMapper>(part.table, rank, size);
+  if (++part.taken == size) parts_.erase(key);
+  return mapper;
+}
 
 }  // namespace
 
