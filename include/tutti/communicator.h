@@ -318,7 +318,9 @@ class Communicator {
   // Starts them together, in this order: messages may wait for each other (batched point-to-point).
   [[nodiscard]] std::vector<Work> submit_all(std::span<const Request> requests);
 
-  // ---- Groups. Collective over this communicator; options are inherited.
+  // ---- Groups. Collective over this communicator; options are inherited, and the timeout as it is set now. The new
+  // group has calls, errors and a lifetime of its own, and its errors name its own ranks. A call that fails does so on
+  // all ranks, names a rank of this group, and leaves this communicator as it was unless that has failed itself.
 
   // One group per color, ranked by (key, rank). A negative color joins none: the result is not valid() then.
   Communicator split(int color, int key = 0);

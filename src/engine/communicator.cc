@@ -1,6 +1,7 @@
 #include "tutti/communicator.h"
 
 #include "engine/engine.h"
+#include "engine/split.h"
 
 namespace tutti {
 
@@ -35,8 +36,10 @@ std::vector<Work> Communicator::submit_all(std::span<const Request> requests) {
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return engine().allocate(bytes); }
 
 Received Communicator::probe(int, int, Element) { throw Error(ErrorCode::unsupported, "probe"); }
-Communicator Communicator::split(int, int) { throw Error(ErrorCode::unsupported, "split"); }
-Communicator Communicator::subgroup(std::span<const int>) { throw Error(ErrorCode::unsupported, "subgroup"); }
-Communicator Communicator::duplicate() { throw Error(ErrorCode::unsupported, "duplicate"); }
+Communicator Communicator::split(int color, int key) { return Communicator(engine::split(engine(), color, key)); }
+Communicator Communicator::subgroup(std::span<const int> ranks) {
+  return Communicator(engine::subgroup(engine(), ranks));
+}
+Communicator Communicator::duplicate() { return Communicator(engine::duplicate(engine())); }
 
 }  // namespace tutti

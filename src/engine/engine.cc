@@ -15,11 +15,12 @@ std::size_t most_own_bytes(const Offers& offers, int ranks) {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log)
+Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin)
     : process_(::getpid()),
       transport_(std::move(transport)),
       options_(std::move(options)),
       log_(log),
+      origin_(std::move(origin)),
       plans_(*transport_, kTracks + 1),
       chooser_(transport_->size(), transport_->offers(),
                forced_algorithms(options_.algorithm, options_.deterministic)) {

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "engine/call.h"
 #include "engine/difference.h"
+#include "engine/origin.h"
 #include "engine/plans.h"
 #include "engine/request.h"
 #include "engine/track.h"
@@ -52,12 +53,18 @@ class Engine {
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
   static constexpr int kTracks = kCollectiveChannels;
 
-  Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log = {});
+  Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
   ~Engine();
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   std::string_view last_algorithm() const { return last_algorithm_; }
+  const Options& options() const { return options_; }
+  const Origin& origin() const { return origin_; }
+  // A rank of the group that is gone or gave up. Makes system calls.
+  std::optional<Failure> failure() { return transport_->failure(); }
+  // Counts the groups made of this one: the same number on all ranks.
+  std::uint32_t next_group() { return groups_++; }
 
   Received run(const Request& request);
   std::shared_ptr<Pending> submit(const Request& request);
@@ -114,6 +121,8 @@ class Engine {
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
   Log log_;
+  Origin origin_;
+  std::uint32_t groups_ = 0;
   kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
   Asked asked_;
   UnevenChunks chunks_;  // of the blocking call at hand

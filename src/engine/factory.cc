@@ -18,11 +18,6 @@
 namespace tutti::engine {
 namespace {
 
-std::unique_ptr<Engine> finish(std::unique_ptr<transport::Transport> transport, const Options& options,
-                               const Log& log) {
-  return std::make_unique<Engine>(std::move(transport), options, log);
-}
-
 constexpr int kChannels = Engine::kTracks + 1;
 
 // The ranks of each host, in the order of their first rank.
@@ -101,16 +96,19 @@ std::vector<std::string> settings(const Options& options) {
           std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
 }
 
-std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log) {
+std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
+                                    const Deadline& deadline) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
-  const Deadline deadline = Deadline::after(options.timeout);
+  const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
+    return std::make_unique<Engine>(std::move(transport), options, log, Origin{nullptr, std::move(met.again)});
+  };
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
     if (met.rank == 0) log.info(words_of(met, hosts) + "; " + how);
   };
   if (static_cast<int>(met.memory_ranks.size()) == met.size) {
     say("shared memory");
-    return finish(make_memory(met, deadline), options, log);
+    return finish(make_memory(met, deadline));
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
   // All ranks must cut messages alike, so the sizes follow from what all of them know: the whole roster.
@@ -134,19 +132,19 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     auto outer = std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
                                                            std::move(met.control), std::move(tcp));
     transport::TcpTransport* arms = outer.get();
-    return finish(
-        std::make_unique<transport::MixedTransport>(std::move(inner), ranks, std::move(outer), [arms] { arms->arm(); }),
-        options, log);
+    return finish(std::make_unique<transport::MixedTransport>(std::move(inner), ranks, std::move(outer),
+                                                              [arms] { arms->arm(); }));
   }
   return finish(std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
-                                                          std::move(met.control), std::move(tcp)),
-                options, log);
+                                                          std::move(met.control), std::move(tcp)));
 }
 
-std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options) {
+std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
+                                    const Deadline& deadline) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
-  const Deadline deadline = Deadline::after(options.timeout);
-  return finish(std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline), options, {});
+  Origin origin{mapper->regrouping()};
+  return std::make_unique<Engine>(std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline),
+                                  options, Log(), std::move(origin));
 }
 
 }  // namespace tutti::engine

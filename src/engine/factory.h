@@ -18,7 +18,9 @@ rendezvous::Wanted wanted(TransportKind transport);
 std::vector<std::string> settings(const Options& options);
 
 // Collective over the ranks of the group.
-std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log);
-std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options);
+std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
+                                    const Deadline& deadline);
+std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
+                                    const Deadline& deadline);
 
 }  // namespace tutti::engine

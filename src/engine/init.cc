@@ -66,7 +66,7 @@ Communicator init(const Options& given, const Launch& launch) {
   }
   meeting.deadline = deadline;
   meeting.log = log;
-  return Communicator(engine::make_engine(rendezvous::meet(meeting), options, log));
+  return Communicator(engine::make_engine(rendezvous::meet(meeting), options, log, Deadline::after(options.timeout)));
 }
 
 }  // namespace tutti

@@ -54,7 +54,7 @@ std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::str
   meeting.settings = engine::settings(options);
   meeting.channels = engine::Engine::kTracks + 1;
   meeting.deadline = Deadline::after(options.timeout);
-  return engine::make_engine(rendezvous::meet(meeting), options, {});
+  return engine::make_engine(rendezvous::meet(meeting), options, {}, Deadline::after(options.timeout));
 }
 
 void pin_to_core(int rank) {
@@ -84,7 +84,7 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const MakeEngine make = [&, rank] {
       if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, rank == 0, options);
-      return engine::make_engine(std::move(mappers[rank]), options);
+      return engine::make_engine(std::move(mappers[rank]), options, Deadline::after(options.timeout));
     };
     threads.emplace_back([&ends, &function, make, rank] { ends[rank] = run_rank(make, function); });
   }

@@ -1,0 +1,239 @@
+// What goes wrong while groups are made: ranks that ask for different groups, die, or cannot meet; and groups that are
+// no more.
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "check.h"
+
+namespace tutti {
+namespace {
+
+using testing::Ranks;
+using testing::require;
+using Clock = std::chrono::steady_clock;
+
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("the call succeeded");
+}
+
+bool says(const Error& error, const std::string& words) {
+  return std::string(error.what()).find(words) != std::string::npos;
+}
+
+Options impatient(int ms) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(ms);
+  return options;
+}
+
+void require_works(Communicator& comm) {
+  int ranks = 1;
+  comm.all_reduce(one(ranks));
+  require(ranks == comm.size(), "the parent still works");
+}
+
+class GroupFailures : public ::testing::TestWithParam<Ranks> {
+ protected:
+  void run(int ranks, const RankFunction& body, const Options& options = {}) {
+    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
+  }
+};
+
+TEST_P(GroupFailures, TheRankWithAnotherListIsNamedOnAllRanks) {
+  for (const int odd : {0, 2}) {
+    run(4, [odd](Communicator& comm) {
+      const std::vector<int> usual{0, 1, 3}, other{0, 3, 1};
+      const Error error = error_of([&] { comm.subgroup(comm.rank() == odd ? other : usual); });
+      require(error.code() == ErrorCode::mismatch && error.peer() == odd, error.what());
+      require(says(error, "rank " + std::to_string(odd) + " passed another list"), error.what());
+      require_works(comm);
+    });
+  }
+}
+
+TEST_P(GroupFailures, RanksThatAskInDifferentWaysAreTold) {
+  run(3, [](Communicator& comm) {
+    const Error error = error_of([&] { comm.rank() == 1 ? comm.duplicate() : comm.split(0); });
+    require(error.code() == ErrorCode::mismatch && error.peer() == 1, error.what());
+    require(says(error, "rank 1 called duplicate, rank 0 split"), error.what());
+    require_works(comm);
+  });
+}
+
+TEST_P(GroupFailures, AnotherVerbIsNoSplit) {
+  run(3, [](Communicator& comm) {
+    std::vector<float> data(100, 1.0f);
+    const Error error = error_of([&] {
+      if (comm.rank() == 2) comm.all_reduce(data);
+      comm.split(0);
+    });
+    require(error.code() == ErrorCode::mismatch && error.peer() == 2, error.what());
+  });
+}
+
+TEST_P(GroupFailures, ImpossibleListsAreRefusedBeforeAnythingMoves) {
+  run(3, [](Communicator& comm) {
+    const Error twice = error_of([&] { comm.subgroup(std::vector{0, 1, 0}); });
+    require(twice.code() == ErrorCode::invalid_argument && says(twice, "rank 0 is listed twice"), twice.what());
+    for (const int stranger : {-1, 3}) {
+      const Error error = error_of([&] { comm.subgroup(std::vector{0, stranger}); });
+      require(error.code() == ErrorCode::invalid_argument && says(error, "is not a rank of this group of 3"),
+              error.what());
+    }
+    require_works(comm);
+  });
+}
+
+TEST_P(GroupFailures, ARankThatDoesNotComeIsNamed) {
+  run(
+      3,
+      [](Communicator& comm) {
+        if (comm.rank() == 1) {
+          const auto until = Clock::now() + std::chrono::milliseconds(1500);
+          while (Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          return;
+        }
+        const Error error = error_of([&] { comm.split(0); });
+        require(error.peer() == 1 && says(error, "split: "), error.what());
+        require(error_of([&] { comm.split(0); }).code() == ErrorCode::aborted, "the parent has failed");
+      },
+      impatient(500));
+}
+
+TEST_P(GroupFailures, ARankThatLeavesIsNotWaitedFor) {
+  const auto ends = testing::run_ranks(GetParam(), 3, [](Communicator& comm) {
+    require_works(comm);
+    if (comm.rank() == 1) throw std::runtime_error("the user's own trouble");
+    const Error error = error_of([&] { comm.split(comm.rank() % 2); });
+    require(error.peer() == 1, error.what());
+  });
+  EXPECT_TRUE(ends[0].ok()) << ends[0].message;
+  EXPECT_TRUE(ends[2].ok()) << ends[2].message;
+}
+
+TEST_P(GroupFailures, OfAChildNameItsOwnRanksAndLeaveTheParentAlone) {
+  run(
+      4,
+      [](Communicator& comm) {
+        Communicator group = comm.subgroup(std::vector{3, 2, 0});
+        if (group.valid()) {
+          std::vector<float> data(comm.rank() == 0 ? 10 : 20, 1.0f);
+          const Error error = error_of([&] { group.all_reduce(data); });
+          require(error.code() == ErrorCode::mismatch && error.peer() == 2, error.what());
+        }
+        require_works(comm);
+      },
+      impatient(5000));
+}
+
+TEST_P(GroupFailures, CallsOfAGroupThatIsNoMoreSaySo) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> data(4, 1.0f);
+    Communicator left_out = comm.split(-1), closed = comm.duplicate(), moved = comm.duplicate();
+    closed.close();
+    closed.close();
+    const Communicator holder = std::move(moved);
+    for (Communicator* group : {&left_out, &closed, &moved}) {
+      require(!group->valid(), "valid");
+      for (const auto& call : std::vector<std::function<void()>>{
+               [&] { group->all_reduce(data); }, [&] { group->rank(); }, [&] { group->size(); },
+               [&] { group->split(0); }, [&] { group->subgroup({}); }, [&] { group->duplicate(); },
+               [&] { group->allocate<float>(1); }, [&] { group->timeout(); }, [&] { group->last_algorithm(); },
+               [&] { const Work work = group->barrier_async(); }}) {
+        const Error error = error_of(call);
+        require(error.code() == ErrorCode::invalid_argument, error.what());
+        require(says(error, "it was closed or moved from, or split() left this rank out"), error.what());
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, GroupFailures, ::testing::ValuesIn(testing::kAllRanks),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+// Only processes can be killed, or run out of descriptors, alone.
+class GroupDeaths : public ::testing::TestWithParam<Ranks> {};
+
+TEST_P(GroupDeaths, WhoeverDiesWhileGroupsAreMadeIsNamedByAll) {
+  constexpr int kRanks = 4, kKills = 24;
+  for (int kill = 0; kill < kKills; ++kill) {
+    const int victim = kill % kRanks;
+    const auto delay = std::chrono::microseconds(700 * kill);
+    const auto ends = testing::run_ranks(GetParam(), kRanks, [&](Communicator& comm) {
+      require_works(comm);
+      if (comm.rank() == victim) {
+        std::thread([delay] {
+          std::this_thread::sleep_for(delay);
+          ::kill(::getpid(), SIGKILL);
+        }).detach();
+      }
+      const auto began = Clock::now();
+      const Error error = error_of([&] {
+        for (int round = 0;; ++round) comm.split(comm.rank() % 2, round % 2 == 0 ? comm.rank() : -comm.rank());
+      });
+      require(error.code() == ErrorCode::peer_lost && error.peer() == victim, error.what());
+      // Noticed, not waited out: the timeout is a minute.
+      require(Clock::now() - began < std::chrono::seconds(10), "in time");
+    });
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+      if (rank == victim) {
+        EXPECT_EQ(end.signal, SIGKILL) << end.message;
+      } else {
+        EXPECT_TRUE(end.ok()) << "kill " << kill << " of rank " << victim << ", rank " << rank << ": " << end.message;
+      }
+    }
+    if (HasFailure()) break;
+  }
+}
+
+// No descriptor can be opened in this process any more, not even by root, which may raise its own limits.
+void forbid_descriptors() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct rights[2] = {};
+  require(::syscall(SYS_capget, &header, rights) == 0, "capget");
+  rights[0].effective &= ~(1u << CAP_SYS_RESOURCE);
+  rights[0].permitted &= ~(1u << CAP_SYS_RESOURCE);
+  require(::syscall(SYS_capset, &header, rights) == 0, "capset");
+  const rlimit few{256, 256};
+  require(::setrlimit(RLIMIT_NOFILE, &few) == 0, "setrlimit");
+  while (::dup(STDERR_FILENO) >= 0) continue;
+  require(errno == EMFILE, "dup");
+}
+
+TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
+  for (const int poor : {1, 3}) {  // the first of its group, and another one
+    testing::expect_all_ok(testing::run_ranks(
+        GetParam(), 4,
+        [poor](Communicator& comm) {
+          require_works(comm);
+          if (comm.rank() == poor) forbid_descriptors();
+          const Error error = error_of([&] { comm.split(comm.rank() % 2); });
+          require(error.code() == ErrorCode::system && error.peer() == poor, error.what());
+          require(says(error, "rank " + std::to_string(poor)) && says(error, "descriptor"), error.what());
+          require_works(comm);
+        },
+        impatient(4000)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, GroupDeaths, ::testing::Values(Ranks::processes, Ranks::tcp),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+}  // namespace
+}  // namespace tutti
