@@ -4,16 +4,18 @@
 //   for (auto& gradient : gradients) fusion.all_reduce(gradient, tutti::ReduceOp::average);
 //   fusion.wait();
 //
-// Tensors are copied one behind the other into a buffer of symmetric memory; when it is full, or the next tensor has
-// another type or operator, the buffer is reduced in one operation while the next fills the other half; results are
-// copied back when the tensor's part has ended, at the latest in wait(). A tensor larger than half the buffer is reduced
-// where it is. The bits are those of one all_reduce per tensor.
+// Tensors are copied one behind the other into a buffer of symmetric memory; when half of it is full, or the next
+// tensor has another type or operator, that half is reduced in one operation while the next tensors fill the other;
+// results are copied back when the half is needed again, at the latest in wait(). A tensor larger than half the buffer
+// is reduced where it is. In a deterministic communicator the bits are those of one all_reduce per tensor.
 //
-// All ranks add the same tensors in the same order. Same thread rule as the communicator, which must outlive it.
+// All ranks add the same tensors in the same order, and change operators (the factor of a premul_sum, too) at the same
+// tensors. Same thread rule as the communicator, which must outlive it.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -27,10 +29,12 @@ class Fusion {
   explicit Fusion(Communicator& communicator, std::size_t bytes = 8 << 20);
   Fusion(Fusion&&) noexcept;
   Fusion& operator=(Fusion&&) noexcept;
-  // Waits, and leaves an error to the communicator's next call.
+  // Waits, and leaves an error to the communicator's next call. While an exception passes, what has not been started is
+  // not started any more.
   ~Fusion();
 
-  // In place; the tensor is the library's until wait().
+  // In place; the tensor is the library's until wait(). An error may be that of tensors added before; this one has not
+  // been added then, and those keep their values.
   template <Writable Tensor>
   requires Lasting<Tensor>
   void all_reduce(Tensor&& tensor, const Op& op = ReduceOp::sum) {
@@ -39,7 +43,8 @@ class Fusion {
   void add(void* tensor, std::size_t count, Element element, const Op& op);
   // Starts what has been added so far, without waiting for it.
   void flush();
-  // Until every tensor holds its result.
+  // Until every tensor holds its result. Throws the first error after all operations have ended; nothing is left to
+  // wait for then, and tensors whose operation failed keep their values, but for those reduced where they are.
   void wait();
   // Collectives started so far: how much was fused.
   std::size_t operations() const;
@@ -49,14 +54,22 @@ class Fusion {
   std::unique_ptr<State> state_;
 };
 
-// Several tensors in one operation: coalesced, however large they are.
-template <Writable Tensor>
-void all_reduce_coalesced(Communicator& communicator, std::span<Tensor> tensors, const Op& op = ReduceOp::sum) {
-  std::size_t bytes = 0;
-  for (Tensor& tensor : tensors) bytes += std::ranges::size(tensor) * sizeof(ElementOf<Tensor>);
-  Fusion fusion(communicator, 2 * bytes);
-  for (Tensor& tensor : tensors) fusion.all_reduce(tensor, op);
-  fusion.wait();
+// Several tensors of one type in one operation, in place: packed into ordinary memory, reduced, unpacked. A single
+// tensor is reduced where it is. All ranks pass the same lengths in the same order.
+void all_reduce_coalesced(Communicator& communicator, std::span<void* const> tensors,
+                          std::span<const std::size_t> counts, Element element, const Op& op);
+
+template <std::ranges::forward_range Tensors>
+requires Writable<std::ranges::range_reference_t<Tensors>>
+void all_reduce_coalesced(Communicator& communicator, Tensors&& tensors, const Op& op = ReduceOp::sum) {
+  std::vector<void*> data;
+  std::vector<std::size_t> counts;
+  for (auto&& tensor : tensors) {
+    data.push_back(std::ranges::data(tensor));
+    counts.push_back(std::ranges::size(tensor));
+  }
+  using Value = ElementOf<std::ranges::range_reference_t<Tensors>>;
+  all_reduce_coalesced(communicator, data, counts, Element::of<Value>(), op);
 }
 
 }  // namespace tutti
