@@ -1,6 +1,6 @@
 // The program that the acceptance tests start under every launcher.
 //
-//   worker verbs          a round of every verb, results checked; says "ok"
+//   worker verbs          a round of every verb, in the job and in groups of its ranks, results checked; says "ok"
 //   worker until-failure  works until something fails, then says what, when, and whom it blames
 //   worker now            what its clock says, to compare with that
 #include <tutti/init.h>
@@ -47,11 +47,25 @@ void round_of_verbs(Communicator& comm, std::size_t count) {
   for (const int value : in) require(value == (rank + size - 1) % size, "send and recv");
 }
 
+// Groups across hosts, inside them, and of some hosts, where ranks are placed by blocks.
+void round_of_groups(Communicator& comm) {
+  const int rank = comm.rank(), half = (comm.size() + 1) / 2;
+  Communicator every_other = comm.split(rank % 2, -rank), near = comm.split(rank / 2), block = comm.split(rank / half);
+  Communicator again = every_other.duplicate();
+  require(every_other.size() == (comm.size() + 1 - rank % 2) / 2, "split by parity");
+  for (Communicator* group : {&every_other, &near, &block, &again}) round_of_verbs(*group, 10'000);
+  int total = rank;
+  every_other.all_reduce(tutti::one(total));
+  const int last = (comm.size() - 1 - rank % 2) / 2 * 2 + rank % 2;
+  require(total == (rank % 2 + last) * every_other.size() / 2, "sum over every other rank");
+}
+
 int verbs() {
   Communicator comm = tutti::init();
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'001}}) {
     round_of_verbs(comm, count);
   }
+  round_of_groups(comm);
   std::printf("rank %d of %d ok\n", comm.rank(), comm.size());
   return 0;
 }
