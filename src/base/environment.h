@@ -35,6 +35,8 @@ struct Variable {
     false)                                                                                                            \
   X(TUTTI_ALGORITHM, "chosen by size", "",                                                                            \
     "the algorithm to run wherever a verb has one of that name, or verb=name,... (see `tutti list`)", false)          \
+  X(TUTTI_COSTS, "of the user's cache folder", "",                                                                    \
+    "file with the costs to choose algorithms by, made by `tutti tune`", false)                                       \
   X(TUTTI_LOG, "warn", "off|warn|info|debug", "off, warn, info or debug, to standard error", false)                   \
   X(TUTTI_RANK, "from the launcher", "", "this process's rank", false)                                                \
   X(TUTTI_SIZE, "from the launcher", "", "number of ranks of the job", false)                                         \

@@ -5,6 +5,7 @@
 namespace tutti::engine {
 
 std::string words_of(const Statement& statement) {
+  if (statement.sequence == 0) return "the agreement on a table of costs";  // comes before the first call
   const Verb verb = statement.verb();
   const bool own_type = statement.type() == Statement::kOwn, own_op = statement.op() == Statement::kOwn;
   // Statements come from other processes.

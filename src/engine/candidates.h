@@ -1,4 +1,4 @@
-// The algorithms that are chosen from, in one table: which of them runs where, and up to which size.
+// The algorithms that are chosen from, in one table: which of them runs where. Their prices decide (ladder.h).
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,11 @@ struct Candidate {
   Verb verb;
   std::string_view algorithm;
   Where where;
-  // The largest call it is chosen for, by the number of ranks: bytes of the vector, or of all chunks together.
-  std::uint64_t (*most_bytes)(std::uint64_t ranks);
-  std::string_view why;
-  bool uneven = false;  // for the v-variant
+  std::string_view good;  // what it is good at
+  bool uneven = false;    // for the v-variant, where the first that fits is taken
 };
 
-// Of the rows that fit, the first is chosen.
+// Rows that do not reduce in canonical order are candidates only where Options::deterministic is false.
 std::span<const Candidate> candidates();
 
 }  // namespace tutti::engine

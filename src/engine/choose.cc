@@ -11,9 +11,6 @@ namespace {
 using schedule::Algorithm;
 using Where = Candidate::Where;
 
-// Below this one message is quicker than two synchronisations, even without copies.
-constexpr std::uint64_t kEnterBytes = 512;
-
 bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
 
 const Verb* find_verb(std::string_view name) {
@@ -79,51 +76,69 @@ Forced forced_algorithms(const std::string& text, bool deterministic) {
   return forced;
 }
 
-Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced)
-    : check_(schedule::find_algorithm(Verb::all_reduce, "recursive_doubling")),
+Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic)
+    : ranks_(ranks),
+      offers_(offers),
+      rates_(topology::usual_costs(1).memory),
+      check_(schedule::find_algorithm(Verb::all_reduce, "recursive_doubling")),
       check_reduce_(kernels::find_reduce(DType::uint8, ReduceOp::bor)) {
   const Where here = offers.windows_to_scratch ? Where::memory : Where::messages;
+  offers_.segment_bytes = kSegmentBytes;
   for (const Candidate& candidate : candidates()) {
-    Verbs& verb = verbs_[static_cast<std::size_t>(candidate.verb)];
+    Ladders& verb = verbs_[static_cast<std::size_t>(candidate.verb)];
     const Algorithm* row = schedule::find_algorithm(candidate.verb, candidate.algorithm);
+    if (deterministic && !row->canonical) continue;
     if (candidate.where == Where::symmetric) {
-      if (ranks > 1) verb.direct = row;
-      verb.enter_bytes = kEnterBytes;
+      if (ranks > 1 && offers.windows_to_user) verb.direct = row;
     } else if (candidate.where == Where::anywhere || candidate.where == here) {
-      const std::uint64_t most = candidate.most_bytes(static_cast<std::uint64_t>(ranks));
-      (candidate.uneven ? verb.uneven : verb.even).push_back({most, row, candidate.why});
+      if (candidate.uneven) {
+        if (verb.uneven == nullptr) verb.uneven = row;
+        continue;
+      }
+      verb.rows.push_back(row);
       if (row->canonical) verb.canonical = row;
     }
   }
-  std::string refusals;
+  std::string refusal;
   bool any = false, runs = false;
-  for (std::size_t i = 0; i < kVerbs; ++i) {
-    const Algorithm* row = forced[i];
+  for (const Algorithm* row : forced) {
     if (row == nullptr) continue;
     any = true;
     options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
     const std::string reason = schedule::why_not(row->generate({ranks, 0, 0}), offers);
     if (!reason.empty()) {
-      if (refusals.empty())
-        refusals = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
+      if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
       continue;
     }
     runs = true;
-    Verbs& verb = verbs_[i];
-    if (row->user_windows) {
-      verb.enter_bytes = 0;  // wherever the buffers allow it
-      continue;
-    }
-    constexpr std::string_view kWhy = "asked for by name";
-    verb.direct = nullptr;
-    verb.even = {{kAnyBytes, row, kWhy}};
-    verb.ordered = row->canonical;
-    if (takes_uneven(*row)) verb.uneven = {{kAnyBytes, row, kWhy}};
+    force(verbs_[static_cast<std::size_t>(row->verb)], *row);
   }
   if (any && !runs) {
-    throw Error(ErrorCode::unsupported,
-                refusals + ", which the transport of this group does not offer; choose another");
+    throw Error(ErrorCode::unsupported, refusal + ", which the transport of this group does not offer; choose another");
   }
+}
+
+void Chooser::set_costs(const topology::Rates& rates) {
+  rates_ = rates;
+  for (Ladders& verb : verbs_) verb.priced.store(false, std::memory_order_relaxed);
+}
+
+void Chooser::force(Ladders& verb, const Algorithm& row) {
+  verb.by_name = true;
+  if (row.user_windows) return;  // runs wherever the buffers allow it
+  verb.direct = nullptr;
+  verb.rows = {&row};
+  if (takes_uneven(row)) verb.uneven = &row;
+}
+
+void Chooser::price(Ladders& verb) const {
+  const std::lock_guard lock(mutex_);
+  if (verb.priced.load(std::memory_order_relaxed)) return;
+  if (!verb.rows.empty()) verb.rungs = ladder(verb.rows, ranks_, offers_, rates_);
+  if (verb.direct != nullptr && !verb.by_name) {
+    verb.enter_bytes = border(verb.rungs, *verb.direct, ranks_, offers_, rates_);
+  }
+  verb.priced.store(true, std::memory_order_release);
 }
 
 std::vector<Choice> Chooser::choices() const {
@@ -131,15 +146,18 @@ std::vector<Choice> Chooser::choices() const {
   for (std::size_t i = 0; i < kVerbs; ++i) {
     const Verb verb = static_cast<Verb>(i);
     if (!is_whole_group(verb)) continue;
-    std::uint64_t below = 0;
-    for (const Rung& rung : verbs_[i].even) {
-      if (rung.bytes <= below) continue;
-      rows.push_back({verb, rung.bytes, rung.row->name, rung.why});
-      below = rung.bytes;
-      if (below == kAnyBytes) break;
-    }
-    if (verbs_[i].direct != nullptr)
-      rows.push_back({verb, kAnyBytes, verbs_[i].direct->name, "where all buffers are symmetric: no copies"});
+    const Ladders& ladders = ladders_of(verb);
+    const auto why = [&](const Algorithm& row) {
+      if (ladders.by_name) return std::string_view("asked for by name");
+      const auto all = candidates();
+      const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& candidate) {
+        return candidate.verb == verb && candidate.algorithm == row.name;
+      });
+      return found == all.end() ? std::string_view() : found->good;
+    };
+    for (const Rung& rung : ladders.rungs) rows.push_back({verb, rung.bytes, rung.row->name, why(*rung.row)});
+    if (ladders.direct != nullptr)
+      rows.push_back({verb, kAnyBytes, ladders.direct->name, "where all buffers are symmetric: no copies"});
   }
   return rows;
 }

@@ -1,8 +1,12 @@
-// The choice of algorithm, from facts that every rank shares.
+// The choice of algorithm, from facts that every rank shares: the group, what the transport offers, and one table of
+// costs that was agreed on when the communicator was made. What each size costs by each candidate is worked out when a
+// verb is first called.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +14,9 @@
 #include "base/offers.h"
 #include "engine/call.h"
 #include "engine/candidates.h"
+#include "engine/ladder.h"
 #include "schedule/algorithms/table.h"
+#include "topology/rates.h"
 
 namespace tutti::engine {
 
@@ -31,18 +37,21 @@ Forced forced_algorithms(const std::string& text, bool deterministic);
 class Chooser {
  public:
   // Throws Error where no verb can run what is forced with what the transport offers.
-  Chooser(int ranks, const Offers& offers, const Forced& forced);
+  Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic);
+
+  // Before the first call; all ranks alike.
+  void set_costs(const topology::Rates& rates);
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
   const schedule::Algorithm* choose(const Call& call) const {
-    const Verbs& verb = verbs_[static_cast<std::size_t>(call.verb)];
+    const Ladders& verb = ladders_of(call.verb);
     if (call.symmetric_memory_exists && !call.uneven && verb.direct != nullptr && call.moved_bytes > verb.enter_bytes)
       return nullptr;
     return choose_ordinary(call);
   }
   // Once all ranks have entered.
   const schedule::Algorithm* choose_entered(const Call& call, bool all_symmetric) const {
-    return all_symmetric ? verbs_[static_cast<std::size_t>(call.verb)].direct : choose_ordinary(call);
+    return all_symmetric ? ladders_of(call.verb).direct : choose_ordinary(call);
   }
   // Whether the verb has an algorithm that works in the callers' own buffers.
   bool may_enter(Verb verb) const { return verbs_[static_cast<std::size_t>(verb)].direct != nullptr; }
@@ -57,30 +66,43 @@ class Chooser {
   std::uint64_t options_hash() const { return options_hash_; }
 
  private:
-  struct Rung {
-    std::uint64_t bytes;  // up to here
-    const schedule::Algorithm* row;
-    std::string_view why;
+  using Rows = std::vector<const schedule::Algorithm*>;
+  // What a verb may run, and what it will run once prices are known.
+  struct Ladders {
+    Rows rows;
+    const schedule::Algorithm* uneven = nullptr;
+    const schedule::Algorithm* direct = nullptr;     // where all buffers are symmetric; nullptr where that is not asked
+    const schedule::Algorithm* canonical = nullptr;  // for operators that are not commutative
+    bool by_name = false;                            // the caller has chosen
+    // Written once, under the mutex, before `priced`.
+    std::atomic<bool> priced{false};
+    std::vector<Rung> rungs;
+    std::uint64_t enter_bytes = 0;  // above this it pays to find out whether buffers are symmetric
   };
-  struct Verbs {
-    std::vector<Rung> even, uneven;
-    const schedule::Algorithm* direct = nullptr;  // where all buffers are symmetric; nullptr where that is not asked
-    std::uint64_t enter_bytes = 0;                // above this it pays to find out whether they are
-    bool ordered = true;                          // `even` keeps the canonical order
-    const schedule::Algorithm* canonical = nullptr;
-  };
+
+  const Ladders& ladders_of(Verb verb) const {
+    Ladders& ladders = verbs_[static_cast<std::size_t>(verb)];
+    if (!ladders.priced.load(std::memory_order_acquire)) price(ladders);
+    return ladders;
+  }
+  void price(Ladders& ladders) const;
+  void force(Ladders& ladders, const schedule::Algorithm& row);
 
   const schedule::Algorithm* choose_ordinary(const Call& call) const {
-    const Verbs& verb = verbs_[static_cast<std::size_t>(call.verb)];
-    if (call.keep_order && !verb.ordered) return verb.canonical;
-    for (const Rung& rung : call.uneven ? verb.uneven : verb.even) {
-      if (call.moved_bytes <= rung.bytes) return rung.row;
+    const Ladders& verb = ladders_of(call.verb);
+    if (call.uneven) return verb.uneven;
+    for (const Rung& rung : verb.rungs) {
+      if (call.moved_bytes <= rung.bytes) return call.keep_order && !rung.row->canonical ? verb.canonical : rung.row;
     }
-    return nullptr;
+    return verb.canonical;
   }
 
+  int ranks_;
+  Offers offers_;
+  topology::Rates rates_;
   std::uint64_t options_hash_ = 0;
-  std::array<Verbs, kVerbs> verbs_;
+  mutable std::mutex mutex_;  // held while a verb is priced
+  mutable std::array<Ladders, kVerbs> verbs_;
   const schedule::Algorithm* check_;
   kernels::ReduceFunction check_reduce_;
 };

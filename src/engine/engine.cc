@@ -22,8 +22,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       log_(log),
       origin_(std::move(origin)),
       plans_(*transport_, kTracks + 1),
-      chooser_(transport_->size(), transport_->offers(),
-               forced_algorithms(options_.algorithm, options_.deterministic)) {
+      chooser_(transport_->size(), transport_->offers(), forced_algorithms(options_.algorithm, options_.deterministic),
+               options_.deterministic) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
@@ -38,10 +38,32 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
   // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
   for (int track = 0; track < 2 * size(); ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks, false));
+}
+
+// A broadcast of its own kind, which comes before the first call and is not counted.
+void Engine::agree_on(topology::CostTable costs) {
+  static_assert(std::is_trivially_copyable_v<topology::CostTable>);
+  if (size() > 1) {
+    const std::uint64_t chain = std::exchange(chain_, 0);
+    next_collective_ = ~std::uint64_t{0};
+    run({.verb = Verb::broadcast,
+         .input = &costs,
+         .output = &costs,
+         .input_count = sizeof costs,
+         .output_count = sizeof costs,
+         .element = DType::uint8});
+    chain_ = chain;
+  }
+  adopt(costs);
+}
+
+void Engine::adopt(const topology::CostTable& costs) {
+  costs_ = costs;
+  chooser_.set_costs(transport_->offers().windows_to_scratch ? costs.memory : costs.streams);
   if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike
   for (const Choice& choice : chooser_.choices()) {
     log_.info(std::string(name_of(choice.verb)) +
-              (choice.bytes == ~std::uint64_t{0} ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
+              (choice.bytes == kAnyBytes ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
               std::string(choice.algorithm) + " (" + std::string(choice.why) + ")");
   }
 }

@@ -66,6 +66,12 @@ class Engine {
   // Counts the groups made of this one: the same number on all ranks.
   std::uint32_t next_group() { return groups_++; }
 
+  // Collective, before the first call: all ranks take rank 0's costs to choose by.
+  void agree_on(topology::CostTable costs);
+  // The same where all ranks have them already.
+  void adopt(const topology::CostTable& costs);
+  const topology::CostTable& costs() const { return costs_; }
+
   Received run(const Request& request);
   std::shared_ptr<Pending> submit(const Request& request);
   bool test(Pending& pending);
@@ -128,6 +134,7 @@ class Engine {
   UnevenChunks chunks_;  // of the blocking call at hand
   Plans plans_;
   Chooser chooser_;
+  topology::CostTable costs_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective

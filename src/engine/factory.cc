@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/environment.h"
 #include "base/rank_list.h"
+#include "engine/cost_file.h"
+#include "rendezvous/host.h"
 #include "rendezvous/roster.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
@@ -31,6 +34,23 @@ std::vector<std::vector<int>> hosts_of(const rendezvous::Met& met) {
     hosts[entry->second].push_back(rank);
   }
   return hosts;
+}
+
+std::vector<std::string> host_names(const rendezvous::Met& met) {
+  std::vector<std::string> names;
+  for (const rendezvous::Member& member : met.members) names.push_back(member.host);
+  return names;
+}
+
+// Rank 0's costs are everybody's.
+std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const topology::CostTable* known,
+                                   const std::vector<std::string>& hosts, const Log& log) {
+  if (known != nullptr) {
+    engine->adopt(*known);
+  } else {
+    engine->agree_on(engine->rank() == 0 ? find_costs(Environment::of_process(), hosts, log) : topology::CostTable());
+  }
+  return engine;
 }
 
 std::string words_of(const rendezvous::Met& met, const std::vector<std::vector<int>>& hosts) {
@@ -97,10 +117,12 @@ std::vector<std::string> settings(const Options& options) {
 }
 
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline) {
+                                    const Deadline& deadline, const topology::CostTable* known) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
-    return std::make_unique<Engine>(std::move(transport), options, log, Origin{nullptr, std::move(met.again)});
+    return with_costs(
+        std::make_unique<Engine>(std::move(transport), options, log, Origin{nullptr, std::move(met.again)}), known,
+        host_names(met), log);
   };
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
@@ -140,11 +162,12 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline) {
+                                    const Deadline& deadline, const topology::CostTable* known) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   Origin origin{mapper->regrouping()};
-  return std::make_unique<Engine>(std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline),
-                                  options, Log(), std::move(origin));
+  auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
+  return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)), known,
+                    {rendezvous::host_name()}, Log());
 }
 
 }  // namespace tutti::engine

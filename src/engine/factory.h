@@ -17,10 +17,10 @@ rendezvous::Wanted wanted(TransportKind transport);
 // What all ranks must have alike besides, in the form in which the meeting compares it.
 std::vector<std::string> settings(const Options& options);
 
-// Collective over the ranks of the group.
+// Collective over the ranks of the group. `known`: the costs that all of them have agreed on already, or nullptr.
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline);
+                                    const Deadline& deadline, const topology::CostTable* known = nullptr);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline);
+                                    const Deadline& deadline, const topology::CostTable* known = nullptr);
 
 }  // namespace tutti::engine

@@ -2,14 +2,9 @@
 
 #include <numeric>
 
+#include "engine/ladder.h"
+
 namespace tutti::engine {
-namespace {
-
-// Work is cut into pieces of this size: small enough for the second-level cache, large enough to hide the flags.
-constexpr std::uint64_t kSegmentBytes = 256 << 10;
-
-}  // namespace
-
 Plans::Plans(transport::Transport& transport, int channels)
     : transport_(&transport), ranks_(static_cast<std::size_t>(transport.size())) {
   plans_.resize(static_cast<std::size_t>(channels) * rows_.size() * 2 * ranks_);

@@ -102,7 +102,7 @@ std::unique_ptr<Engine> Making::make_threads() {
   if (group_.size() == 0) return nullptr;
   const std::uint64_t key = std::uint64_t{number_} << 32 | static_cast<std::uint32_t>(group_.members.front());
   return make_engine(parent_.origin().threads->part(key, group_.rank_of(parent_.rank()), group_.size()),
-                     parent_.options(), deadline_);
+                     parent_.options(), deadline_, &parent_.costs());
 }
 
 std::vector<Invitation> Making::exchange(const Invitation& mine) {
@@ -200,7 +200,7 @@ std::unique_ptr<Engine> Making::meet() {
   }
   // What there is to warn of was said when the parent was made.
   const Log log = again.log.says(Log::Level::info) ? again.log : Log();
-  return make_engine(std::move(met), options, log, deadline_);
+  return make_engine(std::move(met), options, log, deadline_, &parent_.costs());
 }
 
 Outcome Making::outcome_of(const Error& error) const {

@@ -210,7 +210,7 @@ int Track::mismatched_peer() const {
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
     const Statement theirs = transport::stated(flags);
-    if (theirs.sequence == mine.sequence && theirs != mine) return rank;
+    if (mine.sequence != 0 && theirs.sequence == mine.sequence && theirs != mine) return rank;
     if (!entered_ || flags.entered.load(std::memory_order_acquire) != epoch_) continue;
     const bool differs = flags.fingerprint.load(std::memory_order_acquire) != binding_.fingerprint;
     if (differs && flags.entered.load(std::memory_order_relaxed) == epoch_) return rank;

@@ -1,0 +1,112 @@
+#include "engine/ladder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/readers/cost.h"
+#include "schedule/verbs.h"
+
+namespace tutti::engine {
+namespace {
+
+using schedule::Algorithm;
+
+constexpr std::uint32_t kElementBytes = 4;
+constexpr int kMostPlayed = 8;  // ranks
+constexpr int kSmallestPower = 2, kLargestPower = 30;
+
+// The programs of one algorithm for a number of ranks that can be played.
+class Priced {
+ public:
+  Priced(const Algorithm& row, int ranks, const Offers& offers) : row_(row) {
+    for (int rank = 0; rank < ranks; ++rank)
+      programs_.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers));
+  }
+  double at(std::uint64_t bytes, const topology::Rates& rates) const {
+    const bool chunks = schedule::facts_of(row_.verb).cut == schedule::Cut::chunks;
+    const std::uint64_t parts = kElementBytes * (chunks ? programs_.size() : 1);
+    const std::uint64_t count = row_.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / parts);
+    return schedule::predict(programs_, count, kElementBytes, rates);
+  }
+
+ private:
+  const Algorithm& row_;
+  std::vector<schedule::Lowered> programs_;
+};
+
+// An algorithm for any number of ranks.
+class Pricer {
+ public:
+  Pricer(const Algorithm& row, int ranks, const Offers& offers)
+      : ranks_(ranks), whole_(row, std::min(ranks, kMostPlayed), offers) {
+    if (ranks > kMostPlayed) half_.emplace_back(row, kMostPlayed / 2, offers);
+  }
+  double at(std::uint64_t bytes, const topology::Rates& rates) const {
+    if (half_.empty()) return whole_.at(bytes, rates);
+    const double eight = whole_.at(bytes, shared_by(rates, kMostPlayed));
+    const double four = half_.front().at(bytes, shared_by(rates, kMostPlayed / 2));
+    if (four <= 0) return eight;
+    const double doublings = std::log2(static_cast<double>(ranks_) / kMostPlayed);
+    return eight * std::pow(eight / four, doublings);
+  }
+
+ private:
+  // As many ranks to a core as in the whole group.
+  topology::Rates shared_by(topology::Rates rates, int ranks) const {
+    const double cores = static_cast<double>(rates.cores) * ranks / ranks_;
+    rates.cores = std::max(1, static_cast<int>(std::lround(cores)));
+    return rates;
+  }
+
+  int ranks_;
+  Priced whole_;
+  std::vector<Priced> half_;
+};
+
+}  // namespace
+
+double predicted(const Algorithm& row, int ranks, const Offers& offers, std::uint64_t bytes,
+                 const topology::Rates& rates) {
+  return Pricer(row, ranks, offers).at(bytes, rates);
+}
+
+std::vector<Rung> ladder(std::span<const Algorithm* const> rows, int ranks, const Offers& offers,
+                         const topology::Rates& rates) {
+  constexpr std::uint64_t kAny = ~std::uint64_t{0};
+  if (rows.size() == 1 || ranks == 1) return {{kAny, rows.front()}};
+  std::vector<Pricer> pricers;
+  for (const Algorithm* row : rows) pricers.emplace_back(*row, ranks, offers);
+  std::vector<Rung> rungs;
+  for (int power = kSmallestPower; power <= kLargestPower; ++power) {
+    const std::uint64_t bytes = std::uint64_t{1} << power;
+    std::size_t best = 0;
+    double least = pricers[0].at(bytes, rates);
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const double price = pricers[i].at(bytes, rates);
+      if (price >= least) continue;
+      best = i;
+      least = price;
+    }
+    // Between two powers the border lies in their middle.
+    if (!rungs.empty() && rungs.back().row != rows[best]) rungs.back().bytes = bytes - bytes / 4;
+    if (rungs.empty() || rungs.back().row != rows[best]) rungs.push_back({kAny, rows[best]});
+  }
+  return rungs;
+}
+
+std::uint64_t border(std::span<const Rung> rungs, const Algorithm& row, int ranks, const Offers& offers,
+                     const topology::Rates& rates) {
+  const Pricer pricer(row, ranks, offers);
+  for (const Rung& rung : rungs) {
+    const Pricer other(*rung.row, ranks, offers);
+    const std::uint64_t from = &rung == rungs.data() ? 0 : (&rung)[-1].bytes;
+    for (int power = kSmallestPower; power <= kLargestPower; ++power) {
+      const std::uint64_t bytes = std::uint64_t{1} << power;
+      if (bytes <= from || bytes > rung.bytes) continue;
+      if (pricer.at(bytes, rates) < other.at(bytes, rates)) return bytes - bytes / 4;
+    }
+  }
+  return ~std::uint64_t{0};
+}
+
+}  // namespace tutti::engine
