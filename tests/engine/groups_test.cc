@@ -311,6 +311,22 @@ TEST_P(Groups, ManyOneAfterTheOther) {
   });
 }
 
+// These threads do meet, each at the lobby of its group, all in one process.
+TEST(GroupsOfThreads, ThatHaveOnlyTcp) {
+  Options options;
+  options.transport = TransportKind::tcp;
+  testing::expect_all_ok(run_threads(
+      4,
+      [](Communicator& comm) {
+        const int rank = comm.rank();
+        Communicator across = comm.split(rank / 2), down = comm.split(rank % 2, -rank);
+        require_verbs(down, rank, rank % 2 == 0 ? std::vector{2, 0} : std::vector{3, 1}, kCount);
+        both([&] { work_hard(across, kRounds / 10, rank, rank, 4 * (rank / 2) + 1); },
+             [&] { work_hard(down, kRounds / 10, 3 * rank, rank, 2 * (rank % 2) + 2); });
+      },
+      options));
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 
