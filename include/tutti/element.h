@@ -31,8 +31,8 @@ class Element {
   static constexpr Element of_bytes(std::size_t bytes, std::size_t alignment = 1) {
     Element element(DType::uint8);
     element.opaque_ = true;
-    element.bytes_ = static_cast<std::uint32_t>(bytes);
-    element.alignment_ = static_cast<std::uint32_t>(alignment);
+    element.bytes_ = narrow(bytes);
+    element.alignment_ = narrow(alignment);
     return element;
   }
   template <class T>
@@ -46,6 +46,11 @@ class Element {
   constexpr bool operator==(const Element&) const = default;
 
  private:
+  // What is too large stays too large, and is refused by the call.
+  static constexpr std::uint32_t narrow(std::size_t value) {
+    return value < 0xffff'ffff ? static_cast<std::uint32_t>(value) : 0xffff'ffff;
+  }
+
   DType dtype_;
   bool opaque_ = false;
   std::uint32_t bytes_;
