@@ -2,23 +2,28 @@
  *
  *   tutti_comm comm;
  *   if (tutti_init(NULL, &comm) != TUTTI_OK) { fprintf(stderr, "%s\n", tutti_error_message()); return 1; }
- *   tutti_all_reduce(comm, x, x, n, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+ *   if (tutti_all_reduce(comm, x, x, n, TUTTI_FLOAT32, TUTTI_SUM, NULL) != TUTTI_OK) ...
  *   tutti_comm_free(&comm);
  *
  * Every function returns TUTTI_OK or the code of an error, whose words and culprit the calling thread can then ask for.
  * A call that cannot be carried out as written fails before anything moves; one that fails later aborts its
  * communicator.
  *
- * The last argument of a verb is a place for a handle: NULL makes the call blocking; otherwise the call returns at once,
- * and the handle is to be given to tutti_wait. The buffers are the library's until then; counts, displacements and the
- * like are read before the call returns.
+ * The last argument of a verb is a place for a handle: NULL makes the call blocking; otherwise the call returns at
+ * once, and the handle is to be given to tutti_wait once, even after tutti_test said that the call has ended. The
+ * buffers are the library's until then; counts, displacements and the like are read before the call returns. A call
+ * that fails at once leaves NULL as its handle, so that waiting for it does no harm.
  *
  * `count` is always elements: of the vector, or, for verbs on chunks, of each rank's chunk. In place means that the
  * parts which input and output share are the same memory: the same address for verbs on vectors and all_to_all, and the
  * own chunk of the longer buffer for all_gather, gather, reduce_scatter and scatter; other overlap is refused. Buffers
- * that a verb does not use on this rank may be NULL.
+ * and arrays that a verb does not use on this rank are not looked at, and may be NULL.
  *
  * Threads: one thread at a time per communicator, its handles included. Different communicators are independent.
+ * Operators and everything that takes no communicator may be used by any thread at any time.
+ *
+ * A program that ends without tutti_comm_free has left its group without a word: ranks that still wait for it fail with
+ * TUTTI_PEER_LOST.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -28,6 +33,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
 #endif
 
 #define TUTTI_VERSION_MAJOR 0
@@ -48,10 +56,11 @@ typedef enum tutti_code {
   TUTTI_SYSTEM            /* the operating system refused a request */
 } tutti_code;
 
-/* Of the last call of this thread that failed: its words (never NULL), and the rank that caused it or -1. */
+/* Of the last call of this thread that failed: its words (never NULL, valid until the next call of this thread fails),
+ * and the rank that caused it or -1. */
 const char* tutti_error_message(void);
 int tutti_error_rank(void);
-/* "invalid_argument" and so on. */
+/* "ok", "invalid_argument" and so on; "unknown" where there is no such code. */
 const char* tutti_code_name(tutti_code code);
 /* "0.1.0", of the library that is loaded. */
 const char* tutti_version(void);
@@ -76,7 +85,7 @@ enum {
   TUTTI_COMPLEX128,
   TUTTI_BOOLEAN
 };
-/* An element of the caller's own, which moves as bytes: TUTTI_TYPE_OF(struct best). At most 1 GB. */
+/* An element of the caller's own, which moves as bytes: TUTTI_TYPE_OF(struct best). 1 byte to 1 GB. */
 #define TUTTI_BYTES(bytes) ((tutti_type)(bytes) << 8 | 0xff)
 #define TUTTI_TYPE_OF(type) TUTTI_BYTES(sizeof(type))
 /* Bytes of an element; 0 where there is no such type. */
@@ -95,16 +104,19 @@ enum {
   TUTTI_BOR,
   TUTTI_BXOR
 };
+#define TUTTI_OP_NONE (~(tutti_op)0)
 /* result[i] = left[i] op right[i] for i < count; `left` stems from lower ranks. result may be left or right. */
 typedef void (*tutti_combine)(void* result, const void* left, const void* right, size_t count, void* context);
 /* An operator of the caller's, for elements of `type`: associative, and, where `commutative` is 0, applied in the order
- * of the ranks. It may be called on any thread until tutti_op_free. `name` (or NULL) is for people, and is compared
- * between ranks. */
+ * of the ranks. `combine` may be called on any thread, from different calls at once, and must touch nothing that the
+ * caller changes meanwhile; it must not throw, nor leave by longjmp. It and `context` are needed until tutti_op_free
+ * and until the calls that were given the operator have ended. `name` (or NULL) is for people, and is compared between
+ * ranks. */
 tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type, int commutative, const char* name,
                            tutti_op* op);
 /* Each rank's input times its factor, rounded, then summed. */
 tutti_code tutti_op_premul_sum(double factor, tutti_op* op);
-/* Calls under way keep what they need. Built-in operators are left alone. */
+/* Sets *op to TUTTI_OP_NONE, which no verb takes. Calls under way go on. Built-in operators are left alone. */
 tutti_code tutti_op_free(tutti_op* op);
 
 /* ---- Communicators */
@@ -115,12 +127,13 @@ typedef struct tutti_work_s* tutti_work;
 typedef enum tutti_transport { TUTTI_TRANSPORT_AUTO, TUTTI_TRANSPORT_SHM, TUTTI_TRANSPORT_TCP } tutti_transport;
 typedef enum tutti_check { TUTTI_CHECK_QUICK, TUTTI_CHECK_FULL } tutti_check;
 
-/* Filled in by tutti_options_default, then changed where wanted. Strings may be NULL. */
+/* Filled in by tutti_options_default, then changed where wanted; what they mean is said in communicator.h and init.h.
+ * Strings may be NULL. Later versions may add members at the end, and still take this struct. */
 typedef struct tutti_options {
   size_t size; /* of this struct, as the caller knows it */
-  int deterministic;
-  int64_t timeout_ms;
-  const char* algorithm;
+  int deterministic;      /* 1: the same bits whatever the size, the algorithm or the transport */
+  int64_t timeout_ms;     /* a call fails when nothing has moved for so long */
+  const char* algorithm;  /* run this one wherever a verb has it */
   tutti_check check;
   tutti_transport transport;
   /* Where no launcher says them; rank and world_size are -1 otherwise. */
@@ -131,14 +144,19 @@ typedef struct tutti_options {
   const char* network_interface;
 } tutti_options;
 
-void tutti_options_default(tutti_options* options);
+/* `size` is sizeof(tutti_options). */
+tutti_code tutti_options_default(tutti_options* options, size_t size);
 /* Meets the ranks that were launched together with this one; options may be NULL. */
 tutti_code tutti_init(const tutti_options* options, tutti_comm* comm);
-/* Leaves the group and sets *comm to NULL. Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT). */
+/* Leaves the group and sets *comm to NULL, which is also fine to begin with. Calls under way fail, and symmetric memory
+ * goes. Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT); to tell them, every communicator leaves
+ * one pointer behind until the process ends. */
 tutti_code tutti_comm_free(tutti_comm* comm);
 tutti_code tutti_rank(tutti_comm comm, int* rank);
 tutti_code tutti_size(tutti_comm comm, int* size);
+/* Of the calls that follow, until it is set again. */
 tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms);
+tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms);
 /* The algorithm that the last blocking collective of this rank ran; valid until the next call. */
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
 
@@ -150,65 +168,86 @@ tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child);
 
 /* Symmetric memory, zeroed, aligned to 64 bytes: collective, the same bytes on every rank. */
 tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory);
+/* Not collective. NULL is fine; what tutti_alloc did not give for this communicator is refused. */
 tutti_code tutti_free(tutti_comm comm, void* memory);
 
 /* ---- Handles of calls under way */
 
-/* Waits, frees the handle and sets *work to NULL; returns what the call failed with. NULL handles are done. */
+/* Waits, frees the handle and sets *work to NULL; returns what the call failed with. NULL handles are done. A copy of a
+ * handle that was freed must not be used again. */
 tutti_code tutti_wait(tutti_work* work);
-/* As tutti_wait, unless the time passes first: TUTTI_TIMEOUT then, and the call goes on with its handle. */
+/* As tutti_wait, unless the time passes first: TUTTI_TIMEOUT then, and the call goes on with its handle. (Where the
+ * call itself failed with TUTTI_TIMEOUT, *work is NULL.) */
 tutti_code tutti_wait_for(tutti_work* work, int64_t timeout_ms);
-/* Waits for all; returns the first error after all have ended. */
+/* Waits for all, frees them and sets them to NULL; returns the first error after all have ended. */
 tutti_code tutti_wait_all(tutti_work* works, size_t count);
-/* *done = 1 when the call has ended, well or not; takes it further otherwise. */
+/* *done = 1 when the call has ended, well or not, which tutti_wait then says; takes it further otherwise. Fails only
+ * where done is NULL. */
 tutti_code tutti_test(tutti_work work, int* done);
 
 /* ---- Verbs on vectors of `count` elements */
 
+/* output[i] = op over all ranks of input[i], on every rank. */
 tutti_code tutti_all_reduce(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
                             tutti_op op, tutti_work* work);
+/* The same at the root; elsewhere output is left alone. */
 tutti_code tutti_reduce(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, tutti_op op,
                         int root, tutti_work* work);
-/* input is looked at on the root only; the same address as output is the usual case. */
+/* Every rank's output becomes root's input, which only the root looks at; usually both are the same address. */
 tutti_code tutti_broadcast(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
                            tutti_work* work);
+/* output[i] = op over ranks 0 .. this one of input[i]. */
 tutti_code tutti_scan(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, tutti_op op,
                       tutti_work* work);
+/* output[i] = op over the ranks before this one of input[i]; rank 0's output is left alone. */
 tutti_code tutti_exclusive_scan(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
                                 tutti_op op, tutti_work* work);
 
 /* ---- Verbs on chunks of `count` elements, one per rank */
 
+/* output = the inputs of all ranks, one behind the other. */
 tutti_code tutti_all_gather(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
                             tutti_work* work);
+/* The same at the root; elsewhere output is left alone. */
 tutti_code tutti_gather(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
                         tutti_work* work);
+/* output = this rank's chunk of root's input. */
 tutti_code tutti_scatter(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type, int root,
                          tutti_work* work);
+/* output[i] = op over all ranks of this rank's chunk of their inputs. */
 tutti_code tutti_reduce_scatter(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
                                 tutti_op op, tutti_work* work);
+/* Chunk r of output = this rank's chunk of rank r's input. */
 tutti_code tutti_all_to_all(tutti_comm comm, const void* input, void* output, size_t count, tutti_type type,
                             tutti_work* work);
 
 /* ---- The same with chunks of different lengths: arrays of one count per rank, in elements, and of displacements, or
- * NULL where the chunks lie one behind the other. Arrays that a verb does not use on this rank may be NULL. */
+ * NULL where the chunks lie one behind the other. Buffers must reach as far as the chunks do. */
 
+/* Every rank passes the counts of all; `count` is this rank's. */
 tutti_code tutti_all_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
                               const size_t* displacements, tutti_type type, tutti_work* work);
+/* Only the root's output, counts and displacements are looked at. */
 tutti_code tutti_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
                           const size_t* displacements, tutti_type type, int root, tutti_work* work);
+/* Only the root's input, counts and displacements are looked at. */
 tutti_code tutti_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
                            void* output, size_t count, tutti_type type, int root, tutti_work* work);
+/* Every rank passes the same counts; output has the elements that this rank's says. */
 tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size_t* counts,
                                   const size_t* displacements, void* output, tutti_type type, tutti_op op,
                                   tutti_work* work);
+/* What rank a sends to rank b must be as long as what b expects from a. */
 tutti_code tutti_all_to_all_v(tutti_comm comm, const void* input, const size_t* input_counts,
                               const size_t* input_displacements, void* output, const size_t* output_counts,
                               const size_t* output_displacements, tutti_type type, tutti_work* work);
 
+/* No rank returns before all have called. */
 tutti_code tutti_barrier(tutti_comm comm, tutti_work* work);
 
-/* ---- Messages */
+/* ---- Messages. A receive takes the first message from `source` with its tag, in the order they were sent; count and
+ * type must agree. Tags are 0 .. 2^31 - 1; receives may leave source, tag or both open. A blocking send may last until
+ * it is received: ranks that both send first and receive later need handles, tutti_send_recv or tutti_batch. */
 
 #define TUTTI_ANY_SOURCE (-1)
 #define TUTTI_ANY_TAG (-1)
@@ -221,7 +260,7 @@ typedef struct tutti_received {
 
 tutti_code tutti_send(tutti_comm comm, const void* buffer, size_t count, tutti_type type, int peer, int tag,
                       tutti_work* work);
-/* `received` may be NULL; of an async receive it is filled in by the tutti_wait that ends it, and must last until then. */
+/* `received` may be NULL; the tutti_wait that ends an async receive fills it in, so it must last until then. */
 tutti_code tutti_recv(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
                       tutti_received* received, tutti_work* work);
 /* Both at once: never deadlocks, whatever the others do first. */
@@ -230,7 +269,7 @@ tutti_code tutti_send_recv(tutti_comm comm, const void* sent, size_t sent_count,
 /* Waits for a message that such a receive would take, and leaves it there. */
 tutti_code tutti_probe(tutti_comm comm, int source, int tag, tutti_type type, tutti_received* received);
 
-/* Messages that start together, in this order. */
+/* Messages that start together, in this order. One of the two addresses is set, even where count is 0. */
 typedef struct tutti_message {
   const void* sent; /* set: a send to `peer` */
   void* buffer;     /* set: a receive from `peer` */
@@ -239,13 +278,16 @@ typedef struct tutti_message {
   int peer;
   int tag;
 } tutti_message;
-/* Blocking where works is NULL; one handle each otherwise. */
+/* Blocking where works is NULL; otherwise `works` has room for `count` handles. */
 tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t count, tutti_work* works);
 
 /* ---- Several tensors in one operation: the first `tensors` of `buffers`, of counts[i] elements each, in place. */
 tutti_code tutti_all_reduce_coalesced(tutti_comm comm, void* const* buffers, const size_t* counts, size_t tensors,
                                       tutti_type type, tutti_op op);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -32,6 +32,7 @@ const std::map<std::string, Rule>& rules() {
       {"transport", {false, {"base", "topology"}}},
       {"rendezvous", {false, {"base", "topology"}}},
       {"engine", {true, {"base", "kernels", "topology", "schedule", "transport", "rendezvous"}}},
+      {"capi", {true, {}}},
       {"train", {true, {"base", "kernels"}}},
       {"plan", {true, {"base", "kernels", "schedule"}}},
       {"tools", {true, {"base", "plan", "topology", "schedule", "rendezvous"}}},
@@ -124,7 +125,7 @@ Complaints check_dead_files(const std::vector<Source>& sources) {
     if (source.is_header() && !source.is_under("include/") && !is_included(source.path)) {
       complaints.push_back(source.path + ": included by nobody");
     }
-    if (source.path.ends_with(".cc") && !is_listed(source)) {
+    if (source.is_code() && !source.is_header() && !is_listed(source)) {
       complaints.push_back(source.path + ": in no CMakeLists.txt of its folder or one above");
     }
   }

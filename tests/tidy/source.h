@@ -14,7 +14,7 @@ struct Source {
 
   std::vector<std::string> lines() const;
   bool is_header() const { return path.ends_with(".h"); }
-  bool is_code() const { return is_header() || path.ends_with(".cc"); }
+  bool is_code() const { return is_header() || path.ends_with(".cc") || path.ends_with(".c"); }
   bool is_under(std::string_view folder) const { return path.starts_with(folder); }
   std::string file_name() const { return path.substr(path.find_last_of('/') + 1); }
   std::string stem() const { return file_name().substr(0, file_name().find_last_of('.')); }

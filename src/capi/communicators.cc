@@ -1,0 +1,181 @@
+// Communicators: meeting, leaving, what they know, groups and symmetric memory.
+#include <algorithm>
+#include <cstring>
+
+#include "capi/errors.h"
+#include "capi/handles.h"
+#include "tutti/init.h"
+
+using namespace tutti::capi;
+
+namespace {
+
+tutti_options defaults() {
+  const tutti::Options options;
+  tutti_options known{};
+  known.size = sizeof known;
+  known.deterministic = options.deterministic ? 1 : 0;
+  known.timeout_ms = options.timeout.count();
+  known.check = static_cast<tutti_check>(options.check);
+  known.transport = static_cast<tutti_transport>(options.transport);
+  known.rank = known.world_size = -1;
+  return known;
+}
+
+// Structs grow by whole words at their end, so that no new member lies where an older caller's struct was padded.
+constexpr size_t kWord = sizeof(size_t);
+static_assert(sizeof(tutti_options) % kWord == 0);
+
+// The options as this library knows them: what an older caller's struct lacks has its default; what a newer caller's
+// has more must not have been touched.
+tutti_options known_of(const tutti_options* given) {
+  tutti_options known = defaults();
+  if (given == nullptr) return known;
+  const size_t size = given->size;
+  if (size < kWord || size % kWord != 0)
+    reject("tutti_init: options.size is " + std::to_string(size) +
+           "; fill the options in with tutti_options_default before you change some");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (size_t i = sizeof known; i < size; ++i) {
+    if (bytes[i] != 0)
+      reject("tutti_init: options that this library, version " + std::string(tutti_version()) +
+             ", does not know; it is older than the program");
+  }
+  std::memcpy(&known, given, std::min(size, sizeof known));
+  return known;
+}
+
+std::string text(const char* string) { return string == nullptr ? "" : string; }
+
+tutti::Options options_of(const tutti_options& given) {
+  tutti::Options options;
+  options.deterministic = given.deterministic != 0;
+  options.timeout = std::chrono::milliseconds(given.timeout_ms);
+  options.algorithm = text(given.algorithm);
+  if (given.check != TUTTI_CHECK_QUICK && given.check != TUTTI_CHECK_FULL)
+    reject("tutti_init: there is no check " + std::to_string(static_cast<int>(given.check)));
+  options.check = static_cast<tutti::Check>(given.check);
+  const auto transport = static_cast<int>(given.transport);
+  if (transport < TUTTI_TRANSPORT_AUTO || transport > TUTTI_TRANSPORT_TCP)
+    reject("tutti_init: there is no transport " + std::to_string(transport));
+  options.transport = static_cast<tutti::TransportKind>(transport);
+  return options;
+}
+
+tutti::Launch launch_of(const tutti_options& given) {
+  tutti::Launch launch;
+  if (given.rank >= 0) launch.rank = given.rank;
+  if (given.world_size >= 0) launch.size = given.world_size;
+  launch.rendezvous = text(given.rendezvous);
+  launch.job = text(given.job);
+  launch.token_file = text(given.token_file);
+  launch.interface = text(given.network_interface);
+  return launch;
+}
+
+// A communicator made of another one.
+template <class Make>
+tutti_code make_child(tutti_comm comm, tutti_comm* child, const char* what, Make&& make) noexcept {
+  return guarded([&] {
+    place(child, what) = nullptr;
+    *child = handle_of(make(communicator_of(comm)));
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+tutti_code tutti_options_default(tutti_options* options, size_t size) {
+  return guarded([&] {
+    place(options, "tutti_options_default: options");
+    if (size < kWord || size % kWord != 0)
+      reject("tutti_options_default: size is " + std::to_string(size) + "; pass sizeof(tutti_options)");
+    tutti_options known = defaults();
+    known.size = size;
+    std::memset(static_cast<void*>(options), 0, size);
+    std::memcpy(static_cast<void*>(options), &known, std::min(size, sizeof known));
+  });
+}
+
+tutti_code tutti_init(const tutti_options* options, tutti_comm* comm) {
+  return guarded([&] {
+    place(comm, "tutti_init: comm") = nullptr;
+    const tutti_options known = known_of(options);
+    *comm = handle_of(tutti::init(options_of(known), launch_of(known)));
+  });
+}
+
+tutti_code tutti_comm_free(tutti_comm* comm) {
+  return guarded([&] {
+    tutti_comm& freed = place(comm, "tutti_comm_free: comm");
+    if (freed == nullptr) return;
+    group_of(freed);
+    freed->group.reset();
+    freed = nullptr;
+  });
+}
+
+tutti_code tutti_rank(tutti_comm comm, int* rank) {
+  return guarded([&] { place(rank, "tutti_rank: rank") = communicator_of(comm).rank(); });
+}
+
+tutti_code tutti_size(tutti_comm comm, int* size) {
+  return guarded([&] { place(size, "tutti_size: size") = communicator_of(comm).size(); });
+}
+
+tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms) {
+  return guarded([&] { communicator_of(comm).set_timeout(std::chrono::milliseconds(timeout_ms)); });
+}
+
+tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms) {
+  return guarded([&] { place(timeout_ms, "tutti_get_timeout: timeout_ms") = communicator_of(comm).timeout().count(); });
+}
+
+tutti_code tutti_last_algorithm(tutti_comm comm, const char** name) {
+  return guarded([&] {
+    place(name, "tutti_last_algorithm: name") = "";
+    Group& group = group_of(comm);
+    group.last_algorithm = group.communicator.last_algorithm();
+    *name = group.last_algorithm.c_str();
+  });
+}
+
+tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* child) {
+  return make_child(comm, child, "tutti_comm_split: child",
+                    [&](tutti::Communicator& parent) { return parent.split(color, key); });
+}
+
+tutti_code tutti_comm_subgroup(tutti_comm comm, const int* ranks, int count, tutti_comm* child) {
+  return make_child(comm, child, "tutti_comm_subgroup: child", [&](tutti::Communicator& parent) {
+    if (count < 0) reject("tutti_comm_subgroup: count is " + std::to_string(count));
+    if (count > 0) place(ranks, "tutti_comm_subgroup: ranks");
+    return parent.subgroup({ranks, static_cast<size_t>(count)});
+  });
+}
+
+tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child) {
+  return make_child(comm, child, "tutti_comm_duplicate: child",
+                    [](tutti::Communicator& parent) { return parent.duplicate(); });
+}
+
+tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory) {
+  return guarded([&] {
+    place(memory, "tutti_alloc: memory") = nullptr;
+    Group& group = group_of(comm);
+    std::shared_ptr<void> made = group.communicator.allocate_bytes(bytes);
+    void* const address = made.get();
+    group.memory.emplace(address, std::move(made));
+    *memory = address;
+  });
+}
+
+tutti_code tutti_free(tutti_comm comm, void* memory) {
+  return guarded([&] {
+    Group& group = group_of(comm);
+    if (memory != nullptr && group.memory.erase(memory) == 0)
+      reject("tutti_free: tutti_alloc gave no such memory for this communicator, or it was given back already");
+  });
+}
+
+}  // extern "C"

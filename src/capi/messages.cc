@@ -1,0 +1,114 @@
+// Messages between two ranks, and batches of them.
+#include <string>
+#include <vector>
+
+#include "capi/errors.h"
+#include "capi/handles.h"
+#include "capi/operators.h"
+
+using namespace tutti::capi;
+using tutti::Direction;
+using tutti::Request;
+
+namespace {
+
+constexpr const char* kWhere = "send_recv";  // the verb's name in every message of the library
+
+Request sending(const void* buffer, size_t count, tutti_type type, int peer, int tag) {
+  Request request{.verb = tutti::Verb::send_recv, .input = buffer, .input_count = count};
+  request.element = element_of(type, kWhere);
+  request.direction = Direction::send;
+  request.peer = peer;
+  request.tag = tag;
+  return request;
+}
+
+Request receiving(void* buffer, size_t count, tutti_type type, int source, int tag) {
+  Request request{.verb = tutti::Verb::send_recv, .output = buffer, .output_count = count};
+  request.element = element_of(type, kWhere);
+  request.direction = Direction::receive;
+  request.peer = source;
+  request.tag = tag;
+  return request;
+}
+
+Request message_of(const tutti_message& message, size_t index) {
+  if ((message.sent == nullptr) == (message.buffer == nullptr)) {
+    reject("tutti_batch: message " + std::to_string(index) + " has " +
+           (message.sent == nullptr ? "neither sent nor buffer" : "both sent and buffer") + "; set one of them");
+  }
+  return message.sent != nullptr ? sending(message.sent, message.count, message.type, message.peer, message.tag)
+                                 : receiving(message.buffer, message.count, message.type, message.peer, message.tag);
+}
+
+}  // namespace
+
+extern "C" {
+
+tutti_code tutti_send(tutti_comm comm, const void* buffer, size_t count, tutti_type type, int peer, int tag,
+                      tutti_work* work) {
+  return guarded([&] {
+    if (work != nullptr) *work = nullptr;
+    carry_out(communicator_of(comm), sending(buffer, count, type, peer, tag), work);
+  });
+}
+
+tutti_code tutti_recv(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
+                      tutti_received* received, tutti_work* work) {
+  return guarded([&] {
+    if (work != nullptr) *work = nullptr;
+    tutti::Communicator& communicator = communicator_of(comm);
+    const Request request = receiving(buffer, count, type, source, tag);
+    if (work == nullptr) {
+      const tutti::Received got = communicator.run(request);
+      if (received != nullptr) *received = to_c(got);
+      return;
+    }
+    carry_out(communicator, request, work);
+    (*work)->received = received;
+  });
+}
+
+tutti_code tutti_send_recv(tutti_comm comm, const void* sent, size_t sent_count, int destination, void* buffer,
+                           size_t count, int source, tutti_type type, int tag, tutti_received* received) {
+  return guarded([&] {
+    tutti::Communicator& communicator = communicator_of(comm);
+    const Request requests[] = {sending(sent, sent_count, type, destination, tag),
+                                receiving(buffer, count, type, source, tag)};
+    std::vector<tutti::Work> works = communicator.submit_all(requests);
+    tutti::wait_all(works);
+    if (received != nullptr) *received = to_c(works[1].received());
+  });
+}
+
+tutti_code tutti_probe(tutti_comm comm, int source, int tag, tutti_type type, tutti_received* received) {
+  return guarded([&] {
+    tutti_received& found = place(received, "tutti_probe: received");
+    found = to_c(communicator_of(comm).probe(source, tag, element_of(type, "probe")));
+  });
+}
+
+tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t count, tutti_work* works) {
+  return guarded([&] {
+    for (size_t i = 0; works != nullptr && i < count; ++i) works[i] = nullptr;
+    tutti::Communicator& communicator = communicator_of(comm);
+    if (count != 0) place(messages, "tutti_batch: messages");
+    std::vector<Request> requests;
+    requests.reserve(count);
+    for (size_t i = 0; i < count; ++i) requests.push_back(message_of(messages[i], i));
+    // Made before anything starts: a started call needs its handle.
+    std::vector<std::unique_ptr<tutti_work_s>> records(works == nullptr ? 0 : count);
+    for (auto& record : records) record = std::make_unique<tutti_work_s>();
+    std::vector<tutti::Work> started = communicator.submit_all(requests);
+    if (works == nullptr) {
+      tutti::wait_all(started);
+      return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      records[i]->work = std::move(started[i]);
+      works[i] = records[i].release();
+    }
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,130 @@
+#include "capi/operators.h"
+
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+#include "capi/errors.h"
+
+namespace tutti::capi {
+namespace {
+
+class Combined final : public Operator {
+ public:
+  Combined(tutti_combine function, void* context) : function_(function), context_(context) {}
+  void combine(void* result, const void* left, const void* right, std::size_t count) const override {
+    function_(result, left, right, count, context_);
+  }
+
+ private:
+  tutti_combine function_;
+  void* context_;
+};
+
+// Operators that are not built in, by number. Numbers are not used again, so a freed operator is never another one.
+class Registry {
+ public:
+  static Registry& instance() {
+    static auto* const kRegistry = new Registry;  // outlives every caller, those at exit included
+    return *kRegistry;
+  }
+  tutti_op add(Op op) {
+    const std::lock_guard lock(mutex_);
+    ops_.emplace(next_, std::move(op));
+    return next_++;
+  }
+  // The operator stays alive with the copy.
+  Op find(tutti_op number, std::string_view where) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = ops_.find(number);
+    if (found == ops_.end()) refuse(number, where);
+    return found->second;
+  }
+  void remove(tutti_op number, std::string_view where) {
+    const std::lock_guard lock(mutex_);
+    if (ops_.erase(number) == 0) refuse(number, where);
+  }
+
+ private:
+  static constexpr tutti_op kFirst = 1 << 16;  // far from the built-in ones
+
+  [[noreturn]] void refuse(tutti_op number, std::string_view where) const {
+    const std::string begin = std::string(where) + ": ";
+    if (number == TUTTI_OP_NONE) reject(begin + "the operator is TUTTI_OP_NONE");
+    if (number >= kFirst && number < next_) reject(begin + "this operator is no more: tutti_op_free was called for it");
+    reject(begin + "there is no operator " + std::to_string(number));
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<tutti_op, Op> ops_;
+  tutti_op next_ = kFirst;
+};
+
+constexpr std::size_t kBuiltIn = kReduceOps - 1;  // premul_sum comes with a factor
+
+}  // namespace
+
+Element element_of(tutti_type type, std::string_view where) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  if ((type & 0xff) == 0xff) {
+    const tutti_type bytes = type >> 8;
+    if (bytes == 0 || bytes > kMostBytes)
+      reject(std::string(where) + ": an element has 1 byte to 1 GB, not " + std::to_string(bytes));
+    return Element::of_bytes(bytes);
+  }
+  if (type >= kDTypes) reject(std::string(where) + ": there is no element type " + std::to_string(type));
+  return static_cast<DType>(type);
+}
+
+Op op_of(tutti_op op, std::string_view where) {
+  if (op < kBuiltIn) return static_cast<ReduceOp>(op);
+  return Registry::instance().find(op, where);
+}
+
+}  // namespace tutti::capi
+
+using namespace tutti::capi;
+
+extern "C" {
+
+size_t tutti_type_size(tutti_type type) {
+  try {
+    return element_of(type, "").bytes();
+  } catch (...) {
+    return 0;  // which is the answer, and no failed call
+  }
+}
+
+tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type, int commutative, const char* name,
+                           tutti_op* op) {
+  return guarded([&] {
+    tutti_op& made = place(op, "tutti_op_create: op");
+    made = TUTTI_OP_NONE;
+    if (combine == nullptr) reject("tutti_op_create: combine is NULL");
+    const auto own = std::make_shared<Combined>(combine, context);
+    own->element = element_of(type, "tutti_op_create");
+    own->commutative = commutative != 0;
+    if (name != nullptr) own->name = name;
+    made = Registry::instance().add(tutti::Op(own));
+  });
+}
+
+tutti_code tutti_op_premul_sum(double factor, tutti_op* op) {
+  return guarded([&] {
+    tutti_op& made = place(op, "tutti_op_premul_sum: op");
+    made = TUTTI_OP_NONE;
+    made = Registry::instance().add(tutti::Op::premul_sum(factor));
+  });
+}
+
+tutti_code tutti_op_free(tutti_op* op) {
+  return guarded([&] {
+    tutti_op& freed = place(op, "tutti_op_free: op");
+    if (freed < kBuiltIn || freed == TUTTI_OP_NONE) return;
+    Registry::instance().remove(freed, "tutti_op_free");
+    freed = TUTTI_OP_NONE;
+  });
+}
+
+}  // extern "C"
