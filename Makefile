@@ -2,6 +2,7 @@
 # On Debian 12 a target first installs the packages it misses, and says so (scripts/bootstrap.sh).
 
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 
 # gcc's thread sanitizer wants a predictable address space on recent kernels; setarch gives it where that is allowed.
 PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -9,7 +10,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @cmake --build --preset $(1) --parallel $(JOBS)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build demo test test-long test-torch bench asan tsan format tidy clean
+.PHONY: help build install demo test test-long test-torch bench asan tsan format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -24,6 +25,12 @@ build: ## everything, into build/; programs land in build/bin/
 	@scripts/bootstrap.sh build test bench
 	@scripts/configure.sh release
 	$(call build,release)
+
+install: ## headers, library, command; into /usr/local, or make install PREFIX=folder (DESTDIR counts)
+	@scripts/bootstrap.sh build
+	@scripts/configure.sh release
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
+	@cmake --install build --prefix "$(PREFIX)" | tail -n +2 | sed 's/^-- //'
 
 test: ## build, then run the tests (those labelled long are left out)
 	@scripts/bootstrap.sh build test

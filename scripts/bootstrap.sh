@@ -10,7 +10,7 @@ packages_for() {
   case "$1" in
     build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" \
                 "libpmix-dev=" ;;
-    test) echo "libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
+    test) echo "pkg-config=pkg-config libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
                "slurmd=slurmd slurm-client=srun munge=munged" ;;
     torch) echo "python3-venv=" ;;
     bench) echo "libbenchmark-dev=" ;;

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "tutti/error.h"
+#include "tutti/export.h"
 #include "tutti/request.h"
 #include "tutti/types.h"
 #include "tutti/work.h"
@@ -61,7 +62,7 @@ struct Options {
   TransportKind transport = TransportKind::automatic;  // all ranks alike
 };
 
-class Communicator {
+class TUTTI_API Communicator {
  public:
   explicit Communicator(std::unique_ptr<engine::Engine> engine);
   Communicator(Communicator&&) noexcept;

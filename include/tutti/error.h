@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/export.h"
+
 namespace tutti {
 
 // X(name)
@@ -33,7 +35,7 @@ constexpr std::string_view name_of(ErrorCode code) {
   return kNames[static_cast<std::size_t>(code)];
 }
 
-class Error : public std::runtime_error {
+class TUTTI_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, int peer = -1)
       : std::runtime_error(message), code_(code), peer_(peer) {}

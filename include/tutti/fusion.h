@@ -20,10 +20,11 @@
 #include <vector>
 
 #include "tutti/communicator.h"
+#include "tutti/export.h"
 
 namespace tutti {
 
-class Fusion {
+class TUTTI_API Fusion {
  public:
   // Collective: allocates `bytes` of symmetric memory.
   explicit Fusion(Communicator& communicator, std::size_t bytes = 8 << 20);

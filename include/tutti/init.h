@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tutti/communicator.h"
+#include "tutti/export.h"
 
 namespace tutti {
 
@@ -26,6 +27,6 @@ struct Launch {
 };
 
 // Every rank of the job calls it; a process may do so several times, each time in the same order as all others.
-Communicator init(const Options& options = {}, const Launch& launch = {});
+TUTTI_API Communicator init(const Options& options = {}, const Launch& launch = {});
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/communicator.h"
+#include "tutti/export.h"
 
 namespace tutti {
 
@@ -20,11 +21,11 @@ struct RankEnd {
 using RankFunction = std::function<void(Communicator&)>;
 
 // Runs `function` on `ranks` ranks and returns when all have ended, one RankEnd per rank.
-std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options = {});
+TUTTI_API std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options = {});
 
 // As run_threads, with one forked process per rank. To be called while this process has one thread.
 // Where `pin` is set, rank r runs on the r-th allowed core (mod their number).
-std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options = {},
-                                   bool pin = false);
+TUTTI_API std::vector<RankEnd> run_processes(int ranks, const RankFunction& function, const Options& options = {},
+                                             bool pin = false);
 
 }  // namespace tutti

@@ -13,12 +13,13 @@
 #include <utility>
 
 #include "tutti/element.h"
+#include "tutti/export.h"
 
 namespace tutti {
 
 // An operator of the caller's. It must be associative; it may be applied on any thread, one at a time per call, and
 // must touch nothing that the caller changes meanwhile. What it throws fails the call and its communicator.
-class Operator {
+class TUTTI_API Operator {
  public:
   virtual ~Operator() = default;
   // result[i] = left[i] op right[i]; `left` stems from lower ranks than `right`. result may be left or right.

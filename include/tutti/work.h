@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tutti/error.h"
+#include "tutti/export.h"
 
 namespace tutti {
 
@@ -25,7 +26,7 @@ struct Received {
 
 // An operation under way. A Work that is dropped is waited for, and its error, if any, is left to the next call. If its
 // communicator goes first, the operation fails. Works are used by the thread that uses their communicator.
-class Work {
+class TUTTI_API Work {
  public:
   Work() = default;
   explicit Work(std::shared_ptr<engine::Pending> pending);
@@ -49,7 +50,7 @@ class Work {
 };
 
 // Waits for all of them, in order; throws the first error after all have ended.
-void wait_all(std::span<Work> works);
+TUTTI_API void wait_all(std::span<Work> works);
 
 // Memory of one rank that all ranks of the host can reach. Once every rank has dropped its part, the next allocation
 // frees it.
