@@ -1,0 +1,149 @@
+// Types and operators of the caller's: argmax over structs, an operator whose order matters, their life.
+#include "check.h"
+
+struct best {
+  float value;
+  int owner;
+  char name[4];
+};
+
+static void better(void* result, const void* left, const void* right, size_t count, void* context) {
+  const struct best *a = left, *b = right;
+  struct best* out = result;
+  *(volatile int*)context = 1;
+  for (size_t i = 0; i < count; ++i) out[i] = b[i].value > a[i].value ? b[i] : a[i];
+}
+
+static struct best entry_of(int rank, size_t i) {
+  struct best best = {(float)((i * 31 + (size_t)rank * 17) % 101), rank, "xyz"};
+  best.name[0] = (char)('a' + rank);
+  return best;
+}
+
+static struct best expected_best(int size, size_t i) {
+  struct best best = entry_of(0, i);
+  for (int rank = 1; rank < size; ++rank) {
+    const struct best other = entry_of(rank, i);
+    if (other.value > best.value) best = other;
+  }
+  return best;
+}
+
+static void check_argmax(const struct job* job) {
+  enum { kCount = 3001 };
+  static struct best in[kCount], out[kCount];
+  int called = 0;
+  tutti_op argmax = TUTTI_OP_NONE;
+  OK(tutti_op_create(better, &called, TUTTI_TYPE_OF(struct best), 1, "argmax", &argmax));
+  for (size_t i = 0; i < kCount; ++i) in[i] = entry_of(job->rank, i);
+  OK(tutti_all_reduce(job->comm, in, out, kCount, TUTTI_TYPE_OF(struct best), argmax, NULL));
+  for (size_t i = 0; i < kCount; ++i) {
+    const struct best expected = expected_best(job->size, i);
+    CHECK(memcmp(&out[i], &expected, sizeof expected) == 0);
+  }
+  CHECK(called || job->size == 1);
+
+  // A call under way keeps its operator; a later one is refused it.
+  tutti_work work = NULL;
+  memset(out, 0, sizeof out);
+  OK(tutti_all_reduce(job->comm, in, out, kCount, TUTTI_TYPE_OF(struct best), argmax, &work));
+  const tutti_op copy = argmax;
+  OK(tutti_op_free(&argmax));
+  CHECK(argmax == TUTTI_OP_NONE);
+  OK(tutti_wait(&work));
+  for (size_t i = 0; i < kCount; ++i) CHECK(out[i].owner == expected_best(job->size, i).owner);
+  FAILS(tutti_all_reduce(job->comm, in, out, 1, TUTTI_TYPE_OF(struct best), copy, NULL), TUTTI_INVALID_ARGUMENT,
+        "tutti_op_free was called");
+  FAILS(tutti_all_reduce(job->comm, in, out, 1, TUTTI_TYPE_OF(struct best), argmax, NULL), TUTTI_INVALID_ARGUMENT,
+        "all_reduce: the operator is TUTTI_OP_NONE");
+  FAILS(tutti_all_reduce(job->comm, in, out, 1, TUTTI_TYPE_OF(struct best), TUTTI_SUM, NULL), TUTTI_UNSUPPORTED,
+        "an element of 12 bytes has no operator sum");
+  // Without an operator, such elements go everywhere that others go.
+  struct best gathered[8];
+  CHECK(job->size <= 8);
+  OK(tutti_all_gather(job->comm, &in[5], gathered, 1, TUTTI_TYPE_OF(struct best), NULL));
+  for (int rank = 0; rank < job->size; ++rank) CHECK(gathered[rank].owner == rank);
+}
+
+// f(x) = a x + b; putting one behind the other is associative, and its order matters.
+struct line {
+  int64_t a, b;
+};
+
+static void compose(void* result, const void* left, const void* right, size_t count, void* context) {
+  (void)context;
+  for (size_t i = 0; i < count; ++i) {
+    const struct line first = ((const struct line*)left)[i], then = ((const struct line*)right)[i];
+    const struct line both = {then.a * first.a, then.a * first.b + then.b};
+    ((struct line*)result)[i] = both;
+  }
+}
+
+static void check_order(const struct job* job) {
+  enum { kCount = 500 };
+  static struct line in[kCount], out[kCount];
+  tutti_op in_order;
+  OK(tutti_op_create(compose, NULL, TUTTI_TYPE_OF(struct line), 0, NULL, &in_order));
+  for (size_t i = 0; i < kCount; ++i) in[i] = (struct line){job->rank + 2, (int64_t)i - job->rank};
+  OK(tutti_all_reduce(job->comm, in, out, kCount, TUTTI_TYPE_OF(struct line), in_order, NULL));
+  for (size_t i = 0; i < kCount; ++i) {
+    int64_t x = 3;
+    for (int rank = 0; rank < job->size; ++rank) x = (rank + 2) * x + (int64_t)i - rank;
+    CHECK(out[i].a * 3 + out[i].b == x);
+  }
+  OK(tutti_scan(job->comm, in, out, kCount, TUTTI_TYPE_OF(struct line), in_order, NULL));
+  for (size_t i = 0; i < kCount; ++i) {
+    int64_t x = 3;
+    for (int rank = 0; rank <= job->rank; ++rank) x = (rank + 2) * x + (int64_t)i - rank;
+    CHECK(out[i].a * 3 + out[i].b == x);
+  }
+  OK(tutti_op_free(&in_order));
+}
+
+static void check_premul(const struct job* job) {
+  double x[3] = {1, 2, 3};
+  tutti_op weighted;
+  OK(tutti_op_premul_sum(job->rank + 0.5, &weighted));
+  OK(tutti_all_reduce(job->comm, x, x, 3, TUTTI_FLOAT64, weighted, NULL));
+  for (int i = 0; i < 3; ++i) CHECK(x[i] == (i + 1) * job->size * job->size / 2.0);
+  OK(tutti_op_free(&weighted));
+}
+
+// Ranks that differ about whether the order matters, or about the name, are told so.
+static void check_difference(int commutative, const char* name) {
+  struct job job = meet();
+  struct line in = {1, 2}, out;
+  tutti_op op;
+  const int first = job.rank == 0;
+  OK(tutti_op_create(compose, NULL, TUTTI_TYPE_OF(struct line), first ? commutative : 0, first ? name : "after", &op));
+  const tutti_code code = tutti_all_reduce(job.comm, &in, &out, 1, TUTTI_TYPE_OF(struct line), op, NULL);
+  CHECK(code == (job.size > 1 ? TUTTI_MISMATCH : TUTTI_OK));
+  OK(tutti_op_free(&op));
+  OK(tutti_comm_free(&job.comm));
+}
+
+static void check_errors(void) {
+  tutti_op op = TUTTI_SUM;
+  OK(tutti_op_free(&op));
+  CHECK(op == TUTTI_SUM);
+  FAILS(tutti_op_create(NULL, NULL, TUTTI_INT32, 1, NULL, &op), TUTTI_INVALID_ARGUMENT, "combine is NULL");
+  CHECK(op == TUTTI_OP_NONE);
+  OK(tutti_op_free(&op));
+  FAILS(tutti_op_create(better, NULL, TUTTI_BYTES(0), 1, NULL, &op), TUTTI_INVALID_ARGUMENT, "1 byte to 1 GB, not 0");
+  FAILS(tutti_op_create(better, NULL, 15, 1, NULL, &op), TUTTI_INVALID_ARGUMENT, "no element type 15");
+  FAILS(tutti_op_create(better, NULL, TUTTI_INT32, 1, NULL, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
+  FAILS(tutti_op_premul_sum(1, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
+  op = 8;  // premul_sum needs its factor
+  FAILS(tutti_op_free(&op), TUTTI_INVALID_ARGUMENT, "there is no operator 8");
+}
+
+int main(void) {
+  struct job job = meet();
+  check_argmax(&job);
+  check_order(&job);
+  check_premul(&job);
+  check_difference(1, "after");
+  check_difference(0, "before");
+  check_errors();
+  return leave(&job);
+}
