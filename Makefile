@@ -15,10 +15,11 @@ help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
-demo: ## a first look: a ring drawn, verified, run and timed on this machine
+demo: ## a first look: every verb drawn as it happens, then all_reduce drawn, verified and timed on this machine
 	@scripts/bootstrap.sh build
 	@scripts/configure.sh release
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool tutti_hello
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool examples
+	@build/bin/tutti run -n 4 --no-prefix -- build/bin/cheatsheet
 	@build/bin/tutti demo
 
 build: ## everything, into build/; programs land in build/bin/

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kNameBytes = 32;
 
-// What one rank measured for one size; lies in memory that the forked ranks share with the demo.
+// What one rank measured; lies in memory that the forked ranks share with the demo.
 struct Measured {
   double median_us;
   char algorithm[kNameBytes];
@@ -25,7 +25,7 @@ struct Measured {
 // Memory for the results of all ranks.
 class Board {
  public:
-  Board(std::size_t ranks, std::size_t sizes) : sizes_(sizes), bytes_(ranks * sizes * sizeof(Measured)) {
+  explicit Board(int ranks) : bytes_(static_cast<std::size_t>(ranks) * sizeof(Measured)) {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
@@ -33,10 +33,9 @@ class Board {
   Board& operator=(const Board&) = delete;
   ~Board() { ::munmap(memory_, bytes_); }
 
-  Measured& at(std::size_t rank, std::size_t size) { return static_cast<Measured*>(memory_)[rank * sizes_ + size]; }
+  Measured& at(int rank) { return static_cast<Measured*>(memory_)[rank]; }
 
  private:
-  std::size_t sizes_;
   std::size_t bytes_;
   void* memory_;
 };
@@ -63,8 +62,8 @@ void require_all_ok(const std::vector<RankEnd>& ends) {
 
 double median_us_of(Communicator& communicator, std::span<float> input, std::span<float> output) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::size_t kBytesInAll = 384 << 20;
-  const std::size_t calls = std::clamp<std::size_t>(kBytesInAll / input.size_bytes(), 21, 4000);  // equal on all ranks
+  constexpr std::size_t kBytesInAll = 256 << 20;
+  const std::size_t calls = std::clamp<std::size_t>(kBytesInAll / input.size_bytes(), 21, 2000);  // equal on all ranks
   std::vector<double> times_us;
   for (std::size_t call = 0; call < calls + calls / 4; ++call) {
     const Clock::time_point start = Clock::now();
@@ -77,22 +76,17 @@ double median_us_of(Communicator& communicator, std::span<float> input, std::spa
   return *middle;
 }
 
-void measure(Communicator& communicator, Memory memory, const std::vector<std::size_t>& sizes, Board& board) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const std::size_t count = sizes[i] / sizeof(float);
-    Measured& measured = board.at(static_cast<std::size_t>(communicator.rank()), i);
-    if (memory == Memory::symmetric) {
-      const auto input = communicator.allocate<float>(count);
-      const auto output = communicator.allocate<float>(count);
-      measured.median_us = median_us_of(communicator, input.span(), output.span());
-    } else {
-      std::vector<float> input(count);
-      std::vector<float> output(count);
-      measured.median_us = median_us_of(communicator, input, output);
-    }
-    const std::string_view name = communicator.last_algorithm();
-    std::memcpy(measured.algorithm, name.data(), std::min(name.size(), kNameBytes - 1));
+void measure(Communicator& communicator, Memory memory, std::size_t bytes, Measured& measured) {
+  const std::size_t count = bytes / sizeof(float);
+  if (memory == Memory::symmetric) {
+    const auto input = communicator.allocate<float>(count), output = communicator.allocate<float>(count);
+    measured.median_us = median_us_of(communicator, input.span(), output.span());
+  } else {
+    std::vector<float> input(count), output(count);
+    measured.median_us = median_us_of(communicator, input, output);
   }
+  const std::string_view name = communicator.last_algorithm();
+  std::memcpy(measured.algorithm, name.data(), std::min(name.size(), kNameBytes - 1));
 }
 
 }  // namespace
@@ -120,23 +114,16 @@ std::string check_sum(int ranks, const std::string& algorithm, std::size_t count
   return {};
 }
 
-std::vector<Timing> time_sums(int ranks, const std::string& algorithm, Memory memory,
-                              const std::vector<std::size_t>& sizes) {
+Timing time_sum(int ranks, TransportKind transport, Memory memory, std::size_t bytes) {
   Options options;
-  options.algorithm = algorithm;
-  options.deterministic = algorithm.empty();  // a named algorithm may reduce in an order of its own
-  Board board(static_cast<std::size_t>(ranks), sizes.size());
+  options.transport = transport;
+  Board board(ranks);
   require_all_ok(run_processes(
-      ranks, [&](Communicator& communicator) { measure(communicator, memory, sizes, board); }, options, true));
-  std::vector<Timing> timings;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    Timing timing{sizes[i], 0, board.at(0, i).algorithm};
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
-      timing.median_us = std::max(timing.median_us, board.at(rank, i).median_us);
-    }
-    timings.push_back(std::move(timing));
-  }
-  return timings;
+      ranks, [&](Communicator& communicator) { measure(communicator, memory, bytes, board.at(communicator.rank())); },
+      options, true));
+  Timing timing{bytes, 0, board.at(0).algorithm};
+  for (int rank = 0; rank < ranks; ++rank) timing.median_us = std::max(timing.median_us, board.at(rank).median_us);
+  return timing;
 }
 
 }  // namespace tutti::tools

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
+
+#include "tutti/communicator.h"
 
 namespace tutti::tools {
 
@@ -19,8 +20,7 @@ struct Timing {
 // plain sum. Returns what went wrong, or empty.
 std::string check_sum(int ranks, const std::string& algorithm, std::size_t count);
 
-// One Timing per size. An empty algorithm lets the library choose.
-std::vector<Timing> time_sums(int ranks, const std::string& algorithm, Memory memory,
-                              const std::vector<std::size_t>& sizes);
+// all_reduce of `bytes` of floats as the library chooses to run it.
+Timing time_sum(int ranks, TransportKind transport, Memory memory, std::size_t bytes);
 
 }  // namespace tutti::tools

@@ -187,7 +187,8 @@ TEST(Tool, DemoRunsToItsEnd) {
   const Ended ended = tutti("demo --quick -n 2");
   EXPECT_EQ(ended.exit_code, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("every element on every rank equals the plain sum"));
-  EXPECT_THAT(ended.output, HasSubstr("symmetric memory"));
+  for (const char* row : {"8 B  shared memory", "symmetric memory", "TCP", "GB/s"})
+    EXPECT_THAT(ended.output, HasSubstr(row));
   EXPECT_THAT(ended.output, HasSubstr("Next\n"));
 }
 
