@@ -1,0 +1,116 @@
+// The examples under `tutti run`: every number of ranks and every transport, their exit codes and what they say; the
+// cheat sheet against a file that people read.
+//
+// After a change on purpose: TUTTI_UPDATE_GOLDEN=1 build/bin/examples_test --gtest_filter='CheatSheet.*', then read the
+// diff, and bring the pictures of docs/api.md up to date, which are compared with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <tuple>
+
+#include "shell.h"
+
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using tutti::testing::Ended;
+
+constexpr const char* kGolden = TUTTI_SOURCE_DIRECTORY "/tests/examples/cheatsheet.4.txt";
+
+struct Example {
+  const char* name;
+  const char* says;  // a regular expression; N stands for the number of ranks
+};
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
+
+const Example kExamples[] = {
+    {"argmax", "the largest of [0-9]+ scores is 1000: rank [0-9]+ has it"},
+    {"cheatsheet", "every verb, between N ranks?, drawn as it happens"},
+    {"hello", "rank 0 of N: the sum of all ranks is"},
+    {"identity", "average of [0-9]+ floats: reduce_scatter \\+ all_gather equals all_reduce"},
+    {"in_place", "buffers that overlap otherwise +nothing: the call is refused"},
+    {"mean", "ranks: N, values: 1000000, mean 1e9 \\+ 4\\.500000, variance 8\\.250000"},
+    {"overlap", "(saved [0-9]+ %|nothing saved)"},
+    {"ring_from_send_recv", "ranks: N, numbers: 1000003, the ring by hand equals comm.all_reduce"},
+    {"softmax", "probabilities add up to 1\\.000000000000"},
+};
+
+std::string program(const std::string& name) { return std::string(TUTTI_EXAMPLES_DIRECTORY) + "/" + name; }
+
+Ended run(const std::string& name, int ranks, const std::string& transport, const std::string& redirect = "2>&1") {
+  return tutti::testing::shell("TUTTI_TRANSPORT=" + transport + " " + TUTTI_TOOL + " run --no-prefix -n " +
+                                   std::to_string(ranks) + " -- " + program(name),
+                               redirect);
+}
+
+std::string with_ranks(std::string text, int ranks) {
+  const std::size_t at = text.find('N');
+  return at == std::string::npos ? text : text.replace(at, 1, std::to_string(ranks));
+}
+
+std::string contents_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class Examples : public testing::TestWithParam<std::tuple<Example, int, const char*>> {};
+
+TEST_P(Examples, AreRight) {
+  const auto& [example, ranks, transport] = GetParam();
+  const Ended ended = run(example.name, ranks, transport);
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, ContainsRegex(with_ranks(example.says, ranks)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Examples,
+                         testing::Combine(testing::ValuesIn(kExamples), testing::Values(1, 3, 4),
+                                          testing::Values("shm", "tcp")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::to_string(std::get<1>(test.param)) + "_" + std::get<2>(test.param);
+                         });
+
+class Alone : public testing::TestWithParam<Example> {};
+
+TEST_P(Alone, IsAGroupOfOne) {
+  const Ended ended = tutti::testing::shell(program(GetParam().name));
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, ContainsRegex(with_ranks(GetParam().says, 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Alone, testing::ValuesIn(kExamples),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(CheatSheet, IsAsReviewedOnFourRanks) {
+  const Ended ended = run("cheatsheet", 4, "shm", "2>/dev/null");
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  if (std::getenv("TUTTI_UPDATE_GOLDEN") != nullptr) std::ofstream(kGolden) << ended.output;
+  EXPECT_EQ(ended.output, contents_of(kGolden));
+}
+
+TEST(CheatSheet, IsTheSameOverTcp) {
+  EXPECT_EQ(run("cheatsheet", 4, "tcp", "2>/dev/null").output, contents_of(kGolden));
+}
+
+TEST(CheatSheet, DrawsTheFirstRanksWhereThereAreMany) {
+  const Ended ended = run("cheatsheet", 8, "shm");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("every verb, between 6 ranks"));
+}
+
+TEST(CheatSheet, IsColouredOnATerminalOnly) {
+  EXPECT_THAT(contents_of(kGolden), testing::Not(HasSubstr("\033[")));
+  const std::string command = std::string(TUTTI_TOOL) + " run --no-prefix -n 2 -- " + program("cheatsheet");
+  const Ended on_terminal = tutti::testing::shell("script -qec '" + command + "' /dev/null");
+  EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.output;
+  EXPECT_THAT(on_terminal.output, HasSubstr("\033[30;48;5;153m A0 \033[0m"));
+}
+
+}  // namespace
