@@ -99,6 +99,8 @@ Advance Track::advance() {
 Advance Track::advance_phases() {
   bool moved = false;
   if (phase_ == Phase::checking) {
+    // The check works in scratch, too, where slow peers may still read what the call before it left them.
+    if (!scratch_is_free()) return Advance::stuck;
     const Advance advance = checking_.advance();
     if (advance != Advance::finished) return advance;
     begin_call();
@@ -229,17 +231,18 @@ std::vector<int> Track::absent_ranks() const {
 }
 
 Blocked Track::blocked() const {
-  if (phase_ == Phase::checking) return checking_.blocked();
+  const bool reuses = phase_ == Phase::reusing || phase_ == Phase::checking;
   if (phase_ == Phase::running) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (phase_ == Phase::entering && flags->entered.load(std::memory_order_acquire) < epoch_) {
       return {Blocked::On::entry, rank};
     }
-    if (phase_ == Phase::reusing && flags->retired.load(std::memory_order_acquire) < scratch_epoch_) {
+    if (reuses && flags->retired.load(std::memory_order_acquire) < scratch_epoch_) {
       return {Blocked::On::retirement, rank};
     }
   }
+  if (phase_ == Phase::checking) return checking_.blocked();
   return {};
 }
 

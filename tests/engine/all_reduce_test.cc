@@ -179,6 +179,28 @@ TEST(NamedAlgorithm, ThatTheTransportCannotRunIsRefusedWhenTheGroupIsMade) {
   }
 }
 
+// Calls one behind the other on every track. A rank that is ahead compares its next call with the others' while a slow
+// one still reads what it left in scratch for the last.
+TEST(FullCheck, LeavesAloneWhatPeersStillRead) {
+  Options options;
+  options.check = Check::full;
+  testing::expect_all_ok(run_threads(
+      3,
+      [](Communicator& comm) {
+        const std::vector<float> input(5000, 1.0f / static_cast<float>(comm.rank() + 3));
+        std::vector<float> sum = input;
+        comm.all_reduce(sum);
+        for (int round = 0; round < 300; ++round) {
+          std::vector<std::vector<float>> data(12, input);
+          std::vector<Work> works;
+          for (auto& vector : data) works.push_back(comm.all_reduce_async(vector));
+          wait_all(works);
+          for (const auto& vector : data) require(vector == sum, "sum in round " + std::to_string(round));
+        }
+      },
+      options));
+}
+
 TEST(PremulSum, ScalesEachRanksInput) {
   const auto body = [](Communicator& comm) {
     std::vector<float> input(3000, 2.0f), output(3000);
