@@ -182,10 +182,6 @@ TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
         ErrorCode::unsupported, [&] { comm.all_reduce(data, ReduceOp::bxor); }, "operator");
     refused(
         ErrorCode::invalid_argument, [&] { comm.broadcast(std::span(data).first(4), 2); }, "root");
-    refused(
-        ErrorCode::invalid_argument, [&] { comm.send(std::span(data).first(4), comm.rank()); }, "to oneself");
-    refused(
-        ErrorCode::invalid_argument, [&] { comm.recv(std::span(data).first(4), -1); }, "peer");
     comm.all_reduce(std::span(data));
     require(data[0] == 2.0f, "the communicator still works");
   };
