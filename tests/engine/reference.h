@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/canonical.h"
@@ -55,6 +56,18 @@ inline std::vector<std::byte> reduce_naively(DType type, ReduceOp op, std::vecto
     kernel(&destination, 1, sources, 2, count, joins_left == 0 ? divisor : 1);
   });
   return inputs[0];
+}
+
+// The reduction of the first ranks' vectors, in the order of prefixes.
+inline std::vector<std::byte> prefix_naively(DType type, ReduceOp op, std::span<const std::vector<std::byte>> inputs,
+                                             std::size_t count) {
+  const auto kernel = kernels::find_reduce(type, op);
+  return prefix_fold(inputs, [&](std::vector<std::byte> left, const std::vector<std::byte>& right) {
+    void* destination = left.data();
+    const void* sources[] = {left.data(), right.data()};
+    kernel(&destination, 1, sources, 2, count, 1);
+    return left;
+  });
 }
 
 }  // namespace tutti::testing
