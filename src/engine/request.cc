@@ -69,6 +69,10 @@ void Checker::check_element() const {
       reject("an element has 1 byte to 1 GB, not " + std::to_string(element.bytes()));
     if ((element.alignment() & (element.alignment() - 1)) != 0 || element.alignment() == 0)
       reject("an alignment is a power of two, not " + std::to_string(element.alignment()));
+    if (element.bytes() % element.alignment() != 0) {
+      reject("an element of " + std::to_string(element.bytes()) + " bytes cannot be aligned to " +
+             std::to_string(element.alignment()) + "; its size must be a multiple of its alignment");
+    }
   } else if (static_cast<std::size_t>(element.dtype()) >= kDTypes) {
     reject("there is no element type " + std::to_string(static_cast<int>(element.dtype())));
   }
@@ -191,13 +195,14 @@ std::size_t Checker::lay_out(const Side& side, std::vector<std::uint64_t>& count
   }
   if (side.parts->displacements.empty() || &side != &output_) return reach;
   // Two ranks' chunks must not land on each other.
-  std::vector<std::size_t> order(size_);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(displacements[a], counts[a]) < std::pair(displacements[b], counts[b]);
-  });
-  for (std::size_t i = 1; i < size_; ++i) {
-    if (displacements[order[i - 1]] + counts[order[i - 1]] > displacements[order[i]] && counts[order[i]] != 0)
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (counts[i] != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return displacements[a] < displacements[b]; });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (displacements[order[i - 1]] + counts[order[i - 1]] > displacements[order[i]])
       reject("the parts of output for ranks " + std::to_string(std::min(order[i - 1], order[i])) + " and " +
              std::to_string(std::max(order[i - 1], order[i])) + " overlap");
   }
@@ -219,10 +224,14 @@ void Checker::uneven_lengths(Call& call) {
       if (side->there()) counts[rank_] = side->count;
     }
   }
-  if (request_.verb == Verb::all_to_all) return;
   // A chunk has one length, whichever buffer says it.
   auto& in = chunks_.input_counts;
   auto& out = chunks_.output_counts;
+  if (request_.verb == Verb::all_to_all) {
+    if (in[rank_] == out[rank_]) return;
+    reject("rank " + std::to_string(rank_) + " sends itself " + std::to_string(in[rank_]) + " elements but expects " +
+           std::to_string(out[rank_]) + "; the two counts must be equal");
+  }
   if (input_.holding == Holding::all || output_.holding == Holding::all) {
     const bool input_has_all = input_.holding == Holding::all;
     const Side& alone = input_has_all ? output_ : input_;
