@@ -61,9 +61,7 @@ std::uint64_t Operation::segments_of(const PlanLane& lane) const {
     for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
       const PlanRun& run = plan_->runs[r];
       for (std::uint32_t i = 0; i < run.blocks; ++i) {
-        const PlanOperand& sized = plan_->operands[step.operands_begin + step.sized];
-        count_in(sized.buffer == Buffer::output ? layout_.output : layout_.input,
-                 plan_->run_firsts[run.first_index + step.sized] + i);
+        count_in(step.sized == Buffer::output ? layout_.output : layout_.input, run.sized_first + i);
       }
     }
   }
@@ -116,7 +114,7 @@ bool Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (step.has_slots && !open_slots(step, head.segment)) return false;
   if (step.writes_output && !touched_output_ && !changes_nothing(step, head.segment)) touched_output_ = true;
   run_step(step, head.segment);
-  if (step.has_slots) close_slots(step, head.segment);
+  if (step.has_slots) close_slots(step);
   return true;
 }
 
@@ -126,8 +124,7 @@ bool Operation::may_write() { return (gate_open_ || gate_opens()) && (heard_all_
 bool Operation::hears_all() {
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (heard_[i] != 0) continue;
-    const std::uint64_t bytes = layout_.uneven() ? step_bytes(plan_->steps[plan_->receiver_steps[i]], 0) : 0;
-    const transport::Arrival arrival = plan_->receivers[i]->hear(mark_of(bytes));
+    const transport::Arrival arrival = plan_->receivers[i]->hear(mark_of(plan_->steps[plan_->receiver_steps[i]]));
     if (arrival == transport::Arrival::other) mismatched_peer_ = plan_->receiver_ranks[i];
     if (arrival != transport::Arrival::whole) return false;
     heard_[i] = 1;

@@ -100,14 +100,16 @@ class Operation {
   bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
   std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
   bool open_slots(const PlanStep& step, std::uint64_t segment);
-  void close_slots(const PlanStep& step, std::uint64_t segment);
+  void close_slots(const PlanStep& step);
   void run_step(const PlanStep& step, std::uint64_t segment);
   void run_pieces(const PlanStep& step, std::uint64_t count);
   void combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count);
-  // What a message of this call carries, so that its receiver knows it: where counts differ, its size as well.
-  std::uint64_t mark_of(std::uint64_t bytes) const {
-    return layout_.uneven() ? mix(binding_.fingerprint, bytes) : binding_.fingerprint;
+  // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks
+  // are as a whole, so that the first segment already tells whether both ends mean the same.
+  std::uint64_t mark_of(const PlanStep& step) const {
+    return layout_.uneven() ? mix(binding_.fingerprint, chunk_elements(step)) : binding_.fingerprint;
   }
+  std::uint64_t chunk_elements(const PlanStep& step) const;
   std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
   template <class Visit>
   void for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const;

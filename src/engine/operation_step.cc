@@ -25,7 +25,7 @@ void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&
         const PlanOperand& operand = plan_->operands[step.operands_begin + number];
         return layout_.place(operand.buffer, operand.alone, segment, firsts[number] + i, width);
       };
-      const std::uint64_t count = place_of(step.sized).count;
+      const std::uint64_t count = layout_.place(step.sized, false, segment, run.sized_first + i, width).count;
       if (count == 0) continue;
       visit(count, [&](std::uint32_t number) {
         return address(plan_->operands[step.operands_begin + number], segment, place_of(number).begin);
@@ -50,7 +50,7 @@ bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t 
       continue;
     }
     const auto pieces = pieces_of(step, step.sources_begin, head.segment);
-    if (!operand.sender->try_send(pieces, bytes, mark_of(bytes))) return false;
+    if (!operand.sender->try_send(pieces, bytes, mark_of(step))) return false;
     partly_ = true;
   }
   return true;
@@ -71,7 +71,7 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
 bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
                                std::uint64_t bytes) {
   const auto pieces = pieces_of(step, step.operands_begin, segment);
-  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, mark_of(bytes));
+  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, mark_of(step));
   if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
   if (arrival == transport::Arrival::moved) partly_ = true;
   if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
@@ -97,6 +97,17 @@ std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment)
   return elements * binding_.element_bytes;
 }
 
+// Of the chunks that a step of a v-verb names, in all segments together.
+std::uint64_t Operation::chunk_elements(const PlanStep& step) const {
+  const std::uint64_t* const counts = (step.sized == Buffer::output ? layout_.output : layout_.input).counts;
+  std::uint64_t elements = 0;
+  for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+    const PlanRun& run = plan_->runs[r];
+    for (std::uint32_t i = 0; counts != nullptr && i < run.blocks; ++i) elements += counts[run.sized_first + i];
+  }
+  return elements;
+}
+
 bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
   const std::uint64_t bytes = step_bytes(step, segment);
   for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
@@ -109,7 +120,7 @@ bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
       std::uint64_t fingerprint = 0;
       slot = const_cast<std::byte*>(operand.receiver->try_begin(bytes, &fingerprint));  // only ever read
       if (slot == nullptr) return false;
-      if (fingerprint != mark_of(bytes)) {
+      if (fingerprint != mark_of(step)) {
         mismatched_peer_ = operand.rank;
         return false;
       }
@@ -118,8 +129,8 @@ bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
   return true;
 }
 
-void Operation::close_slots(const PlanStep& step, std::uint64_t segment) {
-  const std::uint64_t mark = layout_.uneven() ? mark_of(step_bytes(step, segment)) : binding_.fingerprint;
+void Operation::close_slots(const PlanStep& step) {
+  const std::uint64_t mark = mark_of(step);
   for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
     const PlanOperand& operand = plan_->operands[i];
     if (operand.sender != nullptr) operand.sender->end(mark);

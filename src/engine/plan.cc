@@ -10,14 +10,14 @@ namespace tutti::engine {
 using schedule::Operand;
 
 Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel,
-           const std::vector<int>& member_ranks)
-    : lowered(std::move(lowered_program)), members(member_ranks) {
+           const std::vector<int>& member_ranks, int landing_plane)
+    : lowered(std::move(lowered_program)), members(member_ranks), landing_plane_(landing_plane) {
   const schedule::Program& program = lowered.program;
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
     const schedule::Lane& lane = program.lanes[number];
     PlanLane compiled;
     compiled.steps_begin = static_cast<std::uint32_t>(steps.size());
-    for (const schedule::Step& step : lane.steps) compile_step(step, transport, channel);
+    for (std::size_t step = 0; step < lane.steps.size(); ++step) compile_step(lane, step, transport, channel);
     compiled.steps_end = static_cast<std::uint32_t>(steps.size());
     if (lane.published) {
       if (number >= transport::Flags::kLanes)
@@ -29,8 +29,9 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
   }
 }
 
-void Plan::compile_step(const schedule::Step& step, transport::Transport& transport, int channel) {
+void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel) {
   const schedule::Program& program = lowered.program;
+  const schedule::Step& step = lane.steps[number];
   PlanStep compiled;
   compiled.op = step.op;
   compiled.last = step.last;
@@ -49,7 +50,7 @@ void Plan::compile_step(const schedule::Step& step, transport::Transport& transp
   for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport, channel));
   compiled.operands_end = static_cast<std::uint32_t>(operands.size());
   most_operands = std::max(most_operands, compiled.operands_end - compiled.operands_begin);
-  compile_runs(step, compiled);
+  compile_runs(lane, number, compiled);
   compiled.stream = compiled.has_slots && !lowered.offers.operands_in_slots;
   compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
     return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
@@ -104,28 +105,66 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
   return compiled;
 }
 
+// The operand whose blocks say how much a step moves. Chunks that land take the next free blocks of scratch, whose
+// numbers say nothing of their size where chunks differ: that is said by the step that reduces what has landed, or that
+// made what leaves from there.
+const Operand* Plan::sizing_operand(const schedule::Lane& lane, std::size_t number) const {
+  const bool chunks = schedule::facts_of(lowered.program.verb).cut == schedule::Cut::chunks;
+  const auto landing = [&](const Operand& operand) {
+    return chunks && operand.buffer == schedule::Buffer::scratch && operand.plane >= landing_plane_;
+  };
+  const auto numbered = [&](const schedule::Step& step) -> const Operand* {
+    const Operand* found = schedule::sized_operand(step);
+    if (found == nullptr || !landing(*found)) return found;
+    for (const auto* named : {&step.destinations, &step.sources}) {
+      for (const Operand& operand : *named) {
+        if (!is_slot(operand) && !landing(operand)) return &operand;
+      }
+    }
+    return nullptr;
+  };
+  const schedule::Step& step = lane.steps[number];
+  if (const Operand* own = numbered(step)) return own;
+  const Operand* place = schedule::sized_operand(step);
+  const auto names_place = [&](const Operand& operand) {
+    return !is_slot(operand) && operand.buffer == place->buffer && operand.plane == place->plane &&
+           operand.blocks == place->blocks;
+  };
+  const bool lands = !step.destinations.empty() && place == &step.destinations.front();
+  for (std::size_t s = number; lands ? ++s < lane.steps.size() : s-- > 0;) {
+    const schedule::Step& other = lane.steps[s];
+    const auto& named = lands ? other.sources : other.destinations;
+    if (std::any_of(named.begin(), named.end(), names_place)) {
+      if (const Operand* found = numbered(other)) return found;
+    }
+  }
+  return place;
+}
+
 // Cuts the block sets of a step into runs of blocks that are neighbours in every operand, so that one kernel call
 // covers as much as possible.
-void Plan::compile_runs(const schedule::Step& step, PlanStep& compiled) {
+void Plan::compile_runs(const schedule::Lane& lane, std::size_t number, PlanStep& compiled) {
   const schedule::Program& program = lowered.program;
+  const schedule::Step& step = lane.steps[number];
   std::vector<const Operand*> named;
   for (const Operand& operand : step.destinations) named.push_back(&operand);
   for (const Operand& operand : step.sources) named.push_back(&operand);
-  const Operand* sized = schedule::sized_operand(step);
+  const Operand* sized = sizing_operand(lane, number);
   const int count = sized == nullptr ? 0 : sized->blocks.count;
   const auto block_at = [&](const Operand& operand, int i) {
     return operand.blocks.at(i, program.rank, program.blocks);
   };
   compiled.has_slots = std::any_of(named.begin(), named.end(), [](const Operand* o) { return is_slot(*o); });
-  compiled.sized = static_cast<std::uint32_t>(std::find(named.begin(), named.end(), sized) - named.begin());
+  if (sized != nullptr) compiled.sized = sized->buffer;
   compiled.runs_begin = static_cast<std::uint32_t>(runs.size());
   for (int i = 0; i < count;) {
     int length = 1;
     const auto continues = [&](const Operand* operand) {
       return is_slot(*operand) || block_at(*operand, i + length) == block_at(*operand, i) + length;
     };
-    while (i + length < count && std::all_of(named.begin(), named.end(), continues)) ++length;
-    runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size())});
+    while (i + length < count && continues(sized) && std::all_of(named.begin(), named.end(), continues)) ++length;
+    runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size()),
+                    static_cast<std::uint32_t>(block_at(*sized, i))});
     for (const Operand* operand : named) {
       const Operand& like = is_slot(*operand) ? *sized : *operand;  // a slot has no blocks of its own
       if (block_at(like, i) != block_at(*sized, i)) compiled.uniform = false;

@@ -35,6 +35,7 @@ struct PlanOperand {
 struct PlanRun {
   std::uint32_t blocks = 1;
   std::uint32_t first_index = 0;  // into Plan::run_firsts, one entry per operand, destinations first
+  std::uint32_t sized_first = 0;  // the first of the blocks that give the run its size
 };
 
 // Index ranges into the plan's flat vectors.
@@ -44,7 +45,7 @@ struct PlanStep {
   std::uint32_t waits_begin = 0, waits_end = 0;
   std::uint32_t operands_begin = 0, sources_begin = 0, operands_end = 0;
   std::uint32_t runs_begin = 0, runs_end = 0;
-  std::uint32_t sized = 0;  // the operand that gives the step its size, counted from operands_begin
+  schedule::Buffer sized{};  // the buffer whose blocks give the step its size
   bool has_slots = false;
   bool stream = false;  // its slots are messages that leave from own memory, or land there
   bool writes_output = false;
@@ -58,7 +59,9 @@ struct PlanLane {
 };
 
 struct Plan {
-  Plan(schedule::Lowered lowered, transport::Transport& transport, int channel, const std::vector<int>& members);
+  // `landing_plane`: messages land in this plane of scratch and beyond, if lowering had to find them a place.
+  Plan(schedule::Lowered lowered, transport::Transport& transport, int channel, const std::vector<int>& members,
+       int landing_plane);
 
   schedule::Lowered lowered;
   std::vector<int> members;  // rank of the program -> rank of the transport
@@ -79,10 +82,13 @@ struct Plan {
   bool uses_scratch = false;
 
  private:
-  void compile_step(const schedule::Step& step, transport::Transport& transport, int channel);
+  void compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel);
   PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport,
                               int channel);
-  void compile_runs(const schedule::Step& step, PlanStep& compiled);
+  const schedule::Operand* sizing_operand(const schedule::Lane& lane, std::size_t number) const;
+  void compile_runs(const schedule::Lane& lane, std::size_t number, PlanStep& compiled);
+
+  int landing_plane_;
 };
 
 }  // namespace tutti::engine

@@ -23,7 +23,10 @@ const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int ch
   Offers offers = transport_->offers();
   offers.segment_bytes = kSegmentBytes;
   auto& plan = plans_[index_of(call, row, channel)];
-  plan = std::make_unique<Plan>(schedule::lower(row.generate(shape), offers), *transport_, channel, members);
+  schedule::Program program = row.generate(shape);
+  const int landing_plane = program.scratch_planes;
+  plan =
+      std::make_unique<Plan>(schedule::lower(std::move(program), offers), *transport_, channel, members, landing_plane);
   return *plan;
 }
 

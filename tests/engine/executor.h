@@ -57,8 +57,10 @@ class Executor {
     group_.outputs[self] = binding.output;
     std::vector<int> members;
     for (int member = 0; member < size(); ++member) members.push_back(member);
-    plan_ = std::make_unique<engine::Plan>(schedule::lower(row.generate({size(), rank(), root}), offers), transport_, 0,
-                                           members);
+    schedule::Program program = row.generate({size(), rank(), root});
+    const int landing_plane = program.scratch_planes;
+    plan_ = std::make_unique<engine::Plan>(schedule::lower(std::move(program), offers), transport_, 0, members,
+                                           landing_plane);
     binding.epoch = ++epoch_;
     if (binding.fingerprint == 0) binding.fingerprint = epoch_;
     binding.input_windows = group_.inputs.data();

@@ -56,7 +56,7 @@ std::uint64_t count_of(Verb verb, Buffer buffer, int rank, int block, int root) 
     case Verb::all_to_all: return buffer == Buffer::input ? elements(rank, block) : elements(block, rank);
     case Verb::gather: return rank == root || rank == block ? elements(block, root) : 0;
     case Verb::scatter: return rank == root || rank == block ? elements(root, block) : 0;
-    default: return elements(block, block);
+    default: return elements(block, block + 1);
   }
 }
 
