@@ -163,6 +163,8 @@ void Track::bind_windows() {
   const auto bind = [&](int rank, Buffer buffer, transport::MemoryRef ref, std::vector<std::byte*>& windows) {
     if (schedule::holding_of(call_.verb, buffer, transport_->size(), rank, call_.root) == schedule::Holding::nothing)
       return true;
+    // Of a broadcast's inputs only the root's is read; others' may be anything.
+    if (call_.verb == Verb::broadcast && buffer == Buffer::input && rank != call_.root) return true;
     if (ref != 0) windows[static_cast<std::size_t>(rank)] = transport_->window(rank, ref);
     return ref != 0;
   };
