@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnnounceAfter{100};
 
+// Whether a rank's part may be done before every other has begun. Else all results depend on all ranks.
+bool may_leave_early(Verb verb) { return schedule::facts_of(verb).rooted || schedule::is_prefix(verb); }
+
 }  // namespace
 
 Track::Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel, bool check)
@@ -31,7 +34,7 @@ void Track::start(const Call& call) {
   call_ = call;
   moved_ = true;
   verdict_ = {};
-  entered_ = scaled_ = all_symmetric_ = false;
+  entered_ = looked_ = prepared_ = scaled_ = all_symmetric_ = false;
   algorithm_ = nullptr;
   binding_.input = call.input;
   binding_.output = call.output;
@@ -59,11 +62,19 @@ void Track::start(const Call& call) {
 }
 
 void Track::begin_call() {
+  const schedule::Algorithm* chosen = chooser_->choose(call_);
+  const bool enters = chosen == nullptr || plans_->get(call_, *chosen, channel_).uses_flags;
+  if (enters && open_epoch_ != 0 && !all_retired(open_epoch_)) {
+    state();
+    phase_ = Phase::following;
+    return;
+  }
   if (call_.scale != nullptr) scale_input();
-  if (const schedule::Algorithm* chosen = chooser_->choose(call_)) {
+  if (chosen != nullptr) {
     begin(*chosen);
   } else {
     enter();
+    looked_ = true;
     prepare(*chooser_->choose_entered(call_, true));  // the likely outcome, made ready while the others enter
     phase_ = Phase::entering;
   }
@@ -100,9 +111,14 @@ Advance Track::advance_phases() {
   bool moved = false;
   if (phase_ == Phase::checking) {
     // The check works in scratch, too, where slow peers may still read what the call before it left them.
-    if (!scratch_is_free()) return Advance::stuck;
+    if (!all_retired(scratch_epoch_)) return Advance::stuck;
     const Advance advance = checking_.advance();
     if (advance != Advance::finished) return advance;
+    begin_call();
+    moved = true;
+  }
+  if (phase_ == Phase::following) {
+    if (!all_retired(open_epoch_)) return moved ? Advance::moved : Advance::stuck;
     begin_call();
     moved = true;
   }
@@ -116,7 +132,7 @@ Advance Track::advance_phases() {
     moved = true;
   }
   if (phase_ == Phase::reusing) {
-    if (!scratch_is_free()) return moved ? Advance::moved : Advance::stuck;
+    if (!all_retired(scratch_epoch_)) return moved ? Advance::moved : Advance::stuck;
     phase_ = Phase::running;
     moved = true;
   }
@@ -189,19 +205,23 @@ void Track::begin(const schedule::Algorithm& algorithm) {
 void Track::prepare(const schedule::Algorithm& algorithm) {
   algorithm_ = &algorithm;
   operation_.start(plans_->get(call_, algorithm, channel_), binding_);
+  prepared_ = true;
 }
 
-bool Track::scratch_is_free() const {
+bool Track::all_retired(std::uint64_t epoch) const {
   for (const Flags* flags : flags_) {
-    if (flags->retired.load(std::memory_order_acquire) < scratch_epoch_) return false;
+    if (flags->retired.load(std::memory_order_acquire) < epoch) return false;
   }
   return true;
 }
 
 void Track::finish() {
   const Plan& plan = *operation_.plan();
-  if (!plan.uses_scratch || !plan.uses_flags) return;
-  scratch_epoch_ = epoch_;
+  const bool used_scratch = plan.uses_scratch && plan.uses_flags;
+  const bool left_early = looked_ && may_leave_early(call_.verb);
+  if (!used_scratch && !left_early) return;
+  if (used_scratch) scratch_epoch_ = epoch_;
+  if (left_early) open_epoch_ = epoch_;
   flags_[static_cast<std::size_t>(transport_->rank())]->retired.store(epoch_, std::memory_order_release);
   transport_->notify_all();
 }
@@ -234,15 +254,14 @@ std::vector<int> Track::absent_ranks() const {
 
 Blocked Track::blocked() const {
   const bool reuses = phase_ == Phase::reusing || phase_ == Phase::checking;
+  const std::uint64_t awaited = reuses ? scratch_epoch_ : phase_ == Phase::following ? open_epoch_ : 0;
   if (phase_ == Phase::running) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags* flags = flags_[static_cast<std::size_t>(rank)];
     if (phase_ == Phase::entering && flags->entered.load(std::memory_order_acquire) < epoch_) {
       return {Blocked::On::entry, rank};
     }
-    if (reuses && flags->retired.load(std::memory_order_acquire) < scratch_epoch_) {
-      return {Blocked::On::retirement, rank};
-    }
+    if (flags->retired.load(std::memory_order_acquire) < awaited) return {Blocked::On::retirement, rank};
   }
   if (phase_ == Phase::checking) return checking_.blocked();
   return {};

@@ -1,9 +1,10 @@
 // A track: one channel and the calls that run on it, one after the other. Different tracks run independently.
 //
 // A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
-// *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of algorithm depends on it;
-// *reusing* (wait until no peer still reads this channel's scratch on behalf of the call before); *running* (the
-// operation). Resumable in each. Driven by one thread at a time.
+// *following* (wait until all ranks have finished an earlier call that this one may have left before they had seen
+// where its buffers were: the next entry replaces that one); *entering* (tell all ranks where the buffers lie, and learn
+// theirs) where the choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch
+// on behalf of the call before); *running* (the operation). Resumable in each. Driven by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -39,10 +40,7 @@ class Track {
   const Call& call() const { return call_; }
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
-  bool touched_output() const {
-    // While it is checked, the operation is still that of the call before.
-    return scaled_ || (phase_ != Phase::checking && operation_.touched_output());
-  }
+  bool touched_output() const { return scaled_ || (prepared_ && operation_.touched_output()); }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck; makes system calls, but builds no text.
@@ -55,7 +53,7 @@ class Track {
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
-  enum class Phase : std::uint8_t { checking, entering, reusing, running };
+  enum class Phase : std::uint8_t { checking, following, entering, reusing, running };
 
   Advance advance_phases();
   void begin_call();
@@ -66,7 +64,7 @@ class Track {
   void bind_windows();
   void begin(const schedule::Algorithm& algorithm);
   void prepare(const schedule::Algorithm& algorithm);
-  bool scratch_is_free() const;
+  bool all_retired(std::uint64_t epoch) const;
   void finish();
   int mismatched_peer() const;
   std::vector<int> absent_ranks() const;
@@ -84,11 +82,14 @@ class Track {
   Binding binding_;
   Phase phase_ = Phase::running;
   const schedule::Algorithm* algorithm_ = nullptr;
-  bool entered_ = false;  // this rank's call is shown to all
-  bool scaled_ = false;   // premul_sum: the output holds the scaled input
+  bool entered_ = false;   // this rank's call is shown to all
+  bool looked_ = false;    // and all ranks' buffers were looked up
+  bool prepared_ = false;  // the operation is this call's, not that of the call before
+  bool scaled_ = false;    // premul_sum: the output holds the scaled input
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;               // operations on this channel that used flags
   std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
+  std::uint64_t open_epoch_ = 0;          // the last of them that this rank may have left before others had looked
   std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
   std::vector<std::byte> scaled_input_;  // premul_sum, where the output is no place for it
