@@ -18,7 +18,8 @@
 namespace tutti {
 
 // An operator of the caller's. It must be associative; it may be applied on any thread, one at a time per call, and
-// must touch nothing that the caller changes meanwhile. What it throws fails the call and its communicator.
+// must touch nothing that the caller changes meanwhile. What it throws fails the call with Error(invalid_argument) that
+// carries its words, and the communicator with it; other ranks see Error(peer_failed).
 class TUTTI_API Operator {
  public:
   virtual ~Operator() = default;

@@ -131,8 +131,8 @@ Received Engine::run(const Request& request) {
     const auto look = [&] { return track.advance(); };
     const auto hopeless = [&] { return track.hopeless(); };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
-  } catch (const Error& error) {
-    throw fail_from_caller(error);
+  } catch (const std::exception& error) {
+    throw fail_from_caller(error, track);
   }
   if (!finished) throw fail_from_caller(track);
   if (!call.is_message()) last_algorithm_ = track.algorithm();
@@ -241,8 +241,8 @@ Advance Engine::progress_queue(Track& track) {
       first->state.store(Pending::State::running, std::memory_order_relaxed);
     }
     advance = track.advance();
-  } catch (const Error& error) {
-    fail(error, &track);
+  } catch (const std::exception& error) {
+    fail(error, track);
     return Advance::moved;
   }
   if (advance != Advance::finished) return advance;

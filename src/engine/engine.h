@@ -111,7 +111,10 @@ class Engine {
   // `track` is the one whose call the error speaks of, or nullptr.
   Error fail(Error error, const Track* track = nullptr);
   Error fail(const Track& track);
+  // What was thrown while the track's call was driven.
+  Error fail(const std::exception& thrown, const Track& track);
   Error fail_from_caller(const Error& error);
+  Error fail_from_caller(const std::exception& thrown, const Track& track);
   Error fail_from_caller(const Track& track);
   // A rank gave up while this one was in no call: said before the call at hand touches anything.
   [[noreturn]] void refuse(const Call& call);

@@ -52,6 +52,23 @@ Error Engine::fail(const Track& track) {
               &track);
 }
 
+Error Engine::fail_from_caller(const std::exception& thrown, const Track& track) {
+  const Seat seat(*this);
+  told_->store(true);
+  return fail(thrown, track);
+}
+
+Error Engine::fail(const std::exception& thrown, const Track& track) {
+  const auto* const error = dynamic_cast<const Error*>(&thrown);
+  // What is no Error comes from the standard library: there is no memory left.
+  const ErrorCode code = error == nullptr ? ErrorCode::system : error->code();
+  return fail(Error(code,
+                    rank_name(rank()) + ", " + track.call().describe() + ": " + thrown.what() +
+                        words_about_output(track.call(), track.touched_output()),
+                    error == nullptr ? -1 : error->peer()),
+              &track);
+}
+
 void Engine::refuse(const Call& call) {
   const Seat seat(*this);
   require_alive();  // the progress thread may have given up meanwhile, and has said why

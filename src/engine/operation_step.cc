@@ -1,9 +1,11 @@
 // How a step of an operation moves its bytes: through slots, as streams, or within memory.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "base/canonical.h"
 #include "engine/operation.h"
+#include "tutti/error.h"
 
 namespace tutti::engine {
 
@@ -198,20 +200,43 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
   kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
 }
 
+// What the caller's code throws becomes an error of the call, on whichever thread that runs.
+void Operation::apply_own(void* result, const void* left, const void* right, std::uint64_t count) const {
+  const auto fail = [&](const std::string& what) {
+    const std::string& name = binding_.own->name;
+    throw Error(ErrorCode::invalid_argument,
+                "the operator" + (name.empty() ? "" : " '" + name + "'") + " threw " + what);
+  };
+  try {
+    binding_.own->combine(result, left, right, count);
+  } catch (const std::exception& error) {
+    fail(std::string("an exception: ") + error.what());
+  } catch (...) {
+    fail("something that is no std::exception");
+  }
+}
+
 // As a kernel does it: the tree over the sources in canonical order, a batch of elements at a time.
 void Operation::combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count) {
   constexpr std::uint64_t kBatchBytes = 4096;
   const std::uint64_t size = binding_.element_bytes;
   const std::uint64_t batch = std::max<std::uint64_t>(1, kBatchBytes / size);
-  partial_.resize(sources.size() * batch * size);
+  const std::uintptr_t misaligned = binding_.own->element.alignment() - 1;
+  partial_.resize(sources.size() * batch * size + misaligned);
   operands_.resize(sources.size());
+  const auto beyond = reinterpret_cast<std::uintptr_t>(partial_.data()) & misaligned;
+  std::byte* const partial = partial_.data() + (beyond == 0 ? 0 : misaligned + 1 - beyond);
   for (std::uint64_t begin = 0; begin < count; begin += batch) {
     const std::uint64_t many = std::min(batch, count - begin);
-    for (std::size_t s = 0; s < sources.size(); ++s)
+    for (std::size_t s = 0; s < sources.size(); ++s) {
       operands_[s] = static_cast<const std::byte*>(sources[s]) + begin * size;
+      // Slots are aligned for numbers; an element of the caller's may want more.
+      if ((reinterpret_cast<std::uintptr_t>(operands_[s]) & misaligned) == 0) continue;
+      operands_[s] = std::memcpy(partial + s * batch * size, operands_[s], many * size);
+    }
     canonical_fold(std::span(operands_), [&](const void*& left, const void*& right) {
-      std::byte* const result = partial_.data() + static_cast<std::size_t>(&left - operands_.data()) * batch * size;
-      binding_.own->combine(result, left, right, many);
+      std::byte* const result = partial + static_cast<std::size_t>(&left - operands_.data()) * batch * size;
+      apply_own(result, left, right, many);
       left = result;
     });
     for (void* const destination : destinations) {

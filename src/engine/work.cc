@@ -25,9 +25,9 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (!pending_ || pending_->ended()) return;
   try {
-    wait();
+    pending_->engine->wait(*pending_);
   } catch (...) {
-    // The communicator is aborted now and says so at its next call.
+    // The communicator is aborted now, and its next call says why.
   }
 }
 
