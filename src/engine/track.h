@@ -2,7 +2,7 @@
 //
 // A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
 // *following* (wait until all ranks have finished an earlier call that this one may have left before they had seen
-// where its buffers were: the next entry replaces that one); *entering* (tell all ranks where the buffers lie, and learn
+// where its buffers were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn
 // theirs) where the choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch
 // on behalf of the call before); *running* (the operation). Resumable in each. Driven by one thread at a time.
 #pragma once
