@@ -1,0 +1,83 @@
+#include "engine/matching.h"
+
+#include <algorithm>
+
+#include "base/rank_list.h"
+
+namespace tutti::engine {
+
+Matching::Found Matching::post(Wanted& wanted) {
+  const bool any = wanted.source == kAnySource;
+  for (int i = 0; i < (any ? ranks_ : 1); ++i) {
+    const int source = any ? (first_ + i) % ranks_ : wanted.source;
+    Found found = find(wanted, source);
+    if (found.envelope == nullptr) continue;
+    if (any && !wanted.probe) first_ = (source + 1) % ranks_;
+    return found;
+  }
+  waiting_.push_back(&wanted);
+  ++listeners(wanted);
+  return {};
+}
+
+Matching::Found Matching::find(const Wanted& wanted, int source) {
+  auto& asides = asides_[index(source)];
+  const auto first =
+      std::find_if(asides.begin(), asides.end(), [&](const auto& it) { return wanted.takes(source, it->tag()); });
+  if (first != asides.end()) {
+    Found found{first->get(), nullptr};
+    if (wanted.probe) return found;
+    found.aside = std::move(*first);
+    asides.erase(first);
+    return found;
+  }
+  const Envelope*& head = heads_[index(source)];
+  if (head == nullptr || !wanted.takes(source, head->tag())) return {};
+  Found found{head, nullptr};
+  if (!wanted.probe) head = nullptr;
+  return found;
+}
+
+Wanted* Matching::find_taker(const Envelope& envelope) {
+  const auto first = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Wanted* wanted) { return wanted->takes(envelope.source, envelope.tag()); });
+  if (first == waiting_.end()) return nullptr;
+  Wanted* const taker = *first;
+  waiting_.erase(first);
+  --listeners(*taker);
+  if (taker->source == kAnySource && !taker->probe) first_ = (envelope.source + 1) % ranks_;
+  return taker;
+}
+
+void Matching::keep(std::unique_ptr<Aside> aside) {
+  const std::size_t source = index(aside->source);
+  heads_[source] = nullptr;
+  asides_[source].push_back(std::move(aside));
+}
+
+std::string Matching::words_of_others(const Wanted& wanted) const {
+  constexpr int kMostNamed = 4;
+  std::string text;
+  int others = 0;
+  const auto tell = [&](const Envelope& envelope) {
+    if (++others > kMostNamed) return;
+    text += (text.empty() ? "tag " : ", tag ") + std::to_string(envelope.tag()) + " from " + rank_name(envelope.source);
+  };
+  for (int source = 0; source < ranks_; ++source) {
+    if (wanted.source != kAnySource && wanted.source != source) continue;
+    for (const auto& aside : asides_[index(source)]) tell(*aside);
+    if (heads_[index(source)] != nullptr) tell(*heads_[index(source)]);
+  }
+  if (others > kMostNamed) text += " and " + std::to_string(others - kMostNamed) + " more";
+  return text;
+}
+
+void Matching::clear() {
+  waiting_.clear();
+  std::fill(wanted_.begin(), wanted_.end(), 0);
+  any_ = 0;
+  std::fill(heads_.begin(), heads_.end(), nullptr);
+  for (auto& asides : asides_) asides.clear();
+}
+
+}  // namespace tutti::engine

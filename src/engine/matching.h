@@ -1,0 +1,96 @@
+// Which receive takes which message: pure, without transport, memory or time.
+//
+// Receives wait in the order they were posted. A message that comes to the head of its source's edge goes to the first
+// of them that names its source (or any) and its tag (or any). One that none of them takes stays where it is, with its
+// sender, until it is in the way: as soon as a receive wants something else from that source, it is set aside whole,
+// and what lies behind it can come. A new receive looks at what was set aside first, in the order it came, then at the
+// heads. So messages of one source and tag are received in the order sent; a receive from any source starts to look
+// behind the source that served the last one, so that all sources have their turn.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/statement.h"
+#include "tutti/request.h"
+
+namespace tutti::engine {
+
+// A receive, or a probe, which is answered by the message that a receive in its place would take, and leaves it there.
+struct Wanted {
+  int source = kAnySource;
+  int tag = kAnyTag;
+  bool probe = false;
+
+  bool takes(int from, int with_tag) const {
+    return (source == kAnySource || source == from) && (tag == kAnyTag || tag == with_tag);
+  }
+};
+
+// A message as its sender announced it.
+struct Envelope {
+  int source = 0;
+  Statement statement;
+
+  int tag() const { return static_cast<int>(statement.mark()); }
+};
+
+// A message that was set aside.
+struct Aside : Envelope {
+  std::unique_ptr<std::byte[]> bytes;
+  bool whole = false;  // all of it has come
+};
+
+class Matching {
+ public:
+  // Where a message that is taken lies: at the head of its edge, or aside. Neither: there is none yet.
+  struct Found {
+    const Envelope* envelope = nullptr;
+    std::unique_ptr<Aside> aside;  // empty for heads and for probes
+  };
+
+  explicit Matching(int ranks) : ranks_(ranks), wanted_(count(ranks)), heads_(count(ranks)), asides_(count(ranks)) {}
+
+  // What takes a message now takes it; what does not waits from now on.
+  Found post(Wanted& wanted);
+  // A new message: who takes it, and waits no more; nullptr where nobody does. A probe leaves it, so ask again then.
+  Wanted* find_taker(const Envelope& envelope);
+  // Nobody took it: it is the head of its edge, and stays in its memory until it is taken or set aside.
+  void hold(const Envelope& head) { heads_[index(head.source)] = &head; }
+  // It is set aside; if it was the head of its edge, it no longer is.
+  void keep(std::unique_ptr<Aside> aside);
+
+  // Whether something waits for messages of this source.
+  bool listens(int source) const { return wanted_[index(source)] != 0 || any_ != 0; }
+  bool listens_to_all() const { return any_ != 0; }
+  // The head is nothing that anybody waits for, and somebody waits for what may lie behind it.
+  bool in_the_way(int source) const { return heads_[index(source)] != nullptr && listens(source); }
+  // Where a look at all sources should start.
+  int first_source() const { return first_; }
+  // In the order they were posted.
+  std::span<Wanted* const> waiting() const { return waiting_; }
+  // The messages that are here for `wanted` to look at and that it does not take, in words; empty where there are none.
+  std::string words_of_others(const Wanted& wanted) const;
+  void clear();
+
+ private:
+  static std::size_t count(int ranks) { return static_cast<std::size_t>(ranks); }
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  Found find(const Wanted& wanted, int source);
+  int& listeners(const Wanted& wanted) { return wanted.source == kAnySource ? any_ : wanted_[index(wanted.source)]; }
+
+  int ranks_;
+  std::vector<Wanted*> waiting_;
+  std::vector<int> wanted_;  // how many name this source
+  int any_ = 0;              // how many name none
+  int first_ = 0;
+  std::vector<const Envelope*> heads_;                      // by source
+  std::vector<std::deque<std::unique_ptr<Aside>>> asides_;  // by source, in the order they came
+};
+
+}  // namespace tutti::engine
