@@ -278,10 +278,22 @@ class TUTTI_API Communicator {
   void barrier() { run({.verb = Verb::barrier}); }
   [[nodiscard]] Work barrier_async() { return submit({.verb = Verb::barrier}); }
 
-  // ---- Messages. A receive takes the first message from `source` with its tag, in the order they were sent; count and
-  // type must agree. Tags are 0 .. 2^31 - 1; receives may leave source (kAnySource), tag (kAnyTag) or both open.
-  // A message that nobody waits for stays with its sender, whose send lasts until it is received (small ones may be
-  // taken earlier): two ranks that both send first and receive later need the async forms, send_recv or a Batch.
+  // ---- Messages. Tags are 0 .. 2^31 - 1; a receive may leave source (kAnySource), tag (kAnyTag) or both open, and
+  // says in Received what it took.
+  //
+  // Messages of one source and tag are received in the order they were sent. A message goes to the first receive, in
+  // the order they were made, that its source and tag fit. Among several sources kAnySource serves each in its turn.
+  // Count and type must agree: otherwise both ends fail with Error(mismatch) that says what each called, and nothing
+  // has been written.
+  //
+  // A message that nobody waits for stays with its sender, whose send lasts until it is received (the smallest, and
+  // what the transport's buffers hold, may be taken earlier): two ranks that both send first and receive later need
+  // the async forms, send_recv or a Batch. Only a message that lies before one that is waited for, from the same
+  // source with another tag, is taken out of the way, into memory of the receiver. One to oneself is copied at once.
+  //
+  // A receive fails when its source has left the group, a receive from any source when all others have. If a rank
+  // dies, every call under way fails and names it, whomever it waits for. A receive that is the first of those which
+  // wait for its source fails when it has waited for Options::timeout.
 
   template <Readable Buffer>
   void send(const Buffer& buffer, int peer, int tag = 0) {
@@ -300,23 +312,22 @@ class TUTTI_API Communicator {
   [[nodiscard]] Work recv_async(Buffer&& buffer, int source, int tag = 0) {
     return submit(message(Direction::receive, buffer, source, tag));
   }
-  // Both at once: never deadlocks, whatever the others do first.
+  // Both at once: two ranks that do so never wait for each other in vain. The buffers must not overlap.
   template <Readable In, Writable Out>
   Received send_recv(const In& sent, int destination, Out&& received, int source, int tag = 0) {
-    const Request requests[] = {message(Direction::send, sent, destination, tag),
-                                message(Direction::receive, received, source, tag)};
-    std::vector<Work> works = submit_all(requests);
-    wait_all(works);
-    return works[1].received();
+    return exchange(message(Direction::send, sent, destination, tag),
+                    message(Direction::receive, received, source, tag));
   }
   // Waits for a message that such a receive would take, and leaves it there; count is in elements of `element`.
+  // Error(invalid_argument), which harms nothing, where the message is no whole number of them.
   Received probe(int source, int tag = 0, Element element = DType::uint8);
 
   // ---- Any verb, with an element type known at run time.
 
   Received run(const Request& request);
   [[nodiscard]] Work submit(const Request& request);
-  // Starts them together, in this order: messages may wait for each other (batched point-to-point).
+  // Starts them together, in this order: messages may wait for each other (batched point-to-point). All are checked
+  // before any is started, so a bad one throws and leaves the others undone.
   [[nodiscard]] std::vector<Work> submit_all(std::span<const Request> requests);
 
   // ---- Groups. Collective over this communicator; options are inherited, and the timeout as it is set now. The new
@@ -381,6 +392,7 @@ class TUTTI_API Communicator {
     return request;
   }
   friend class Batch;
+  Received exchange(const Request& sent, const Request& received);
   engine::Engine& engine() const;
 
   std::unique_ptr<engine::Engine> engine_;

@@ -16,7 +16,8 @@ struct Statement {
   bool operator==(const Statement&) const = default;
 
   static constexpr int kRankBits = 20;
-  static constexpr std::uint8_t kOwn = 0xff;  // as type or operator: the caller's own
+  static constexpr int kAnyRank = (1 << kRankBits) - 1;  // as root: a receive from whoever sends
+  static constexpr std::uint8_t kOwn = 0xff;             // as type or operator: the caller's own
   static_assert(kVerbs <= 256 && kDTypes < kOwn && kReduceOps < kOwn, "each has eight bits in `kinds`");
 
   // `peer` is -1 for verbs of the whole group.

@@ -1,12 +1,14 @@
 #include "engine/call.h"
 
 #include "schedule/verbs.h"
+#include "tutti/request.h"
 
 namespace tutti::engine {
 
 std::string words_of(const Statement& statement) {
-  if (statement.sequence == 0) return "the agreement on a table of costs";  // comes before the first call
   const Verb verb = statement.verb();
+  // The one collective that is not counted, because it comes before the first.
+  if (statement.sequence == 0 && verb == Verb::broadcast) return "the agreement on a table of costs";
   const bool own_type = statement.type() == Statement::kOwn, own_op = statement.op() == Statement::kOwn;
   // Statements come from other processes.
   if (static_cast<std::size_t>(verb) >= kVerbs || (!own_type && statement.type() >= kDTypes) ||
@@ -15,8 +17,8 @@ std::string words_of(const Statement& statement) {
   }
   const schedule::VerbFacts facts = schedule::facts_of(verb);
   const bool all_know = verb == Verb::all_gather || verb == Verb::reduce_scatter;
-  std::string text =
-      std::string(name_of(verb)) + (statement.uneven() ? "_v #" : " #") + std::to_string(statement.sequence - 1);
+  std::string text = std::string(name_of(verb)) + (statement.uneven() ? "_v" : "");
+  if (statement.sequence != 0) text += " #" + std::to_string(statement.sequence - 1);
   if (verb == Verb::barrier) return text;
   text += " of ";
   if (!statement.uneven() || all_know) text += std::to_string(statement.count) + " ";
@@ -26,8 +28,11 @@ std::string words_of(const Statement& statement) {
     text += ", " + (own_op ? "an operator of its own" : std::string(name_of(static_cast<ReduceOp>(statement.op()))));
   }
   if (verb == Verb::send_recv) {
-    text += " from rank " + std::to_string(statement.root()) + " to rank " + std::to_string(statement.peer());
-    if (statement.mark() != 0) text += ", tag " + std::to_string(statement.mark());
+    const bool any_source = statement.root() == Statement::kAnyRank;
+    const bool any_tag = statement.mark() == static_cast<std::uint32_t>(kAnyTag);
+    text += any_source ? " from any rank" : " from rank " + std::to_string(statement.root());
+    text += " to rank " + std::to_string(statement.peer());
+    if (statement.mark() != 0) text += any_tag ? ", any tag" : ", tag " + std::to_string(statement.mark());
   } else if (facts.rooted) {
     text += ", root " + std::to_string(statement.root());
   }

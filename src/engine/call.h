@@ -46,8 +46,9 @@ struct Call {
   std::uint64_t moved_bytes = 0;                    // of the vector or of all chunks: the same on all ranks
   schedule::Chunks input_chunks = {}, output_chunks = {};
 
-  int root = 0;                              // send_recv: the sender
-  int peer = -1;                             // send_recv: the other rank
+  int root = 0;                              // send_recv: the sender; kAnySource until it is known
+  int peer = -1;                             // send_recv: the other rank, likewise
+  bool sends = false;                        // send_recv: or receives
   kernels::ReduceFunction reduce = nullptr;  // the kernel of (type, op)
   const Operator* own = nullptr;             // the caller's own operator instead
   std::uint32_t divisor = 1;                 // average
@@ -61,14 +62,18 @@ struct Call {
   std::uint64_t detail = 0;
 
   // Filled in by the engine.
-  std::uint64_t sequence = 0;            // of the collective, or of the message in its direction
-  std::uint64_t fingerprint = 0;         // of this call and of all before it in its sequence
+  std::uint64_t sequence = 0;     // of the collective, or of the message in its direction; kUnnumbered until it has one
+  std::uint64_t fingerprint = 0;  // of a collective and of all before it; of a message alone
   std::chrono::milliseconds timeout{0};  // without any movement
   bool symmetric_memory_exists = false;  // the group has made some
   transport::MemoryRef input_ref = 0, output_ref = 0;
 
+  static constexpr std::uint64_t kUnnumbered = ~std::uint64_t{0};
+
   bool is_message() const { return verb == Verb::send_recv; }
-  // What a rank that makes this call says of it: the same on all ranks that make the same call.
+  int tag() const { return static_cast<int>(statement().mark()); }  // of a message
+  // What a rank that makes this call says of it: the same on all ranks that make the same call. A receive whose message
+  // is not known yet has no number, and leaves open what its caller left open.
   Statement statement() const { return {sequence + 1, kinds, elements, detail}; }
   std::string describe() const { return words_of(statement()); }
 };

@@ -24,18 +24,22 @@ std::chrono::milliseconds Communicator::timeout() const { return engine().timeou
 std::string_view Communicator::last_algorithm() const { return engine().last_algorithm(); }
 
 Received Communicator::run(const Request& request) { return engine().run(request); }
+Received Communicator::exchange(const Request& sent, const Request& received) {
+  return engine().exchange(sent, received);
+}
+Received Communicator::probe(int source, int tag, Element element) { return engine().probe(source, tag, element); }
 Work Communicator::submit(const Request& request) { return Work(engine().submit(request)); }
 
 std::vector<Work> Communicator::submit_all(std::span<const Request> requests) {
+  auto calls = engine().submit_all(requests);
   std::vector<Work> works;
-  works.reserve(requests.size());
-  for (const Request& request : requests) works.emplace_back(engine().submit(request));
+  works.reserve(calls.size());
+  for (auto& call : calls) works.emplace_back(std::move(call));
   return works;
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return engine().allocate(bytes); }
 
-Received Communicator::probe(int, int, Element) { throw Error(ErrorCode::unsupported, "probe"); }
 Communicator Communicator::split(int color, int key) { return Communicator(engine::split(engine(), color, key)); }
 Communicator Communicator::subgroup(std::span<const int> ranks) {
   return Communicator(engine::subgroup(engine(), ranks));

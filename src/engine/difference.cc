@@ -46,6 +46,10 @@ int odd_one_out(const Groups& groups) {
 
 }  // namespace
 
+Difference difference_between(const Statement& sender, const Statement& receiver) {
+  return {list_calls({{sender, {sender.root()}}, {receiver, {receiver.peer()}}}), 0, -1, true};
+}
+
 Difference find_difference(int ranks, int collectives, const Stated& stated) {
   std::map<std::uint64_t, Groups> by_sequence;  // collectives
   std::map<int, std::uint64_t> latest;          // by rank
@@ -72,7 +76,7 @@ Difference find_difference(int ranks, int collectives, const Stated& stated) {
     add(messages[{statement.sequence, {statement.root(), statement.peer()}}], statement, rank);
   }
   for (const auto& [edge, groups] : messages) {
-    if (groups.size() > 1) return {list_calls(groups), 0};
+    if (groups.size() > 1) return {list_calls(groups), 0, -1, true};
   }
   return {};
 }

@@ -12,12 +12,17 @@ namespace tutti::engine {
 using Stated = std::function<Statement(int channel, int rank)>;
 
 struct Difference {
-  std::string words;  // who called what; empty where no two ranks are known to differ
-  int silent = 0;     // ranks that have not said whether they made the call in question
-  int odd = -1;       // the one rank that differs from all others, or -1
+  std::string words;        // who called what; empty where no two ranks are known to differ
+  int silent = 0;           // ranks that have not said whether they made the call in question
+  int odd = -1;             // the one rank that differs from all others, or -1
+  bool of_message = false;  // between its two ends
 };
 
-// Channels below `collectives` hold calls of the whole group, and channel `collectives` each rank's last message.
+// The two ends of a message that both call.
+Difference difference_between(const Statement& sender, const Statement& receiver);
+
+// Channels below `collectives` hold calls of the whole group, and channel `collectives` what ranks say of a message
+// whose two ends differ.
 Difference find_difference(int ranks, int collectives, const Stated& stated);
 
 }  // namespace tutti::engine

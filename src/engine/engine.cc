@@ -23,7 +23,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       origin_(std::move(origin)),
       plans_(*transport_, kTracks + 1),
       chooser_(transport_->size(), transport_->offers(), forced_algorithms(options_.algorithm, options_.deterministic),
-               options_.deterministic) {
+               options_.deterministic),
+      mailbox_(*transport_, plans_, chooser_, kTracks) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
@@ -35,9 +36,6 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
   asked_ = {rank(), size(), most_own_bytes(transport_->offers(), size()), reduces_};
   for (int track = 0; track < kTracks; ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
-  // To each peer, then from each peer: an edge belongs to one track, so they share a channel.
-  for (int track = 0; track < 2 * size(); ++track)
-    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, kTracks, false));
 }
 
 // A broadcast of its own kind, which comes before the first call and is not counted.
@@ -99,15 +97,6 @@ void Engine::set_timeout(std::chrono::milliseconds timeout) {
 Track& Engine::admit(Call& call) {
   if (transport_->given_up()) refuse(call);
   call.timeout = options_.timeout;
-  if (call.is_message()) {
-    const int direction = call.peer == call.root ? size() : 0;
-    Track& track = *tracks_[static_cast<std::size_t>(kTracks + direction + call.peer)];
-    call.sequence = track.messages++;
-    const Statement statement = call.statement();
-    call.fingerprint = track.chain = fingerprint_of(statement, track.chain);
-    transport::state(*transport_->flags(kTracks, rank()), statement);
-    return track;
-  }
   call.symmetric_memory_exists = transport_->has_allocations();
   // An all_to_all in place cannot let peers read what is being overwritten.
   const bool locatable = chooser_.may_enter(call.verb) && !(call.verb == Verb::all_to_all && call.in_place);
@@ -121,6 +110,7 @@ Track& Engine::admit(Call& call) {
 }
 
 Received Engine::run(const Request& request) {
+  if (request.verb == Verb::send_recv) return run_message(request);
   require_alive();
   Call call = call_of(request, asked_, chunks_);
   Track& track = admit(call);
@@ -134,30 +124,64 @@ Received Engine::run(const Request& request) {
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
   }
-  if (!finished) throw fail_from_caller(track);
-  if (!call.is_message()) last_algorithm_ = track.algorithm();
-  return {call.root, request.tag, call.elements};
+  if (!finished) throw fail_from_caller({&track, nullptr});
+  last_algorithm_ = track.algorithm();
+  return {};
+}
+
+std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
+  auto pending = std::make_shared<Pending>();
+  pending->call = call_of(request, asked_, pending->chunks);
+  pending->own = request.op.own();
+  pending->engine = this;
+  pending->told = told_;
+  return pending;
 }
 
 std::shared_ptr<Pending> Engine::submit(const Request& request) {
   require_alive();
-  auto pending = std::make_shared<Pending>();
-  Call call = call_of(request, asked_, pending->chunks);
-  pending->own = request.op.own();
-  pending->engine = this;
-  pending->told = told_;
-  pending->track = &admit(call);
-  pending->call = call;
+  const std::shared_ptr<Pending> pending = make_pending(request);
+  enqueue({&pending, 1});
+  return pending;
+}
+
+std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request> requests) {
+  require_alive();
+  std::vector<std::shared_ptr<Pending>> calls;
+  calls.reserve(requests.size());
+  for (const Request& request : requests) calls.push_back(make_pending(request));
+  if (!calls.empty()) enqueue(calls);
+  return calls;
+}
+
+void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
+  for (const auto& pending : calls) {
+    Call& call = pending->call;
+    if (call.is_message()) {
+      admit_message(call);
+      pending->message = Message(call, pending.get());
+    } else {
+      pending->track = &admit(call);
+    }
+  }
   {
     const std::lock_guard lock(queue_mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { progress_loop(); });
-    pending->track->queue.push_back(pending);
-    pending->track->queued.fetch_add(1, std::memory_order_release);
-    ++queued_;
+    for (const auto& pending : calls) {
+      if (pending->call.is_message()) {
+        pending->place = messages_.size();
+        messages_.push_back(pending);
+        posted_.push_back(pending.get());
+        message_count_.fetch_add(1, std::memory_order_release);
+      } else {
+        pending->track->queue.push_back(pending);
+        pending->track->queued.fetch_add(1, std::memory_order_release);
+      }
+      ++queued_;
+    }
   }
   work_.notify_one();
   transport_->notify_self();
-  return pending;
 }
 
 bool Engine::test(Pending& pending) {
@@ -189,14 +213,14 @@ Engine::Seat::~Seat() {
 
 void Engine::wait_until(Pending& pending, const Deadline& deadline) {
   const Seat seat(*this);
-  Track* stuck = nullptr;
+  Stuck stuck;
   const auto look = [&] {
     const Advance advance = progress_queues();
     return pending.ended() ? Advance::finished : advance;
   };
-  const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
+  const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
   const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
-  if (outcome == Waiter::Outcome::hopeless) fail(*stuck);
+  if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   if (outcome == Waiter::Outcome::timed_out) {
     throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
                                         ": still under way when the time given to wait() had passed");
@@ -224,6 +248,8 @@ Advance Engine::progress_queues() {
     if (track->queued.load(std::memory_order_acquire) == 0) continue;
     if (progress_queue(*track) != Advance::stuck) overall = Advance::moved;
   }
+  if (message_count_.load(std::memory_order_acquire) != 0 && progress_messages() != Advance::stuck)
+    overall = Advance::moved;
   return overall;
 }
 
@@ -283,21 +309,22 @@ void Engine::drive_until_idle() {
     }
     return progress_queues();
   };
-  Track* stuck = nullptr;
-  const auto hopeless = [&] { return (stuck = hopeless_track()) != nullptr; };
-  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(*stuck);
+  Stuck stuck;
+  const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
+  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck);
 }
 
-Track* Engine::hopeless_track() {
+Engine::Stuck Engine::find_stuck() {
   for (const auto& track : tracks_) {
     {
       const std::lock_guard lock(queue_mutex_);
       if (track->queue.empty()) continue;
       if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
     }
-    if (track->hopeless()) return track.get();
+    if (track->hopeless()) return {track.get(), nullptr};
   }
-  return nullptr;
+  if (message_count_.load(std::memory_order_acquire) == 0) return {};
+  return {nullptr, mailbox_.find_hopeless()};
 }
 
 // A rank that got no memory and one that did would number later allocations differently, so a failure is final.

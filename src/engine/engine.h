@@ -1,12 +1,12 @@
 // The engine of one communicator: gives each call a track, runs blocking calls on the caller's thread and async calls
 // on a progress thread, and turns what goes wrong into errors that name the culprit.
 //
-// Collective calls take the tracks in turn, so that kTracks of them are in flight at once; each direction between two
-// ranks has a track of its own. Calls that find their track busy wait in its queue, in order.
+// Collective calls take the tracks in turn, so that kTracks of them are in flight at once; calls that find their track
+// busy wait in its queue, in order. Messages between two ranks go through the mailbox, any number at once.
 //
 // Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever
 // holds progress_: a caller that waits for it, else the progress thread. A track is driven by its blocking caller only
-// while its queue is empty.
+// while its queue is empty, and the mailbox only while no async message is under way; only the caller adds to either.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "engine/call.h"
 #include "engine/difference.h"
+#include "engine/mailbox.h"
 #include "engine/origin.h"
 #include "engine/plans.h"
 #include "engine/request.h"
@@ -36,8 +37,10 @@ struct Pending {
   enum class State : std::uint8_t { queued, running, finished, failed };
 
   Engine* engine = nullptr;
-  Track* track = nullptr;
+  Track* track = nullptr;  // of a collective
   Call call;
+  Message message;                      // the call as a message
+  std::size_t place = 0;                // in the engine's list of messages
   UnevenChunks chunks;                  // the call's
   std::shared_ptr<const Operator> own;  // the call's
   Received received;
@@ -73,7 +76,12 @@ class Engine {
   const topology::CostTable& costs() const { return costs_; }
 
   Received run(const Request& request);
+  // A send and a receive at once.
+  Received exchange(const Request& sent, const Request& received);
+  Received probe(int source, int tag, const Element& element);
   std::shared_ptr<Pending> submit(const Request& request);
+  // All of them are checked before any is submitted.
+  std::vector<std::shared_ptr<Pending>> submit_all(std::span<const Request> requests);
   bool test(Pending& pending);
   void wait(Pending& pending);
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
@@ -97,34 +105,60 @@ class Engine {
     std::unique_lock<std::mutex> driving_;
   };
 
+  // A call that waits in vain: one of the two.
+  struct Stuck {
+    const Track* track = nullptr;
+    const Message* message = nullptr;
+
+    bool any() const { return track != nullptr || message != nullptr; }
+  };
+
+  // The call checked, as one that nothing has been done about yet.
+  std::shared_ptr<Pending> make_pending(const Request& request);
+  void enqueue(std::span<const std::shared_ptr<Pending>> calls);
   // Gives the call its track and what must be read in the order of the calls.
   Track& admit(Call& call);
+  void admit_message(Call& call);
   void drain(Track& track);
   Advance progress_queues();
   Advance progress_queue(Track& track);
   void progress_loop();
   void drive_until_idle();
-  // The first running async call that is hopeless, or nullptr.
-  Track* hopeless_track();
+  // The first running async call that is hopeless.
+  Stuck find_stuck();
+
+  // engine_messages.cc: messages. Blocking ones run on the caller's thread until all of them have ended.
+  Received run_message(const Request& request);
+  void run_messages(std::span<Message> messages);
+  void run_beside_others(std::span<Message> messages);
+  Advance progress_messages();
+  void finish_messages();
+  [[noreturn]] void throw_given_up(const Message& message);
+
+  // engine_failure.cc
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
-  // `track` is the one whose call the error speaks of, or nullptr.
-  Error fail(Error error, const Track* track = nullptr);
-  Error fail(const Track& track);
+  // `spoken_of` is the async call that the error speaks of, or nullptr.
+  Error fail(Error error, const Pending* spoken_of = nullptr);
+  Error fail(const Stuck& stuck);
   // What was thrown while the track's call was driven.
   Error fail(const std::exception& thrown, const Track& track);
   Error fail_from_caller(const Error& error);
   Error fail_from_caller(const std::exception& thrown, const Track& track);
-  Error fail_from_caller(const Track& track);
+  Error fail_from_caller(const Stuck& stuck);
   // A rank gave up while this one was in no call: said before the call at hand touches anything.
   [[noreturn]] void refuse(const Call& call);
   // The error that says what a verdict means; tells the peers first, so that each of them says what it is in.
-  Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after);
+  // `known`: the difference, where it is known already.
+  Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after,
+                const Difference* known = nullptr);
   Difference await_difference();
+  // Where a peer says that it received something else than this rank sent it, this rank says what it sent.
+  void state_disputed_message();
   // What is known of the peer's last collective, as a sentence, or nothing.
   std::string last_words_of(int peer) const;
-  // The call at the head of `track` fails with the error as it is; of the others it says what became of their output.
-  void fail_queues(const Error& error, const Track* track);
+  // The call spoken of fails with the error as it is; of the others it says what became of their output.
+  void fail_queues(const Error& error, const Pending* spoken_of);
 
   pid_t process_;  // the one it was made in
   std::unique_ptr<transport::Transport> transport_;
@@ -139,6 +173,7 @@ class Engine {
   Chooser chooser_;
   topology::CostTable costs_;
   std::vector<std::unique_ptr<Track>> tracks_;
+  Mailbox mailbox_;
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
@@ -149,8 +184,11 @@ class Engine {
   // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.
   std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
 
-  std::mutex progress_;           // whoever holds it drives the queues
-  std::mutex queue_mutex_;        // guards the tracks' queues
+  std::mutex progress_;                             // whoever holds it drives the queues
+  std::mutex queue_mutex_;                          // guards the tracks' queues and the two lists below
+  std::vector<std::shared_ptr<Pending>> messages_;  // async, under way
+  std::vector<Pending*> posted_;                    // those of them that the mailbox has yet to be told of
+  std::atomic<std::uint32_t> message_count_{0};     // of messages_
   std::condition_variable work_;  // for the progress thread: something was queued, or callers stopped waiting
   int waiting_callers_ = 0;       // guarded by queue_mutex_
   int queued_ = 0;                // guarded by queue_mutex_

@@ -15,11 +15,11 @@ std::string words_about_output(const Call& call, bool touched) {
 }
 
 // What a call fails with that was under way when another one failed.
-Error error_of_another(const Error& error, const Call& call, bool touched) {
+Error error_of_another(const Error& error, const std::string& words, const Call& call, bool touched) {
   const std::string output = call.output == nullptr ? ""
                              : touched              ? ", its output is undefined"
                                                     : ", its output is as it was";
-  return {error.code(), call.describe() + " was given up" + output + ": " + error.what(), error.peer()};
+  return {error.code(), words + " was given up" + output + ": " + error.what(), error.peer()};
 }
 
 }  // namespace
@@ -38,18 +38,33 @@ Error Engine::fail_from_caller(const Error& error) {
   return fail(error);
 }
 
-Error Engine::fail_from_caller(const Track& track) {
+Error Engine::fail_from_caller(const Stuck& stuck) {
   const Seat seat(*this);
   told_->store(true);
-  return fail(track);
+  return fail(stuck);
 }
 
-Error Engine::fail(const Track& track) {
-  const Verdict& verdict = track.verdict();
-  const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
-  return fail(explain(verdict, mine, words_of(verdict.blocked, track.program()),
-                      words_about_output(track.call(), track.touched_output())),
-              &track);
+Error Engine::fail(const Stuck& stuck) {
+  if (stuck.track != nullptr) {
+    const Track& track = *stuck.track;
+    const Verdict& verdict = track.verdict();
+    const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
+    const Error error = explain(verdict, mine, words_of(verdict.blocked, track.program()),
+                                words_about_output(track.call(), track.touched_output()));
+    return fail(error, track.queue.empty() ? nullptr : track.queue.front().get());
+  }
+  const Message& message = *stuck.message;
+  Difference known;
+  if (const Mailbox::Ends* ends = mailbox_.differing_ends()) {
+    known = difference_between(ends->sender, ends->receiver);
+    // Before the peers hear that this rank gives up: they ask at once.
+    transport::state(*transport_->flags(kTracks, rank()), ends->receiver);
+    transport_->announce(kTracks);
+  }
+  const Error error =
+      explain(mailbox_.verdict(), rank_name(rank()) + ", " + message.describe() + ": ", mailbox_.where(message),
+              words_about_output(*message.call, message.touched_output()), known.words.empty() ? nullptr : &known);
+  return fail(error, message.owner);
 }
 
 Error Engine::fail_from_caller(const std::exception& thrown, const Track& track) {
@@ -66,7 +81,7 @@ Error Engine::fail(const std::exception& thrown, const Track& track) {
                     rank_name(rank()) + ", " + track.call().describe() + ": " + thrown.what() +
                         words_about_output(track.call(), track.touched_output()),
                     error == nullptr ? -1 : error->peer()),
-              &track);
+              track.queue.empty() ? nullptr : track.queue.front().get());
 }
 
 void Engine::refuse(const Call& call) {
@@ -76,20 +91,19 @@ void Engine::refuse(const Call& call) {
   const auto failure = transport_->failure();
   // Others want to know what this rank would have called.
   Call refused = call;
-  int channel = kTracks;
   if (!call.is_message()) {
     refused.sequence = next_collective_;
-    channel = static_cast<int>(next_collective_ % kTracks);
+    const int channel = static_cast<int>(next_collective_ % kTracks);
+    transport::state(*transport_->flags(channel, rank()), refused.statement());
+    transport_->announce(channel);
   }
-  transport::state(*transport_->flags(channel, rank()), refused.statement());
-  transport_->announce(channel);
   const std::string mine = rank_name(rank()) + ", " + refused.describe() + ": ";
   throw fail(explain(Verdict::of(failure.value_or(Failure{})), mine, "the call was not begun",
                      words_about_output(call, false)));
 }
 
 Error Engine::explain(const Verdict& verdict, const std::string& mine, const std::string& where,
-                      const std::string& after) {
+                      const std::string& after, const Difference* known) {
   const ErrorCode code = verdict.code();
   const int culprit = verdict.culprit(rank());
   const std::string peer = rank_name(culprit);
@@ -97,16 +111,19 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
   transport_->abort(culprit, code);
   switch (code) {
     case ErrorCode::mismatch: {
-      const Difference difference = await_difference();
+      const Difference difference = known != nullptr ? *known : await_difference();
+      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its count and type"
+                                                 : "; all ranks must make the same calls in the same order";
       return {code,
               mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
-                  "; all ranks must make the same calls in the same order" + after,
+                  remedy + after,
               difference.odd >= 0 ? difference.odd : culprit};
     }
     case ErrorCode::peer_lost: {
       const bool departed = verdict.kind == Verdict::Kind::departed;
       const bool hearsay = verdict.kind == Verdict::Kind::failure && !failure.died && failure.rank != culprit;
       const bool silent = verdict.kind == Verdict::Kind::failure && failure.silent;
+      if (departed && culprit < 0) return {code, mine + "all other ranks have left the group (" + where + ")" + after};
       const char* what = departed ? " has left the group: it made fewer calls than this rank"
                          : silent ? " has been silent for too long: it is stopped, its host is down or the network is "
                                     "cut (TUTTI_SILENCE_MS sets how long is too long)"
@@ -118,7 +135,8 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
     }
     case ErrorCode::timeout: {
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
-      const std::string question = verdict.absent.empty()
+      const std::string question = culprit < 0 ? "has any rank sent it?"
+                                   : verdict.absent.empty()
                                        ? "is " + peer + " in the same call?"
                                        : rank_names(verdict.absent) + (verdict.absent.size() == 1 ? " has" : " have") +
                                              " not made this call, as far as known.";
@@ -142,9 +160,24 @@ Difference Engine::await_difference() {
   const Deadline deadline = Deadline::after(kHearing);
   for (;;) {
     const std::uint32_t ticket = transport_->prepare_sleep();
+    state_disputed_message();
     const Difference difference = find_difference(size(), kTracks, stated);
     if ((!difference.words.empty() && difference.silent == 0) || deadline.passed()) return difference;
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(10)));
+  }
+}
+
+void Engine::state_disputed_message() {
+  // Beside the progress thread the caller may be in the mailbox; it then finds the failure, and says this, itself.
+  if (std::this_thread::get_id() == thread_.get_id() && message_count_.load(std::memory_order_acquire) == 0) return;
+  for (int peer = 0; peer < size(); ++peer) {
+    const Statement theirs = transport::stated(*transport_->flags(kTracks, peer));
+    if (!is_sound(theirs, rank(), peer)) continue;
+    const Statement mine = mailbox_.sent(peer, theirs.sequence);
+    transport::Flags& flags = *transport_->flags(kTracks, rank());
+    if (mine.sequence == 0 || mine == theirs || mine == transport::stated(flags)) continue;
+    transport::state(flags, mine);
+    return transport_->announce(kTracks);
   }
 }
 
@@ -157,31 +190,45 @@ std::string Engine::last_words_of(int peer) const {
   return last.sequence == 0 ? "" : " Its last collective, as far as known, is " + words_of(last) + ".";
 }
 
-Error Engine::fail(Error error, const Track* track) {
+Error Engine::fail(Error error, const Pending* spoken_of) {
   {
     const std::lock_guard lock(error_mutex_);
     if (!error_) error_ = error;
   }
   aborted_.store(true, std::memory_order_release);
   transport_->abort(error.peer(), error.code());
-  fail_queues(error, track);
+  fail_queues(error, spoken_of);
   return error;
 }
 
-void Engine::fail_queues(const Error& error, const Track* failed) {
+void Engine::throw_given_up(const Message& message) {
+  const std::lock_guard lock(error_mutex_);
+  throw error_of_another(*error_, message.describe(), *message.call, message.touched_output());
+}
+
+void Engine::fail_queues(const Error& error, const Pending* spoken_of) {
   const std::lock_guard lock(queue_mutex_);
+  const auto fail_call = [&](Pending& pending, const std::string& words, bool touched) {
+    pending.error =
+        std::make_exception_ptr(&pending == spoken_of ? error : error_of_another(error, words, pending.call, touched));
+    pending.state.store(Pending::State::failed, std::memory_order_release);
+  };
   for (const auto& track : tracks_) {
     for (const auto& pending : track->queue) {
       const bool running = pending->state.load(std::memory_order_relaxed) == Pending::State::running;
-      const bool spoken_of = track.get() == failed && pending == track->queue.front();
-      const bool touched = running && track->touched_output();
-      pending->error = std::make_exception_ptr(spoken_of ? error : error_of_another(error, pending->call, touched));
-      pending->state.store(Pending::State::failed, std::memory_order_release);
+      fail_call(*pending, pending->call.describe(), running && track->touched_output());
     }
-    queued_ -= static_cast<int>(track->queue.size());
     track->queued.fetch_sub(static_cast<std::uint32_t>(track->queue.size()), std::memory_order_release);
     track->queue.clear();
   }
+  queued_ = 0;
+  if (messages_.empty()) return;  // the mailbox may be the caller's at this moment
+  mailbox_.clear();
+  posted_.clear();
+  for (const auto& pending : messages_)
+    fail_call(*pending, pending->message.describe(), pending->message.touched_output());
+  messages_.clear();
+  message_count_.store(0, std::memory_order_release);
 }
 
 }  // namespace tutti::engine

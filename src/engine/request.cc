@@ -137,6 +137,7 @@ void Checker::check_message(Call& call) const {
     reject("peer " + std::to_string(peer) + " is not a rank of this group of " + std::to_string(size_));
   if (request_.tag < 0 && (sends || request_.tag != kAnyTag))
     reject("tag " + std::to_string(request_.tag) + " is negative");
+  call.sends = sends;
   call.root = sends ? group_.rank : peer;
   call.peer = peer;
 }

@@ -47,7 +47,6 @@ void Track::start(const Call& call) {
   binding_.reduce = call.reduce;
   binding_.own = call.own;
   binding_.divisor = call.divisor;
-  if (call.is_message()) return begin_call();
   // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
   const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
   if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
@@ -196,7 +195,7 @@ void Track::begin(const schedule::Algorithm& algorithm) {
   const bool compared = entered_;  // entering has compared the calls of all ranks
   const Plan& plan = plans_->get(call_, algorithm, channel_);
   if (plan.uses_flags && !entered_) enter();
-  if (!entered_ && !call_.is_message()) state();
+  if (!entered_) state();
   if (plan.uses_flags && !compared) binding_.gate = flags_;
   prepare(algorithm);
   phase_ = plan.uses_scratch ? Phase::reusing : Phase::running;
@@ -229,7 +228,6 @@ void Track::finish() {
 int Track::mismatched_peer() const {
   const Operation& at_hand = phase_ == Phase::checking ? checking_ : operation_;
   if (phase_ != Phase::entering && at_hand.mismatched_peer() >= 0) return at_hand.mismatched_peer();
-  if (call_.is_message()) return -1;
   const Statement mine = call_.statement();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
@@ -245,7 +243,7 @@ int Track::mismatched_peer() const {
 // Ranks that are stuck in the call have announced it by the time it is given up, unless it is given up very soon.
 std::vector<int> Track::absent_ranks() const {
   std::vector<int> ranks;
-  if (call_.is_message() || call_.timeout < 2 * kAnnounceAfter) return ranks;
+  if (call_.timeout < 2 * kAnnounceAfter) return ranks;
   for (int rank = 0; rank < transport_->size(); ++rank) {
     if (transport::stated(*flags_[static_cast<std::size_t>(rank)]).sequence < call_.sequence + 1) ranks.push_back(rank);
   }

@@ -1,4 +1,4 @@
-// A track: one channel and the calls that run on it, one after the other. Different tracks run independently.
+// A track: one channel and the collectives that run on it, one after the other. Different tracks run independently.
 //
 // A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
 // *following* (wait until all ranks have finished an earlier call that this one may have left before they had seen
@@ -47,8 +47,6 @@ class Track {
   bool hopeless();
   const Verdict& verdict() const { return verdict_; }
 
-  std::uint64_t messages = 0;                  // send_recv calls made in this direction; the caller's thread
-  std::uint64_t chain = 0;                     // fingerprint of the last of them
   std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
   std::atomic<std::uint32_t> queued{0};        // their number
 

@@ -26,7 +26,7 @@ int Verdict::culprit(int rank) const {
 }
 
 std::string words_of(const Blocked& blocked, const schedule::Program* program) {
-  const std::string peer = rank_name(blocked.peer);
+  const std::string peer = blocked.peer < 0 ? "any rank" : rank_name(blocked.peer);
   std::string where = "waits for ";
   if (program != nullptr && blocked.lane < program->lanes.size()) {
     where = "lane '" + program->lanes[blocked.lane].name + "' step " + std::to_string(blocked.step) + " segment " +

@@ -146,5 +146,16 @@ TEST(Quiet, MessagesBothWays) {
   });
 }
 
+TEST(Quiet, TaggedMessages) {
+  expect_quiet([](Communicator& comm) {
+    return [&comm, data = std::vector<float>(2, 1.0f), received = std::vector<float>(2)]() mutable {
+      const int peer = 1 - comm.rank();
+      comm.send(data, peer, 7);
+      comm.recv(received, kAnySource, kAnyTag);
+      comm.send_recv(data, peer, received, peer, 8);
+    };
+  });
+}
+
 }  // namespace
 }  // namespace tutti

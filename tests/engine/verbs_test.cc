@@ -182,6 +182,21 @@ TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
         ErrorCode::unsupported, [&] { comm.all_reduce(data, ReduceOp::bxor); }, "operator");
     refused(
         ErrorCode::invalid_argument, [&] { comm.broadcast(std::span(data).first(4), 2); }, "root");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.send(std::span(data).first(4), kAnySource); }, "a send needs a peer");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.recv(std::span(data).first(4), 2); }, "peer");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.recv(std::span(data).first(4), -2); }, "negative peer");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.send(std::span(data).first(4), 1, -1); }, "a send needs a tag");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.recv(std::span(data).first(4), 1, -2); }, "tag");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.probe(2); }, "peer of a probe");
+    refused(
+        ErrorCode::invalid_argument,
+        [&] { comm.send_recv(std::span(data).first(4), 1, std::span(data).subspan(3, 4), 1); }, "overlap of a message");
     comm.all_reduce(std::span(data));
     require(data[0] == 2.0f, "the communicator still works");
   };

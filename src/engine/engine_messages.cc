@@ -1,0 +1,162 @@
+// Messages between two ranks, as the engine runs them: blocking ones on the caller's thread, async ones like any call.
+#include <algorithm>
+#include <optional>
+
+#include "engine/engine.h"
+
+namespace tutti::engine {
+
+void Engine::admit_message(Call& call) {
+  if (transport_->given_up()) refuse(call);
+  call.timeout = options_.timeout;
+  call.sequence = Call::kUnnumbered;
+}
+
+Received Engine::run_message(const Request& request) {
+  require_alive();
+  Call call = call_of(request, asked_, chunks_);
+  admit_message(call);
+  Message message(call);
+  run_messages({&message, 1});
+  return message.received;
+}
+
+Received Engine::exchange(const Request& sent, const Request& received) {
+  require_alive();
+  Call calls[] = {call_of(sent, asked_, chunks_), call_of(received, asked_, chunks_)};
+  const std::byte* out = calls[1].output;
+  if (calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
+    throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
+  for (Call& call : calls) admit_message(call);
+  Message messages[] = {Message(calls[0]), Message(calls[1])};
+  run_messages(messages);
+  return messages[1].received;
+}
+
+Received Engine::probe(int source, int tag, const Element& element) {
+  require_alive();
+  const Request request{
+      .verb = Verb::send_recv, .element = element, .direction = Direction::receive, .peer = source, .tag = tag};
+  Call call = call_of(request, asked_, chunks_);
+  admit_message(call);
+  Message message(call);
+  message.probe = true;
+  run_messages({&message, 1});
+  Received found = message.received;  // counted in bytes
+  if (found.count % element.bytes() != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "probe: the message with tag " + std::to_string(found.tag) + " from rank " +
+                    std::to_string(found.source) + " has " + std::to_string(found.count) +
+                    " bytes, which is no multiple of elements of " + std::to_string(element.bytes()),
+                found.source);
+  }
+  found.count /= element.bytes();
+  return found;
+}
+
+void Engine::run_messages(std::span<Message> messages) {
+  if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
+  const Message* stuck = nullptr;
+  try {
+    for (Message& message : messages) mailbox_.post(message);
+    const auto look = [&] {
+      const Advance advance = mailbox_.advance();
+      const bool all = std::all_of(messages.begin(), messages.end(), [](const Message& it) { return it.ended; });
+      return all ? Advance::finished : advance;
+    };
+    const auto hopeless = [&] { return (stuck = mailbox_.find_hopeless()) != nullptr; };
+    Waiter(*transport_).until_finished(look, hopeless);
+  } catch (const Error& error) {
+    mailbox_.clear();
+    throw fail_from_caller(error);
+  }
+  if (stuck != nullptr) {
+    const Error error = fail_from_caller({nullptr, stuck});
+    mailbox_.clear();
+    throw error;
+  }
+  mailbox_.ended().clear();
+}
+
+// As a caller who waits for an async call: it takes over all work meanwhile.
+void Engine::run_beside_others(std::span<Message> messages) {
+  const auto first_open = [&] {
+    return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
+  };
+  const auto over = [&] { return first_open() == messages.end() || aborted_.load(std::memory_order_relaxed); };
+  const auto alone = [&] { return message_count_.load(std::memory_order_relaxed) == 0; };
+  const Seat seat(*this);
+  require_alive();
+  progress_messages();  // those submitted before come first
+  Stuck stuck;
+  const auto look = [&] {
+    const Advance queues = progress_queues();
+    const Advance own = alone() ? progress_messages() : Advance::stuck;
+    return over() ? Advance::finished : std::max(queues, own);
+  };
+  const auto hopeless = [&] {
+    stuck = find_stuck();
+    if (!stuck.any() && alone()) stuck.message = mailbox_.find_hopeless();
+    return stuck.any();
+  };
+  std::optional<Error> error;
+  try {
+    for (Message& message : messages) mailbox_.post(message);
+    if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
+  } catch (const Error& own) {
+    error = fail(own);
+    stuck.message = messages.data();
+  }
+  if (first_open() == messages.end()) return;
+  told_->store(true);
+  mailbox_.clear();
+  const bool own = stuck.message >= messages.data() && stuck.message < messages.data() + messages.size();
+  if (error && own) throw Error(*error);
+  throw_given_up(*first_open());
+}
+
+// Called with progress_ held.
+Advance Engine::progress_messages() {
+  Advance advance = Advance::stuck;
+  try {
+    {
+      const std::lock_guard lock(queue_mutex_);
+      for (Pending* const pending : posted_) {
+        pending->state.store(Pending::State::running, std::memory_order_relaxed);
+        mailbox_.post(pending->message);
+      }
+      posted_.clear();
+    }
+    advance = mailbox_.advance();
+  } catch (const Error& error) {
+    fail(error);
+    return Advance::moved;
+  }
+  finish_messages();
+  return advance;
+}
+
+void Engine::finish_messages() {
+  if (mailbox_.ended().empty()) return;
+  const std::lock_guard lock(queue_mutex_);
+  std::uint32_t finished = 0;
+  for (Message* const message : mailbox_.ended()) {
+    if (message->owner == nullptr) continue;  // a blocking one, whose caller looks for itself
+    Pending& pending = *message->owner;
+    pending.received = message->received;
+    // The last one takes its place.
+    const std::shared_ptr<Pending> owner = std::move(messages_[pending.place]);
+    if (messages_.back() != nullptr) {
+      messages_.back()->place = pending.place;
+      messages_[pending.place] = std::move(messages_.back());
+    }
+    messages_.pop_back();
+    --queued_;
+    ++finished;
+    owner->state.store(Pending::State::finished, std::memory_order_release);
+  }
+  mailbox_.ended().clear();
+  message_count_.fetch_sub(finished, std::memory_order_release);  // the mailbox may be the caller's from here on
+}
+
+}  // namespace tutti::engine

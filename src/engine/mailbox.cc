@@ -1,0 +1,348 @@
+#include "engine/mailbox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace tutti::engine {
+
+using transport::Arrival;
+using transport::Piece;
+
+namespace {
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+std::unique_ptr<Aside> make_aside(const Envelope& envelope) {
+  const std::uint64_t bytes = units_of(envelope.statement).all_bytes();
+  try {
+    auto aside = std::make_unique<Aside>();
+    static_cast<Envelope&>(*aside) = envelope;
+    aside->bytes.reset(new std::byte[bytes]);
+    return aside;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::system,
+                "no memory to set aside a message of " + std::to_string(bytes) + " bytes from rank " +
+                    std::to_string(envelope.source) + ", which lies before one that is waited for; receive messages " +
+                    "in the order they are sent, or use fewer tags",
+                envelope.source);
+  }
+}
+
+}  // namespace
+
+Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel)
+    : transport_(&transport),
+      plans_(&plans),
+      chooser_(&chooser),
+      channel_(channel),
+      rank_(transport.rank()),
+      size_(transport.size()),
+      matching_(size_),
+      outbound_(index(size_)),
+      inbound_(index(size_)),
+      judged_(index(size_) + 1) {}
+
+const Plan& Mailbox::plan_of(int sender, int peer) {
+  Call call;
+  call.verb = Verb::send_recv;
+  call.root = sender;
+  call.peer = peer;
+  return plans_->get(call, *chooser_->choose(call), channel_);
+}
+
+Mailbox::Outbound& Mailbox::outbound(int peer) {
+  auto& out = outbound_[index(peer)];
+  if (out) return *out;
+  out = std::make_unique<Outbound>(*transport_);
+  out->peer = peer;
+  out->plan = &plan_of(rank_, peer);
+  out->sender = &transport_->sender(channel_, peer);
+  return *out;
+}
+
+Mailbox::Inbound& Mailbox::inbound(int peer) {
+  auto& in = inbound_[index(peer)];
+  if (in) return *in;
+  in = std::make_unique<Inbound>(*transport_);
+  in->head.source = peer;
+  in->plan = &plan_of(peer, peer);
+  in->receiver = &transport_->receiver(channel_, peer);
+  return *in;
+}
+
+void Mailbox::activate(Inbound& in) {
+  if (!in.active) active_.push_back(&in);
+  in.active = true;
+}
+
+void Mailbox::post(Message& message) {
+  if (!message.sends()) {
+    post_receive(message);
+  } else if (message.call->peer == rank_) {
+    send_to_self(message);
+  } else {
+    post_send(message);
+  }
+}
+
+void Mailbox::post_send(Message& message) {
+  Outbound& out = outbound(message.call->peer);
+  message.call->sequence = out.sequence++;
+  message.call->fingerprint = fingerprint_of(message.call->statement(), 0);
+  out.said[message.call->sequence % Outbound::kRemembered] = message.call->statement();
+  if (out.first == nullptr) {
+    out.first = &message;
+    sending_.push_back(&out);
+  } else {
+    out.last->behind = &message;
+  }
+  out.last = &message;
+}
+
+void Mailbox::send_to_self(Message& message) {
+  Call& call = *message.call;
+  call.sequence = to_self_++;
+  auto aside = make_aside({rank_, call.statement()});
+  if (call.input_bytes != 0) std::memcpy(aside->bytes.get(), call.input, call.input_bytes);
+  aside->whole = true;
+  end(message);
+  while (auto* const taker = static_cast<Message*>(matching_.find_taker(*aside))) {
+    if (!taker->probe) return deliver(*aside, *taker);
+    answer(*taker, *aside);
+  }
+  matching_.keep(std::move(aside));
+}
+
+void Mailbox::post_receive(Message& message) {
+  Matching::Found found = matching_.post(message);
+  if (found.envelope == nullptr) {
+    if (message.source != kAnySource && message.source != rank_) activate(inbound(message.source));
+  } else if (message.probe) {
+    answer(message, *found.envelope);
+  } else if (found.aside == nullptr) {
+    deliver(inbound(found.envelope->source), message);
+  } else if (found.aside->whole) {
+    deliver(*found.aside, message);
+  } else if (agrees(message, *found.aside)) {
+    Inbound& in = inbound(found.aside->source);
+    in.claimed = std::move(found.aside);
+    in.receive = &message;
+  } else {
+    inbound(found.aside->source).claimed = std::move(found.aside);  // it lands there; nothing moves any more
+  }
+}
+
+Advance Mailbox::advance() {
+  if (mismatched_peer_ >= 0) return Advance::stuck;
+  bool moved = false;
+  for (std::size_t i = 0; i < sending_.size();) {
+    moved = advance_send(*sending_[i]) || moved;
+    if (sending_[i]->first != nullptr) {
+      ++i;
+    } else {
+      sending_[i] = sending_.back();
+      sending_.pop_back();
+    }
+  }
+  if (matching_.listens_to_all()) {
+    const int first = matching_.first_source();
+    for (int i = 0; i < size_; ++i) {
+      const int peer = (first + i) % size_;
+      if (peer != rank_) moved = advance_receive(inbound(peer)) || moved;
+    }
+    return moved ? Advance::moved : Advance::stuck;
+  }
+  for (std::size_t i = 0; i < active_.size();) {
+    Inbound& in = *active_[i];
+    moved = advance_receive(in) || moved;
+    in.active = in.stage == Inbound::Stage::landing || matching_.listens(in.head.source);
+    if (in.active) {
+      ++i;
+    } else {
+      active_[i] = active_.back();
+      active_.pop_back();
+    }
+  }
+  return moved ? Advance::moved : Advance::stuck;
+}
+
+bool Mailbox::advance_send(Outbound& out) {
+  bool moved = false;
+  while (out.first != nullptr) {
+    Message& message = *out.first;
+    const Call& call = *message.call;
+    const bool inside = call.input_bytes <= Header::kMostInside;
+    if (!out.header_sent) {
+      Header header{call.statement()};
+      if (inside && call.input_bytes != 0) std::memcpy(header.inside, call.input, call.input_bytes);
+      const Piece piece{reinterpret_cast<std::byte*>(&header), sizeof header};
+      if (!out.sender->try_send({&piece, 1}, sizeof header, kHeaderMark)) break;
+      out.header_sent = moved = message.patience.moved = true;
+      if (!inside) {
+        Binding binding;
+        binding.input = call.input;
+        binding.count = call.count;
+        binding.element_bytes = call.unit_bytes;
+        binding.fingerprint = call.fingerprint;
+        out.operation.start(*out.plan, binding);
+        message.running = &out.operation;
+      }
+    }
+    const Advance advance = !inside                   ? out.operation.advance()
+                            : out.sender->try_flush() ? Advance::finished
+                                                      : Advance::stuck;
+    if (advance != Advance::stuck) moved = message.patience.moved = true;
+    if (advance != Advance::finished) break;
+    out.first = message.behind;
+    out.header_sent = false;
+    end(message);
+  }
+  return moved;
+}
+
+// One message at most, so that a busy source leaves something for the others.
+bool Mailbox::advance_receive(Inbound& in) {
+  if (in.stage == Inbound::Stage::held) {
+    if (!matching_.in_the_way(in.head.source)) return false;
+    set_aside(in);
+    return true;
+  }
+  if (in.stage == Inbound::Stage::listening) return matching_.listens(in.head.source) && listen(in);
+  const Advance advance = in.operation.advance();
+  if (in.operation.mismatched_peer() >= 0) mismatch(in.head.source);
+  if (advance == Advance::stuck) return false;
+  if (in.receive != nullptr) in.receive->patience.moved = true;
+  if (in.aside != nullptr) in.cleared = true;
+  if (advance == Advance::finished) finish_landing(in);
+  return true;
+}
+
+bool Mailbox::listen(Inbound& in) {
+  const Piece piece{reinterpret_cast<std::byte*>(&in.header), sizeof in.header};
+  const Arrival arrival = in.receiver->try_receive({&piece, 1}, sizeof in.header, kHeaderMark);
+  if (arrival == Arrival::none) return false;
+  if (arrival == Arrival::moved) return true;
+  if (arrival == Arrival::other || !is_sound(in.header.statement, in.head.source, rank_)) {
+    mismatch(in.head.source);
+    return false;
+  }
+  in.head.statement = in.header.statement;
+  in.stage = Inbound::Stage::held;
+  offer(in);
+  return true;
+}
+
+void Mailbox::offer(Inbound& in) {
+  while (auto* const taker = static_cast<Message*>(matching_.find_taker(in.head))) {
+    if (!taker->probe) return deliver(in, *taker);
+    answer(*taker, in.head);
+  }
+  matching_.hold(in.head);
+}
+
+void Mailbox::deliver(Inbound& in, Message& receive) {
+  if (!agrees(receive, in.head)) return;
+  const std::uint64_t bytes = receive.call->output_bytes;
+  if (bytes > Header::kMostInside) {
+    in.receive = &receive;
+    receive.running = &in.operation;
+    return start_landing(in, receive.call->output);
+  }
+  if (bytes != 0) std::memcpy(receive.call->output, in.header.inside, bytes);
+  in.stage = Inbound::Stage::listening;
+  end(receive);
+}
+
+void Mailbox::deliver(const Aside& aside, Message& receive) {
+  if (!agrees(receive, aside)) return;
+  if (receive.call->output_bytes != 0) std::memcpy(receive.call->output, aside.bytes.get(), receive.call->output_bytes);
+  end(receive);
+}
+
+// The receive now knows whose message it takes, and says so; whether it is the one it was made for.
+bool Mailbox::agrees(Message& receive, const Envelope& envelope) {
+  Call& call = *receive.call;
+  const Statement& theirs = envelope.statement;
+  const Statement open = call.statement();
+  call.root = call.peer = envelope.source;
+  call.sequence = theirs.sequence - 1;
+  call.kinds = Statement::kinds_of(Verb::send_recv, open.type(), 0, envelope.source, rank_);
+  call.detail = Statement::detail_of(open.own_bytes(), false, theirs.mark());
+  receive.received = {envelope.source, envelope.tag(), theirs.count};
+  receive.patience.moved = true;
+  if (call.statement() == theirs) return true;
+  mismatch(envelope.source);
+  differing_ = &receive;
+  ends_ = {theirs, call.statement()};
+  return false;
+}
+
+void Mailbox::start_landing(Inbound& in, std::byte* output) {
+  const Units units = units_of(in.head.statement);
+  Binding binding;
+  binding.output = output;
+  binding.count = units.count;
+  binding.element_bytes = units.bytes;
+  binding.fingerprint = fingerprint_of(in.head.statement, 0);
+  in.operation.start(*in.plan, binding);
+  in.stage = Inbound::Stage::landing;
+  activate(in);
+}
+
+void Mailbox::set_aside(Inbound& in) {
+  auto aside = make_aside(in.head);
+  const std::uint64_t bytes = units_of(in.head.statement).all_bytes();
+  in.cleared = true;
+  if (bytes <= Header::kMostInside) {
+    std::memcpy(aside->bytes.get(), in.header.inside, bytes);
+    aside->whole = true;
+    in.stage = Inbound::Stage::listening;
+  } else {
+    in.aside = aside.get();
+    start_landing(in, aside->bytes.get());
+  }
+  matching_.keep(std::move(aside));
+}
+
+void Mailbox::finish_landing(Inbound& in) {
+  in.stage = Inbound::Stage::listening;
+  Message* const receive = std::exchange(in.receive, nullptr);
+  if (in.aside != nullptr) in.aside->whole = true;
+  in.aside = nullptr;
+  if (in.claimed != nullptr) std::memcpy(receive->call->output, in.claimed->bytes.get(), receive->call->output_bytes);
+  in.claimed.reset();
+  if (receive != nullptr) end(*receive);
+}
+
+void Mailbox::answer(Message& probe, const Envelope& envelope) {
+  probe.received = {envelope.source, envelope.tag(), units_of(envelope.statement).all_bytes()};
+  end(probe);
+}
+
+void Mailbox::end(Message& message) {
+  message.ended = true;
+  ended_.push_back(&message);
+}
+
+void Mailbox::clear() {
+  matching_.clear();
+  for (const auto& out : outbound_) {
+    if (out) out->first = out->last = nullptr;
+  }
+  for (const auto& in : inbound_) {
+    if (in) in->receive = nullptr;
+  }
+  sending_.clear();
+  active_.clear();
+  ended_.clear();
+}
+
+Statement Mailbox::sent(int peer, std::uint64_t sequence) const {
+  if (peer == rank_ || outbound_[index(peer)] == nullptr || sequence == 0) return {};
+  const Statement said = outbound_[index(peer)]->said[(sequence - 1) % Outbound::kRemembered];
+  return said.sequence == sequence ? said : Statement{};
+}
+
+}  // namespace tutti::engine

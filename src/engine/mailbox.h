@@ -1,0 +1,133 @@
+// The messages of one rank: sends queue per peer, receives wait until Matching gives them a message.
+//
+// On its edge every message is a header, then its bytes, moved by the program of send_recv; those of small messages
+// travel inside the header. Each rank numbers its messages to a peer, and the header carries the number. A message that
+// no receive takes stays on its edge, its header read, so that its sender waits; what is in the way of a receive is set
+// aside in memory of this rank. Messages to oneself are always set aside, or go straight to the receive that waits.
+//
+// One thread at a time. Resumable, and free of allocation once it has had as many messages under way, but for what is
+// set aside.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/choose.h"
+#include "engine/matching.h"
+#include "engine/message.h"
+#include "engine/plans.h"
+#include "engine/verdict.h"
+#include "transport/transport.h"
+
+namespace tutti::engine {
+
+class Mailbox {
+ public:
+  Mailbox(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel);
+
+  // The message must stay where it is until it has ended or clear() was called.
+  void post(Message& message);
+  // Takes everything as far as it goes. Throws Error(system) where memory runs out.
+  Advance advance();
+  // What has ended since it was asked last.
+  std::vector<Message*>& ended() { return ended_; }
+  // Forgets everything under way.
+  void clear();
+
+  // The first message for which waiting is in vain, or nullptr; verdict() says why. As Track::hopeless(). A receive is
+  // judged while it is the first that waits for its source, as a queue's first call is.
+  Message* find_hopeless();
+  const Verdict& verdict() const { return verdict_; }
+  // What the message waits for, in words.
+  std::string where(const Message& message) const;
+
+  // Where the verdict is that the two ends of a message differ: what each of them called.
+  struct Ends {
+    Statement sender, receiver;
+  };
+  const Ends* differing_ends() const { return differing_ == nullptr ? nullptr : &ends_; }
+  // What this rank said of a message to `peer`, if it was one of its last; sequence 0 else.
+  Statement sent(int peer, std::uint64_t sequence) const;
+
+ private:
+  struct Outbound {
+    explicit Outbound(transport::Transport& transport) : operation(transport) {}
+
+    static constexpr std::size_t kRemembered = 8;  // more than an edge of slots holds unread
+
+    int peer = 0;
+    transport::Sender* sender = nullptr;
+    const Plan* plan = nullptr;
+    Operation operation;
+    Message *first = nullptr, *last = nullptr;
+    bool header_sent = false;  // of the first
+    std::uint64_t sequence = 0;
+    std::array<Statement, kRemembered> said = {};
+  };
+  struct Inbound {
+    explicit Inbound(transport::Transport& transport) : operation(transport) {}
+
+    // listening: for the next header; held: nobody has taken the message yet; landing: its bytes are coming.
+    enum class Stage : std::uint8_t { listening, held, landing };
+
+    transport::Receiver* receiver = nullptr;
+    const Plan* plan = nullptr;
+    Operation operation;
+    Stage stage = Stage::listening;
+    bool active = false;   // in active_
+    bool cleared = false;  // something that was in the way has moved since find_hopeless() looked
+    Header header;
+    Envelope head;
+    Message* receive = nullptr;      // landing: whose output it lands in, or is copied to once all of it is aside
+    Aside* aside = nullptr;          // landing: where it lands instead
+    std::unique_ptr<Aside> claimed;  // the same, once a receive has taken it
+  };
+
+  Outbound& outbound(int peer);
+  Inbound& inbound(int peer);
+  void activate(Inbound& in);
+  const Plan& plan_of(int sender, int peer);
+  void post_send(Message& message);
+  void post_receive(Message& message);
+  void send_to_self(Message& message);
+  bool advance_send(Outbound& out);
+  bool advance_receive(Inbound& in);
+  bool listen(Inbound& in);
+  void offer(Inbound& in);
+  void deliver(Inbound& in, Message& receive);
+  void deliver(const Aside& aside, Message& receive);
+  bool agrees(Message& receive, const Envelope& envelope);
+  void set_aside(Inbound& in);
+  void finish_landing(Inbound& in);
+  void start_landing(Inbound& in, std::byte* output);
+  void answer(Message& probe, const Envelope& envelope);
+  void end(Message& message);
+  void mismatch(int peer) { mismatched_peer_ = mismatched_peer_ < 0 ? peer : mismatched_peer_; }
+  bool is_hopeless(Message& message, const std::optional<Failure>& failure);
+  Message* find_hopeless_receive(const std::optional<Failure>& failure);
+  bool all_departed(const Blocked& blocked) const;
+  Blocked blocked(const Message& message) const;
+
+  transport::Transport* transport_;
+  Plans* plans_;
+  const Chooser* chooser_;
+  int channel_, rank_, size_;
+  Matching matching_;
+  std::vector<std::unique_ptr<Outbound>> outbound_;  // by peer, made when first used
+  std::vector<std::unique_ptr<Inbound>> inbound_;
+  std::vector<Outbound*> sending_;  // those with messages
+  std::vector<Inbound*> active_;    // those that are listened to, or land
+  std::vector<Message*> ended_;
+  std::uint64_t to_self_ = 0;
+  std::vector<std::uint8_t> judged_;  // by source, any first: find_hopeless_receive() has seen the first that waits
+  // The first difference met: nothing moves afterwards.
+  int mismatched_peer_ = -1;
+  Message* differing_ = nullptr;
+  Ends ends_;
+  Verdict verdict_;
+};
+
+}  // namespace tutti::engine
