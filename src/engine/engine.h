@@ -152,7 +152,8 @@ class Engine {
   // `known`: the difference, where it is known already.
   Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after,
                 const Difference* known = nullptr);
-  Difference await_difference();
+  // `lengths`: ranks that say the same may still differ, in what they do not say.
+  Difference await_difference(bool lengths);
   // Where a peer says that it received something else than this rank sent it, this rank says what it sent.
   void state_disputed_message();
   // What is known of the peer's last collective, as a sentence, or nothing.

@@ -111,13 +111,23 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
   transport_->abort(culprit, code);
   switch (code) {
     case ErrorCode::mismatch: {
-      const Difference difference = known != nullptr ? *known : await_difference();
+      const Difference difference = known != nullptr ? *known : await_difference(verdict.uneven);
+      const int odd = difference.odd >= 0 ? difference.odd : culprit;
+      if (verdict.uneven && difference.words.empty() && difference.silent == 0) {
+        const bool here = verdict.kind == Verdict::Kind::mismatch;
+        return {code,
+                mine +
+                    (here ? "what " + peer + " sends is not as long as this rank expects"
+                          : rank_name(failure.rank) + " found that what it is sent is not as long as it expects") +
+                    "; both must pass the same count" + after,
+                odd};
+      }
       const char* remedy = difference.of_message ? "; the two ends of a message must agree on its count and type"
                                                  : "; all ranks must make the same calls in the same order";
       return {code,
               mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
                   remedy + after,
-              difference.odd >= 0 ? difference.odd : culprit};
+              odd};
     }
     case ErrorCode::peer_lost: {
       const bool departed = verdict.kind == Verdict::Kind::departed;
@@ -155,14 +165,15 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
 }
 
 // Other ranks state their calls as soon as they hear that somebody gave up.
-Difference Engine::await_difference() {
+Difference Engine::await_difference(bool lengths) {
   const Stated stated = [&](int channel, int rank) { return transport::stated(*transport_->flags(channel, rank)); };
   const Deadline deadline = Deadline::after(kHearing);
   for (;;) {
     const std::uint32_t ticket = transport_->prepare_sleep();
     state_disputed_message();
     const Difference difference = find_difference(size(), kTracks, stated);
-    if ((!difference.words.empty() && difference.silent == 0) || deadline.passed()) return difference;
+    const bool known = difference.silent == 0 && (lengths || !difference.words.empty());
+    if (known || deadline.passed()) return difference;
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(10)));
   }
 }

@@ -278,6 +278,7 @@ bool Track::hopeless() {
     for (int channel = 0; channel <= kCollectiveChannels; ++channel) transport_->announce(channel);
   }
   verdict_.blocked = blocked();
+  verdict_.uneven = call_.uneven && call_.verb != Verb::all_gather && call_.verb != Verb::reduce_scatter;
   const int waited_for = verdict_.blocked.peer;
   if (const int peer = mismatched_peer(); peer >= 0) {
     verdict_.blocked.peer = peer;

@@ -17,8 +17,9 @@ struct Verdict {
   Blocked blocked;          // what the call waited for
   std::vector<int> absent;  // kind timeout: ranks that have not made this call, as far as known
   Failure failure;          // kind failure: what happened
+  bool uneven = false;      // the call is one in which ranks know only the lengths of what they send and receive
 
-  static Verdict of(const Failure& failure) { return {Kind::failure, {}, {}, failure}; }
+  static Verdict of(const Failure& failure) { return {Kind::failure, {}, {}, failure, false}; }
 
   bool any() const { return kind != Kind::none; }
   ErrorCode code() const;
