@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/rank.h"
 #include "tools/launch/descriptors.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -21,6 +22,7 @@ A collective is a schedule, plain data: this command draws it, proves it and run
 constexpr const char* kExamples = R"(Examples:
   tutti demo                                          a first look, about ten seconds
   tutti run -n 4 -- ./train --epochs 3                a program as four ranks of this host
+  tutti bench all_reduce -n 2 --against all           how fast it is here, beside other libraries
   tutti env                                           the variables there are, and their values here
   tutti list                                          the algorithms there are
   tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
@@ -52,12 +54,14 @@ int with_output_written(int exit_code, const std::string& command) {
 // Only a failing print could throw past the handlers below, and then there is nobody left to tell.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::open_closed_streams();
+  if (argc == 2 && std::strcmp(argv[1], tutti::bench::kRankCommand) == 0) return tutti::bench::run_rank();
   CLI::App app(kAbout, "tutti");
   app.footer(kExamples);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   int exit_code = 0;
   std::vector<std::string> program;  // of `tutti run`
+  tutti::tools::add_bench(app, exit_code);
   tutti::tools::add_demo(app, exit_code);
   tutti::tools::add_env(app, exit_code);
   tutti::tools::add_list(app, exit_code);

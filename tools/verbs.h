@@ -13,6 +13,7 @@ namespace tutti::tools {
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 
+void add_bench(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_env(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);

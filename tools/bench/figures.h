@@ -1,0 +1,52 @@
+// The figures that the library is held to on a machine: which cells, against whom, and what is asked of the ratios.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/bench/ratios.h"
+#include "tools/bench/suite.h"
+
+namespace tutti::bench {
+
+// What one line of the table of figures is about.
+struct Figure {
+  enum class Kind : unsigned char { peers, limit, regret };
+
+  std::string where;
+  std::size_t plan = 0;  // which of the plans has its rows
+  Kind kind = Kind::peers;
+  int ranks = 2;
+  bool symmetric = false;
+  std::vector<Verb> verbs;
+  std::uint64_t from_bytes = 0;
+  std::string only_peer;  // empty = the best of all
+  double floor = 0;       // no cell below; 0 = not asked
+  double mean = 0;        // the geometric mean at least (peers), or at most (limit, regret)
+};
+
+struct FigureSet {
+  std::vector<Plan> plans;
+  std::vector<Figure> figures;
+};
+
+// For a machine with so many cores, and these peers there.
+FigureSet figures_for(std::size_t cores, const std::vector<std::string>& peers_there);
+
+// What was found: ratios per cell are medians over the runs. `runs` are the rows of the figure's plan, run by run.
+struct Finding {
+  std::size_t cells = 0;
+  double mean = 0;
+  double worst = 0;
+  std::string worst_cell;
+  int below_floor = 0;  // cells; below 512 bytes 0.1 us more than the peer is allowed whatever the ratio
+  bool met() const { return cells > 0 && mean_met && below_floor == 0; }
+  bool mean_met = false;
+};
+Finding judge(const Figure& figure, const std::vector<std::vector<Row>>& runs);
+
+// A line of the table of figures; an empty Finding gives the heading.
+std::string figure_heading();
+std::string figure_line(const Figure& figure, const Finding& finding);
+
+}  // namespace tutti::bench

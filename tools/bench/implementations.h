@@ -1,0 +1,36 @@
+// The implementations that are measured: which of them are here, and how each one's ranks are started.
+//
+// All of them run one process per rank on this host, pinned alike (the drivers pin themselves before their library
+// starts), with the settings their users would choose for speed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/bench/group.h"
+
+namespace tutti::bench {
+
+inline constexpr const char* kOurs = "tutti";
+inline constexpr const char* kLimit = "limit";
+
+struct StartFacts {
+  int ranks = 2;
+  std::string transport = "auto";  // auto, shm or tcp
+  std::uint64_t bytes = 0;         // the most memory that a rank will need
+  std::vector<int> processors;     // rank r on the r-th (mod their number); none: not pinned
+  std::size_t cores = 1;           // that this process may use
+};
+
+// Names of all that can be asked for, besides programs of the user's own (names with a slash).
+std::vector<std::string> known_peers();
+
+// Why it cannot run here over this transport, with the remedy; nothing where it can.
+std::optional<std::string> why_missing(const std::string& name, const std::string& transport);
+
+// Starts its ranks; throws Dropped.
+void start_ranks(Group& group, const StartFacts& facts);
+
+}  // namespace tutti::bench

@@ -1,0 +1,123 @@
+#include "tools/bench/rank.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "tools/bench/driver/serve.h"
+#include "tutti/init.h"
+
+namespace tutti::bench {
+namespace {
+
+// Measures through Communicator::run, what every typed function comes down to.
+class Ours {
+ public:
+  Ours(int rank, int ranks) : rank_(rank), ranks_(ranks) { current_ = &communicator_for({}); }
+
+  static std::string about() { return "Tutti"; }
+
+  std::string prepare(const Seat& seat) {
+    seat_ = seat;
+    // Communicators of algorithms that are done with would only hold memory.
+    std::erase_if(groups_, [&](const auto& entry) {
+      return !entry.first.algorithm.empty() && entry.first.verb != seat.cell.verb;
+    });
+    const bool forced = !seat.cell.algorithm.empty();
+    try {
+      current_ =
+          &communicator_for({seat.cell.symmetric, forced ? seat.cell.verb : Verb::all_reduce, seat.cell.algorithm});
+    } catch (const Error& error) {
+      const bool alike = error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::unsupported;
+      if (!alike) throw;
+      current_ = &communicator_for({});
+      return error.what();
+    }
+    request_ = {.verb = seat.cell.verb,
+                .input_count = seat.input_count(),
+                .output_count = seat.output_count(),
+                .element = seat.cell.type,
+                .op = seat.cell.op,
+                .root = seat.cell.root};
+    return "";
+  }
+
+  std::byte* memory(const Seat& seat, std::size_t slot, std::uint64_t bytes) {
+    if (!seat.cell.symmetric) return ordinary_[slot].at_least(bytes);
+    const std::uint64_t all_alike = Layout::most_bytes(seat.cell, seat.ranks);
+    Group& group = *current_;
+    if (group.bytes < all_alike) {
+      group.symmetric.reset();
+      group.symmetric = group.communicator.allocate_bytes(all_alike);
+      group.bytes = all_alike;
+    }
+    return static_cast<std::byte*>(group.symmetric.get());
+  }
+
+  void call(const Buffers& buffers) {
+    if (seat_.cell.verb == Verb::send_recv) return exchange(buffers);
+    request_.input = buffers.input;
+    request_.output = buffers.output;
+    current_->communicator.run(request_);
+  }
+
+  void barrier() { current_->communicator.barrier(); }
+
+  std::string algorithm() const {
+    const bool message = seat_.cell.verb == Verb::send_recv;
+    const std::string_view name = message ? "message" : current_->communicator.last_algorithm();
+    return name.empty() ? "-" : std::string(name);
+  }
+
+ private:
+  struct Key {
+    bool symmetric = false;
+    Verb verb = Verb::all_reduce;  // of the algorithm
+    std::string algorithm = {};
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Group {
+    Communicator communicator;
+    std::shared_ptr<void> symmetric = {};
+    std::uint64_t bytes = 0;
+  };
+
+  // Ordinary and symmetric memory have communicators of their own: where symmetric memory exists, calls look for it.
+  Group& communicator_for(const Key& key) {
+    if (const auto found = groups_.find(key); found != groups_.end()) return found->second;
+    Options options;
+    if (!key.algorithm.empty()) options.algorithm = std::string(name_of(key.verb)) + "=" + key.algorithm;
+    return groups_.emplace(key, Group{init(options)}).first->second;
+  }
+
+  // To the right, from the left.
+  void exchange(const Buffers& buffers) {
+    const std::size_t bytes = seat_.cell.count * size_of(seat_.cell.type);
+    const int right = (rank_ + 1) % ranks_, left = (rank_ + ranks_ - 1) % ranks_;
+    current_->communicator.send_recv(std::span(reinterpret_cast<const std::uint8_t*>(buffers.input), bytes), right,
+                                     std::span(reinterpret_cast<std::uint8_t*>(buffers.output), bytes), left);
+  }
+
+  int rank_, ranks_;
+  Seat seat_;
+  Request request_;
+  std::map<Key, Group> groups_;
+  Group* current_ = nullptr;
+  std::map<std::size_t, OwnMemory> ordinary_;  // by slot
+};
+
+}  // namespace
+
+int run_rank() {
+  try {
+    const int rank = number_in(kRankVariable), ranks = number_in(kRanksVariable);
+    take_place(rank);
+    Ours ours(rank, ranks);
+    return serve(ours, rank, ranks);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace tutti::bench
