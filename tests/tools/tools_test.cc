@@ -48,7 +48,7 @@ class TextFile {
 
 TEST(Tool, HelpTeachesByExamples) {
   for (const char* arguments :
-       {"", "--help", "env --help", "run --help", "show --help", "token --help", "verify --help"}) {
+       {"", "--help", "bench --help", "env --help", "run --help", "show --help", "token --help", "verify --help"}) {
     const Ended ended = tutti(arguments);
     EXPECT_EQ(ended.exit_code, 0) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
@@ -64,7 +64,7 @@ TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
 }
 
 TEST(Tool, WrongUsageNamesTheRemedy) {
-  expect_usage("dance", "no command 'dance'; there are: demo, env, list, run, show, token, verify");
+  expect_usage("dance", "no command 'dance'; there are: bench, demo, env, list, run, show, token, verify");
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
