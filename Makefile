@@ -23,7 +23,7 @@ demo: ## a first look: every verb drawn as it happens, then all_reduce drawn, ve
 	@build/bin/tutti demo
 
 build: ## everything, into build/; programs land in build/bin/
-	@scripts/bootstrap.sh build test bench
+	@scripts/bootstrap.sh build test
 	@scripts/configure.sh release
 	$(call build,release)
 
@@ -63,7 +63,10 @@ tsan: ## the tests under the thread sanitizer, in build-tsan/
 	@$(PLAIN_ADDRESSES) cmake --build --preset tsan --parallel $(JOBS)
 	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
 
-bench: build ## build, then run every benchmark (BENCHES=name for some); an idle machine gives honest numbers
+bench: ## the figures of this machine, beside the peers it installs (BENCHES=kernels_bench for kernels); keep it idle
+	@scripts/bootstrap.sh build bench
+	@scripts/configure.sh release
+	@cmake --build --preset release --parallel $(JOBS) --target bench_programs
 	@scripts/bench.sh $(BENCHES)
 
 format: ## rewrite the sources with clang-format

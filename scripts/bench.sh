@@ -1,13 +1,21 @@
 #!/bin/sh
-# Runs benchmarks of build/bin one after another: scripts/bench.sh [name...], or all of them.
+# Runs benchmarks of build/bin one after another: scripts/bench.sh [name...]; `figures` if none is named.
+#
+# figures is `tutti bench figures`: the table of ratios that the library is held to, for this machine, in some minutes.
+# Its rows go to build/figures.json as well; RUNS=5 takes the median of five runs. Other names are programs of build/bin.
 set -eu
 
-[ $# != 0 ] || set -- limit figures kernels_bench
+TORCH_PYTHON=$(scripts/torch_python.sh)
+export TORCH_PYTHON
+
+[ $# != 0 ] || set -- figures
 for bench in "$@"; do
-  if [ ! -x "build/bin/$bench" ]; then
-    echo "bench: there is no build/bin/$bench; configuring says what was left out" >&2
-    continue
-  fi
   echo "== $bench"
-  "build/bin/$bench"
+  if [ "$bench" = figures ]; then
+    build/bin/tutti bench figures --runs "${RUNS:-1}" --json build/figures.json
+  elif [ -x "build/bin/$bench" ]; then
+    "build/bin/$bench"
+  else
+    echo "bench: there is no build/bin/$bench; configuring says what was left out" >&2
+  fi
 done

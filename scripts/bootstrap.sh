@@ -13,7 +13,7 @@ packages_for() {
     test) echo "pkg-config=pkg-config libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
                "slurmd=slurmd slurm-client=srun munge=munged" ;;
     torch) echo "python3-venv=" ;;
-    bench) echo "libbenchmark-dev=" ;;
+    bench) echo "libbenchmark-dev= openmpi-bin=mpirun.openmpi libopenmpi-dev= mpich=mpiexec.hydra libmpich-dev= libgloo-dev=" ;;
     format) echo "clang-format=clang-format git=git" ;;
     tidy) echo "clang-tidy=clang-tidy git=git" ;;
     *) echo "bootstrap: no purpose named '$1'; known: build test torch bench format tidy" >&2; return 1 ;;
