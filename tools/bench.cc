@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "tools/bench/figures.h"
 #include "tools/bench/implementations.h"
@@ -308,6 +309,17 @@ void add_how(CLI::App& app, Asked& asked) {
   app.add_option("--plot", asked.plot, "Draw time by size, or bandwidth by ranks, as SVG")->type_name("FILE");
 }
 
+// The figures say themselves what is measured.
+void refuse_others(const CLI::App& app) {
+  static const std::set<std::string> kTheirs{"verbs", "runs", "json", "csv", "plot"};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
+    if (option->count() == 0 || kTheirs.contains(name)) continue;
+    refuse(fmt::format(
+        "figures takes --runs, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers", name));
+  }
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
@@ -317,8 +329,10 @@ void add_bench(CLI::App& app, int& exit_code) {
   const auto asked = std::make_shared<Asked>();
   add_what(*verb, *asked);
   add_how(*verb, *asked);
-  verb->callback(
-      [asked, &exit_code] { exit_code = asked->verbs == "figures" ? run_figures(*asked) : run_table(*asked); });
+  verb->callback([asked, verb, &exit_code] {
+    if (asked->verbs == "figures") refuse_others(*verb);
+    exit_code = asked->verbs == "figures" ? run_figures(*asked) : run_table(*asked);
+  });
 }
 
 }  // namespace tutti::tools

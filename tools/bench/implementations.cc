@@ -41,11 +41,11 @@ std::string in_path(std::initializer_list<const char*> names) {
 std::string openmpi_launcher() { return in_path({"mpirun.openmpi", "mpiexec.openmpi"}); }
 std::string mpich_launcher() { return in_path({"mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich"}); }
 
-// A python that has PyTorch: as scripts/torch_python.sh finds it, plus where people keep virtual environments.
+// A python that has PyTorch, where scripts/torch_python.sh looks for one.
 std::string torch_python() {
-  std::vector<std::string> candidates{variable("TORCH_PYTHON"), in_path({"python3"}),
-                                      variable("HOME") + "/.cache/tutti/torch/bin/python",
-                                      "/opt/torch-venv/bin/python"};
+  const std::string cache =
+      variable("XDG_CACHE_HOME").empty() ? variable("HOME") + "/.cache" : variable("XDG_CACHE_HOME");
+  const std::string candidates[] = {variable("TORCH_PYTHON"), in_path({"python3"}), cache + "/tutti/torch/bin/python"};
   for (const std::string& python : candidates) {
     if (python.empty() || ::access(python.c_str(), X_OK) != 0) continue;
     const pid_t pid = ::fork();
