@@ -1,8 +1,7 @@
 #include "engine/factory.h"
 
-#include <sched.h>
-
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "base/environment.h"
@@ -80,10 +79,17 @@ void warn_of_slow_links(const rendezvous::Met& met, const std::vector<std::vecto
   }
 }
 
-bool oversubscribed(std::size_t ranks_here) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 && ranks_here > static_cast<std::size_t>(CPU_COUNT(&cores));
+// Whether these ranks of one host have fewer cores between them than they are.
+bool oversubscribed(const rendezvous::Met& met, const std::vector<int>& ranks) {
+  std::vector<std::uint64_t> all;
+  for (const int rank : ranks) {
+    const std::vector<std::uint64_t>& cores = met.members[static_cast<std::size_t>(rank)].cores;
+    if (cores.size() > all.size()) all.resize(cores.size());
+    for (std::size_t i = 0; i < cores.size(); ++i) all[i] |= cores[i];
+  }
+  std::size_t known = 0;
+  for (const std::uint64_t word : all) known += static_cast<std::size_t>(std::popcount(word));
+  return known != 0 && ranks.size() > known;
 }
 
 std::unique_ptr<transport::Transport> make_memory(rendezvous::Met& met, const Deadline& deadline) {
@@ -139,7 +145,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   bool memory = false;
   for (const auto& ranks : hosts) {
     const bool here = std::find(ranks.begin(), ranks.end(), met.rank) != ranks.end();
-    if (here) tcp.oversubscribed = oversubscribed(ranks.size());
+    if (here) tcp.oversubscribed = oversubscribed(met, ranks);
     if (ranks.size() == 1 || options.transport == TransportKind::tcp) continue;
     memory = true;
     const std::uint64_t slot = transport::MemoryTransport::slot_bytes_for(static_cast<int>(ranks.size()));

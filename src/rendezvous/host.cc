@@ -1,6 +1,7 @@
 #include "rendezvous/host.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -33,6 +34,19 @@ std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) return "unknown host";
   return name;
+}
+
+std::vector<std::uint64_t> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  std::vector<std::uint64_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &set)) continue;
+    cores.resize(core / 64 + 1);
+    cores[core / 64] |= std::uint64_t{1} << (core % 64);
+  }
+  return cores;
 }
 
 std::string host_id() {

@@ -104,6 +104,7 @@ class Meeting {
       member.host_id = alone_on_host(member.host_id, options_.rank, why);
     }
     member.pid = ::getpid();
+    member.cores = allowed_cores();
     if (options_.wanted != Wanted::tcp) member.memory = network_->listen(random_unix_endpoint(*network_));
     if (options_.wanted != Wanted::shm) member.endpoint = listen_for_peers(lobby);
     return member;

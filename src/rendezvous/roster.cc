@@ -58,6 +58,8 @@ std::optional<Verdict> judge_memory(const std::vector<Join>& joins) {
 
 void write(Writer& writer, const Member& member) {
   writer.text(member.host).text(member.host_id).text(member.endpoint).text(member.memory).i32(member.pid);
+  writer.u32(static_cast<std::uint32_t>(member.cores.size()));
+  for (const std::uint64_t word : member.cores) writer.u64(word);
 }
 
 Member read_member(Reader& reader) {
@@ -67,6 +69,8 @@ Member read_member(Reader& reader) {
   member.endpoint = reader.text();
   member.memory = reader.text();
   member.pid = reader.i32();
+  const std::uint32_t words = reader.u32();
+  for (std::uint32_t i = 0; i < words && reader.ok(); ++i) member.cores.push_back(reader.u64());
   return member;
 }
 

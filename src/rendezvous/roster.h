@@ -22,6 +22,7 @@ struct Member {
   Endpoint endpoint;    // where it listens for TCP links; empty where it needs none
   Endpoint memory;      // where it listens for memory links, on its host
   int pid = 0;
+  std::vector<std::uint64_t> cores = {};  // that it may run on, a bit each
 };
 
 // What a rank tells the lobby.

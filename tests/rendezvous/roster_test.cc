@@ -73,7 +73,7 @@ TEST(Roster, BothEndsAgreeOnEveryLink) {
 TEST(Roster, SurvivesTheWire) {
   Roster roster = roster_on({0, 1}, Wanted::tcp, 7);
   roster.session = Token::from_hex(std::string(64, 'e'));
-  roster.members[1] = {"name", "id", "[::1]:80", "unix:@x", 17};
+  roster.members[1] = {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}};
   FrameReader reader(kMostFromLobby);
   reader.add(frame_of(roster));
   const auto again = decode_roster(*reader.next());
@@ -83,6 +83,7 @@ TEST(Roster, SurvivesTheWire) {
   EXPECT_EQ(again->wanted, Wanted::tcp);
   EXPECT_EQ(again->members[1].endpoint, "[::1]:80");
   EXPECT_EQ(again->members[1].pid, 17);
+  EXPECT_EQ(again->members[1].cores, (std::vector<std::uint64_t>{6, 1}));
 }
 
 // Loopback is shared by process namespaces of one network namespace, and by nothing else.
