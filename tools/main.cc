@@ -23,6 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   tutti demo                                          a first look, about ten seconds
   tutti run -n 4 -- ./train --epochs 3                a program as four ranks of this host
   tutti bench all_reduce -n 2 --against all           how fast it is here, beside other libraries
+  tutti tune                                          measure this machine, so that choices fit it
   tutti env                                           the variables there are, and their values here
   tutti list                                          the algorithms there are
   tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::add_run(app, exit_code, program);
   tutti::tools::add_show(app, exit_code);
   tutti::tools::add_token(app, exit_code);
+  tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);
 
   if (argc == 1) {

@@ -21,6 +21,7 @@ void add_list(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
 void add_token(CLI::App& app, int& exit_code);
+void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 
 // Takes the program and its arguments off the end of `tutti run`'s arguments, so that nobody mistakes them for options

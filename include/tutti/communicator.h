@@ -392,6 +392,7 @@ class TUTTI_API Communicator {
     return request;
   }
   friend class Batch;
+  friend struct Tuner;
   Received exchange(const Request& sent, const Request& received);
   engine::Engine& engine() const;
 

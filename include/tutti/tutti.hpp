@@ -9,3 +9,4 @@
 #include "tutti/fusion.h"        // IWYU pragma: export
 #include "tutti/init.h"          // IWYU pragma: export
 #include "tutti/local.h"         // IWYU pragma: export
+#include "tutti/tune.h"          // IWYU pragma: export

@@ -13,6 +13,7 @@
 #include "base/mix.h"
 #include "base/statement.h"
 #include "kernels/kernels.h"
+#include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
 #include "transport/transport.h"
 #include "tutti/op.h"
@@ -60,6 +61,8 @@ struct Call {
   std::uint64_t kinds = 0;     // Statement::kinds, but for the receiver of a message
   std::uint64_t elements = 0;  // what a person would call the count
   std::uint64_t detail = 0;
+
+  const schedule::Algorithm* row = nullptr;  // the algorithm to run, where it is not to be chosen
 
   // Filled in by the engine.
   std::uint64_t sequence = 0;     // of the collective, or of the message in its direction; kUnnumbered until it has one

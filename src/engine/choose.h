@@ -44,6 +44,7 @@ class Chooser {
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
   const schedule::Algorithm* choose(const Call& call) const {
+    if (call.row != nullptr) return call.row->user_windows ? nullptr : call.row;
     const Ladders& verb = ladders_of(call.verb);
     if (call.symmetric_memory_exists && !call.uneven && verb.direct != nullptr && call.moved_bytes > verb.enter_bytes)
       return nullptr;
@@ -51,11 +52,20 @@ class Chooser {
   }
   // Once all ranks have entered.
   const schedule::Algorithm* choose_entered(const Call& call, bool all_symmetric) const {
-    return all_symmetric ? ladders_of(call.verb).direct : choose_ordinary(call);
+    if (!all_symmetric) return choose_ordinary(call);
+    return call.row != nullptr ? call.row : ladders_of(call.verb).direct;
   }
   // Whether the verb has an algorithm that works in the callers' own buffers.
   bool may_enter(Verb verb) const { return verbs_[static_cast<std::size_t>(verb)].direct != nullptr; }
   std::vector<Choice> choices() const;
+  // What may be chosen for the verb, with ordinary and with symmetric buffers.
+  std::vector<const schedule::Algorithm*> candidates_of(Verb verb) const {
+    const Ladders& ladders = verbs_[static_cast<std::size_t>(verb)];
+    Rows rows = ladders.rows;
+    if (ladders.direct != nullptr) rows.push_back(ladders.direct);
+    return rows;
+  }
+  const Offers& offers() const { return offers_; }
 
   // The program, an all_reduce of one byte, after which every rank knows that all ranks are in the same call: every
   // result depends on every rank, along messages that were all compared.

@@ -109,10 +109,11 @@ Track& Engine::admit(Call& call) {
   return *tracks_[call.sequence % kTracks];
 }
 
-Received Engine::run(const Request& request) {
+Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   if (request.verb == Verb::send_recv) return run_message(request);
   require_alive();
   Call call = call_of(request, asked_, chunks_);
+  call.row = row;
   Track& track = admit(call);
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
   bool finished = false;

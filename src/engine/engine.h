@@ -74,8 +74,10 @@ class Engine {
   // The same where all ranks have them already.
   void adopt(const topology::CostTable& costs);
   const topology::CostTable& costs() const { return costs_; }
+  const Chooser& chooser() const { return chooser_; }
 
-  Received run(const Request& request);
+  // `row`: the algorithm to run, all ranks alike; nullptr = choose.
+  Received run(const Request& request, const schedule::Algorithm* row = nullptr);
   // A send and a receive at once.
   Received exchange(const Request& sent, const Request& received);
   Received probe(int source, int tag, const Element& element);

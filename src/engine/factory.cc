@@ -6,11 +6,11 @@
 
 #include "base/environment.h"
 #include "base/rank_list.h"
-#include "engine/cost_file.h"
 #include "rendezvous/host.h"
 #include "rendezvous/roster.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
+#include "topology/cost_file.h"
 #include "transport/memory/memory_transport.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/shm/shm_mapper.h"
@@ -47,7 +47,8 @@ std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const topolog
   if (known != nullptr) {
     engine->adopt(*known);
   } else {
-    engine->agree_on(engine->rank() == 0 ? find_costs(Environment::of_process(), hosts, log) : topology::CostTable());
+    engine->agree_on(engine->rank() == 0 ? topology::find_costs(Environment::of_process(), hosts, log)
+                                         : topology::CostTable());
   }
   return engine;
 }

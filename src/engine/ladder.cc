@@ -15,59 +15,39 @@ constexpr std::uint32_t kElementBytes = 4;
 constexpr int kMostPlayed = 8;  // ranks
 constexpr int kSmallestPower = 2, kLargestPower = 30;
 
-// The programs of one algorithm for a number of ranks that can be played.
-class Priced {
- public:
-  Priced(const Algorithm& row, int ranks, const Offers& offers) : row_(row) {
-    for (int rank = 0; rank < ranks; ++rank)
-      programs_.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers));
-  }
-  double at(std::uint64_t bytes, const topology::Rates& rates) const {
-    const bool chunks = schedule::facts_of(row_.verb).cut == schedule::Cut::chunks;
-    const std::uint64_t parts = kElementBytes * (chunks ? programs_.size() : 1);
-    const std::uint64_t count = row_.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / parts);
-    return schedule::predict(programs_, count, kElementBytes, rates);
-  }
+std::vector<schedule::Lowered> programs_of(const Algorithm& row, int ranks, const Offers& offers) {
+  std::vector<schedule::Lowered> programs;
+  for (int rank = 0; rank < ranks; ++rank) programs.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers));
+  return programs;
+}
 
- private:
-  const Algorithm& row_;
-  std::vector<schedule::Lowered> programs_;
-};
-
-// An algorithm for any number of ranks.
-class Pricer {
- public:
-  Pricer(const Algorithm& row, int ranks, const Offers& offers)
-      : ranks_(ranks), whole_(row, std::min(ranks, kMostPlayed), offers) {
-    if (ranks > kMostPlayed) half_.emplace_back(row, kMostPlayed / 2, offers);
-  }
-  double at(std::uint64_t bytes, const topology::Rates& rates) const {
-    if (half_.empty()) return whole_.at(bytes, rates);
-    const double eight = whole_.at(bytes, shared_by(rates, kMostPlayed));
-    const double four = half_.front().at(bytes, shared_by(rates, kMostPlayed / 2));
-    if (four <= 0) return eight;
-    const double doublings = std::log2(static_cast<double>(ranks_) / kMostPlayed);
-    return eight * std::pow(eight / four, doublings);
-  }
-
- private:
-  // As many ranks to a core as in the whole group.
-  topology::Rates shared_by(topology::Rates rates, int ranks) const {
-    const double cores = static_cast<double>(rates.cores) * ranks / ranks_;
-    rates.cores = std::max(1, static_cast<int>(std::lround(cores)));
-    return rates;
-  }
-
-  int ranks_;
-  Priced whole_;
-  std::vector<Priced> half_;
-};
+// As many ranks to a core as in the whole group.
+topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
+  const double cores = static_cast<double>(rates.cores) * static_cast<double>(ranks) / whole;
+  rates.cores = std::max(1, static_cast<int>(std::lround(cores)));
+  return rates;
+}
 
 }  // namespace
 
-double predicted(const Algorithm& row, int ranks, const Offers& offers, std::uint64_t bytes,
-                 const topology::Rates& rates) {
-  return Pricer(row, ranks, offers).at(bytes, rates);
+Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
+    : verb_(row.verb), ranks_(ranks), whole_(programs_of(row, std::min(ranks, kMostPlayed), offers)) {
+  if (ranks > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
+}
+
+double Pricer::at(std::uint64_t bytes, const topology::Rates& rates) const {
+  if (half_.empty()) return play(whole_, bytes, rates);
+  const double whole = play(whole_, bytes, shared_by(rates, whole_.size(), ranks_));
+  const double half = play(half_, bytes, shared_by(rates, half_.size(), ranks_));
+  if (half <= 0) return whole;
+  return whole * std::pow(whole / half, std::log2(static_cast<double>(ranks_) / kMostPlayed));
+}
+
+double Pricer::play(const Programs& programs, std::uint64_t bytes, const topology::Rates& rates) const {
+  const bool chunks = schedule::facts_of(verb_).cut == schedule::Cut::chunks;
+  const std::uint64_t parts = kElementBytes * (chunks ? programs.size() : 1);
+  const std::uint64_t count = verb_ == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / parts);
+  return schedule::predict(programs, count, kElementBytes, rates);
 }
 
 std::vector<Rung> ladder(std::span<const Algorithm* const> rows, int ranks, const Offers& offers,

@@ -7,6 +7,7 @@
 
 #include "base/offers.h"
 #include "schedule/algorithms/table.h"
+#include "schedule/lower.h"
 #include "topology/rates.h"
 
 namespace tutti::engine {
@@ -19,10 +20,24 @@ struct Rung {
   const schedule::Algorithm* row;
 };
 
-// Seconds that a call which moves `bytes` takes by `row`. Beyond a few ranks the price is carried on from smaller
-// groups of the same kind, because playing thousands of ranks would take longer than the calls themselves.
-double predicted(const schedule::Algorithm& row, int ranks, const Offers& offers, std::uint64_t bytes,
-                 const topology::Rates& rates);
+// What calls by one algorithm cost. Beyond a few ranks the price is carried on from smaller groups of the same kind,
+// because playing thousands of ranks would take longer than the calls themselves.
+class Pricer {
+ public:
+  Pricer(const schedule::Algorithm& row, int ranks, const Offers& offers);
+  // Seconds for a call that moves `bytes`.
+  double at(std::uint64_t bytes, const topology::Rates& rates) const;
+
+ private:
+  using Programs = std::vector<schedule::Lowered>;  // of all ranks of a group that can be played
+
+  double play(const Programs& programs, std::uint64_t bytes, const topology::Rates& rates) const;
+
+  Verb verb_;
+  int ranks_;
+  Programs whole_;  // the group, or the largest of its kind that is played
+  Programs half_;   // of half that size; empty where the group itself is played
+};
 
 // Prices every candidate at every power of two. The last rung takes any size. Pure: all ranks come to the same.
 std::vector<Rung> ladder(std::span<const schedule::Algorithm* const> rows, int ranks, const Offers& offers,

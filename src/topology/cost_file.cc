@@ -1,4 +1,4 @@
-#include "engine/cost_file.h"
+#include "topology/cost_file.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include "base/mix.h"
 #include "tutti/error.h"
 
-namespace tutti::engine {
+namespace tutti::topology {
 namespace {
 
 std::string name_of(const std::vector<std::string>& hosts) {
@@ -42,20 +42,20 @@ std::string cost_file(const Environment& environment, std::vector<std::string> h
   return {};
 }
 
-topology::CostTable find_costs(const Environment& environment, const std::vector<std::string>& hosts, const Log& log) {
+CostTable find_costs(const Environment& environment, const std::vector<std::string>& hosts, const Log& log) {
   const std::string path = cost_file(environment, hosts);
   const std::string text = path.empty() ? "" : content_of(path);
   const bool named = environment.get("TUTTI_COSTS").has_value();
   if (!text.empty() || named) {
     try {
       if (text.empty()) throw Error(ErrorCode::invalid_argument, "it cannot be read; `tutti tune` makes one");
-      return topology::costs_from_text(text);
+      return costs_from_text(text);
     } catch (const Error& error) {
       if (named) throw Error(error.code(), "TUTTI_COSTS is '" + path + "': " + error.what());
       log.warn(path + ": " + error.what());
     }
   }
-  return topology::usual_costs(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+  return usual_costs(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
-}  // namespace tutti::engine
+}  // namespace tutti::topology

@@ -1,0 +1,127 @@
+#include "tutti/tune.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+
+#include "engine/engine.h"
+#include "engine/tune_fit.h"
+#include "schedule/verbs.h"
+
+namespace tutti {
+namespace {
+
+using engine::Probe;
+using schedule::Algorithm;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
+constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::reduce,     Verb::scatter, Verb::gather,
+                                Verb::all_gather, Verb::reduce_scatter, Verb::all_to_all, Verb::scan,    Verb::barrier};
+constexpr double kBatchSeconds = 1e-3;
+constexpr int kBatches = 5;
+constexpr int kMostCalls = 200;
+
+}  // namespace
+
+// Times calls on all ranks alike.
+struct Tuner {
+  explicit Tuner(Communicator& communicator)
+      : comm(communicator),
+        engine(communicator.engine()),
+        ordinary_in(kSizes[std::size(kSizes) - 1]),
+        ordinary_out(ordinary_in.size()),
+        symmetric_in(comm.allocate<std::byte>(ordinary_in.size())),
+        symmetric_out(comm.allocate<std::byte>(ordinary_in.size())) {}
+
+  Request request_for(const Algorithm& row, std::size_t bytes) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
+    const std::size_t whole = row.verb == Verb::barrier ? 0 : std::max(sizeof(float), bytes) / sizeof(float);
+    const std::size_t part = chunks ? std::max<std::size_t>(1, whole / ranks) : whole;
+    const auto holds = [&](schedule::Buffer buffer) {
+      const bool all = schedule::holding_of(row.verb, buffer, comm.size(), 0, 0) == schedule::Holding::all;
+      return chunks && all ? part * ranks : part;
+    };
+    return {.verb = row.verb,
+            .input = row.user_windows ? symmetric_in.data() : ordinary_in.data(),
+            .output = row.user_windows ? symmetric_out.data() : ordinary_out.data(),
+            .input_count = holds(schedule::Buffer::input),
+            .output_count = holds(schedule::Buffer::output),
+            .element = DType::float32};
+  }
+
+  double slowest(double seconds) {
+    comm.all_reduce(one(seconds), ReduceOp::maximum);
+    return seconds;
+  }
+
+  double batch(const Request& request, const Algorithm& row, int calls) {
+    comm.barrier();
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) engine.run(request, &row);
+    const std::chrono::duration<double> took = Clock::now() - start;
+    return slowest(took.count() / calls);
+  }
+
+  // Seconds per call: the median over a few batches, of the slowest rank each.
+  double time(const Algorithm& row, std::size_t bytes) {
+    const Request request = request_for(row, bytes);
+    batch(request, row, 1);  // makes the plan
+    const double once = batch(request, row, 2);
+    const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, double{kMostCalls}));
+    std::vector<double> batches;
+    for (int i = 0; i < kBatches; ++i) batches.push_back(batch(request, row, calls));
+    std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
+    return batches[kBatches / 2];
+  }
+
+  Communicator& comm;
+  engine::Engine& engine;
+  std::vector<std::byte> ordinary_in, ordinary_out;
+  Symmetric<std::byte> symmetric_in, symmetric_out;
+};
+
+Tuned tune(Communicator& communicator, const std::function<void(double)>& say) {
+  if (communicator.size() < 2) throw Error(ErrorCode::invalid_argument, "tune: a group of one has nothing to measure");
+  Tuner tuner(communicator);
+  const engine::Chooser& chooser = tuner.engine.chooser();
+  const auto tell = [&](double part) {
+    if (say && communicator.rank() == 0) say(part);
+  };
+  std::vector<const Algorithm*> rows;
+  for (const Verb verb : kVerbsTimed) {
+    for (const Algorithm* row : chooser.candidates_of(verb)) rows.push_back(row);
+  }
+  std::deque<engine::Pricer> pricers;  // addresses last
+  std::vector<Probe> probes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    pricers.emplace_back(*rows[i], communicator.size(), chooser.offers());
+    for (const std::size_t bytes : kSizes) {
+      probes.push_back({rows[i], &pricers.back(), bytes, tuner.time(*rows[i], bytes)});
+      if (rows[i]->verb == Verb::barrier) break;
+    }
+    tell(0.8 * static_cast<double>(i + 1) / static_cast<double>(rows.size()));
+  }
+  Tuned tuned;
+  tuned.memory = chooser.offers().windows_to_scratch;
+  topology::CostTable costs = tuner.engine.costs();
+  topology::Rates& rates = tuned.memory ? costs.memory : costs.streams;
+  if (communicator.rank() == 0) {
+    rates = engine::fit(probes, rates, [&](double part) { tell(0.8 + 0.2 * part); });
+    tuned.error = engine::error_of(probes, rates);
+    tuned.regret = engine::regret_of(probes, rates);
+    for (const Probe& probe : probes) {
+      tuned.calls.push_back({probe.row->verb, probe.row->name, probe.bytes, probe.seconds * 1e6,
+                             probe.pricer->at(probe.bytes, rates) * 1e6});
+    }
+  }
+  communicator.broadcast(one(costs), 0);
+  communicator.broadcast(one(tuned.error), 0);
+  communicator.broadcast(one(tuned.regret), 0);
+  tuned.costs = topology::to_text(costs);
+  return tuned;
+}
+
+}  // namespace tutti

@@ -1,0 +1,180 @@
+// tutti tune: measures what this machine, or the hosts of a job, take for the parts of a schedule, and keeps it where
+// later jobs find it.
+#include "tutti/tune.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "base/environment.h"
+#include "base/file_descriptor.h"
+#include "base/system_error.h"
+#include "rendezvous/host.h"
+#include "tools/verbs.h"
+#include "topology/cost_file.h"
+#include "tutti/init.h"
+#include "tutti/local.h"
+
+namespace tutti::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples = R"(Examples:
+  tutti tune                           this host: shared memory, then TCP; a few seconds each, on an idle machine
+  tutti tune -n 4 --show               with four ranks, and every call that was timed beside its prediction
+  tutti run --hosts a,b -n 8 -- tutti tune --job
+                                       the hosts of a job, as the ranks of one
+Jobs on the same hosts find the result by themselves; TUTTI_COSTS names another file. Without one, built-in costs hold.)";
+
+struct Asked {
+  int ranks = 2;
+  bool job = false;
+  bool show = false;
+  std::string file;
+};
+
+void show_progress(std::string_view what, double part) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  constexpr int kColumns = 30;
+  const int done = static_cast<int>(std::lround(part * kColumns));
+  std::string bar;
+  for (int i = 0; i < kColumns; ++i) bar += i < done ? "█" : "░";
+  fmt::print(stderr, "\r{:<14} {} {:3.0f} %{}", what, bar, part * 100, part >= 1 ? "\n" : "");
+  std::fflush(stderr);
+}
+
+std::string summary_of(const Tuned& tuned, bool show) {
+  std::string text = fmt::format("{}: predictions are off by a factor of {:.2f}; trusting them costs {:.1f} %\n",
+                                 tuned.memory ? "shared memory" : "TCP", tuned.error, (tuned.regret - 1) * 100);
+  if (!show) return text;
+  text += fmt::format("  {:<15} {:<19} {:>10} {:>12} {:>12}\n", "verb", "algorithm", "bytes", "measured us",
+                      "predicted us");
+  for (const TunedCall& call : tuned.calls) {
+    text += fmt::format("  {:<15} {:<19} {:>10} {:>12.2f} {:>12.2f}\n", name_of(call.verb), call.algorithm, call.bytes,
+                        call.measured_us, call.predicted_us);
+  }
+  return text;
+}
+
+void keep(const std::string& path, const topology::CostTable& costs) {
+  if (path.empty())
+    throw Error(ErrorCode::invalid_argument, "there is no HOME to keep the costs in; name a file with --file");
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder);
+  const std::string beside = fmt::format("{}.new-{}", path, ::getpid());
+  std::ofstream file(beside);
+  file << topology::to_text(costs);
+  file.close();
+  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) throw_errno(fmt::format("cannot write '{}'", path));
+  fmt::print("wrote {}\n", path);
+}
+
+// What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and the words about it.
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = ::write(descriptor, text.data(), text.size());
+    if (put < 0) throw_errno("cannot hand back what was measured");
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::string_view what) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw_errno("cannot make a pipe");
+  const FileDescriptor from(ends[0]);
+  FileDescriptor to(ends[1]);
+  Options options;
+  options.transport = transport;
+  std::string found;
+  // The pipe holds little, and ranks are waited for elsewhere.
+  std::thread reader([&] { found = read_all(from.get()); });
+  const auto body = [&](Communicator& comm) {
+    const Tuned tuned = tune(comm, [&](double part) { show_progress(what, part); });
+    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, asked.show));
+  };
+  std::vector<RankEnd> ends_of_ranks;
+  try {
+    ends_of_ranks = run_processes(asked.ranks, body, options, true);
+  } catch (...) {
+    to.reset();
+    reader.join();
+    throw;
+  }
+  to.reset();
+  reader.join();
+  for (std::size_t rank = 0; rank < ends_of_ranks.size(); ++rank) {
+    if (!ends_of_ranks[rank].ok())
+      throw Error(ErrorCode::system, fmt::format("rank {}: {}", rank, ends_of_ranks[rank].message));
+  }
+  const std::size_t zero = found.find('\0');
+  fmt::print("{}", found.substr(zero + 1));
+  return topology::costs_from_text(found.substr(0, zero));
+}
+
+void tune_host(const Asked& asked) {
+  fmt::print("{} ranks on {}; other work on it would be measured, too\n", asked.ranks, rendezvous::host_name());
+  std::fflush(stdout);  // before ranks are forked
+  topology::CostTable costs;
+  costs.memory = tune_here(asked, TransportKind::shm, "shared memory").memory;
+  std::fflush(stdout);
+  costs.streams = tune_here(asked, TransportKind::tcp, "TCP").streams;
+  const Environment environment = Environment::of_process();
+  keep(asked.file.empty() ? topology::cost_file(environment, {rendezvous::host_name()}) : asked.file, costs);
+}
+
+void tune_job(const Asked& asked) {
+  Communicator comm = init();
+  using Name = std::array<char, 256>;
+  Name mine{};
+  const std::string name = rendezvous::host_name();
+  std::memcpy(mine.data(), name.data(), std::min(name.size(), mine.size() - 1));
+  std::vector<Name> names(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(one(mine), names);
+  const Tuned tuned = tune(comm, [&](double part) { show_progress("the job", part); });
+  if (comm.rank() != 0) return;
+  fmt::print("{}", summary_of(tuned, asked.show));
+  std::vector<std::string> hosts;
+  for (const Name& each : names) hosts.emplace_back(each.data());
+  keep(asked.file.empty() ? topology::cost_file(Environment::of_process(), hosts) : asked.file,
+       topology::costs_from_text(tuned.costs));
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("tune", "Measure this machine, so that algorithms are chosen by real prices");
+  verb->footer(kExamples);
+  const auto asked = std::make_shared<Asked>();
+  asked->ranks = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
+  verb->add_option("-n,--ranks", asked->ranks, "How many processes; if left out as many as cores, 2 to 8")
+      ->type_name("N")
+      ->check(CLI::Range(2, 64));
+  verb->add_flag("--job", asked->job, "This process is a rank of a launched job: measure all of it");
+  verb->add_flag("--show", asked->show, "Every call that was timed, and what it is predicted to take");
+  verb->add_option("--file", asked->file, "Where to keep the result, instead of the cache folder")->type_name("FILE");
+  verb->callback([asked, &exit_code] {
+    asked->job ? tune_job(*asked) : tune_host(*asked);
+    exit_code = 0;
+  });
+}
+
+}  // namespace tutti::tools
