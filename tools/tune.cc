@@ -34,7 +34,8 @@ constexpr const char* kExamples = R"(Examples:
   tutti tune -n 4 --show               with four ranks, and every call that was timed beside its prediction
   tutti run --hosts a,b -n 8 -- tutti tune --job
                                        the hosts of a job, as the ranks of one
-Jobs on the same hosts find the result by themselves; TUTTI_COSTS names another file. Without one, built-in costs hold.)";
+Jobs on the same hosts find the result by themselves; TUTTI_COSTS names another file. Without one, built-in costs
+hold.)";
 
 struct Asked {
   int ranks = 2;

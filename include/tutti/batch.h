@@ -5,6 +5,7 @@
 //   batch.run();
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "tutti/communicator.h"
@@ -27,9 +28,8 @@ class Batch {
   }
   // Starts all that was added, and forgets it: one Work each, in the order they were added.
   [[nodiscard]] std::vector<Work> start() {
-    std::vector<Work> works = communicator_->submit_all(requests_);
-    requests_.clear();
-    return works;
+    const std::vector<Request> requests = std::exchange(requests_, {});  // forgotten even where one is refused
+    return communicator_->submit_all(requests);
   }
   void run() {
     std::vector<Work> works = start();

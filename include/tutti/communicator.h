@@ -128,6 +128,11 @@ class TUTTI_API Communicator {
   void broadcast(const In& input, Out&& output, int root) {
     run(request(Verb::broadcast, input, output, ReduceOp::sum, root));
   }
+  template <Lasting In, Writable Out>
+  requires SameElements<In, Out> && Lasting<Out>
+  [[nodiscard]] Work broadcast_async(In&& input, Out&& output, int root) {
+    return submit(request(Verb::broadcast, input, output, ReduceOp::sum, root));
+  }
 
   // output[i] = op over ranks 0 .. this one of input[i].
   template <Readable In, Writable Out>
@@ -213,6 +218,9 @@ class TUTTI_API Communicator {
   [[nodiscard]] Work all_to_all_async(In&& input, Out&& output) {
     return submit(request(Verb::all_to_all, input, output));
   }
+  template <Writable Buffer>
+  requires Lasting<Buffer>
+  [[nodiscard]] Work all_to_all_async(Buffer&& buffer) { return submit(request(Verb::all_to_all, buffer, buffer)); }
 
   // ---- The same with chunks of different lengths. `parts` are the chunks, one per rank, of the buffer that holds
   // them all: {counts} or {counts, displacements}, in elements. The counts are read before the call returns.
@@ -325,6 +333,8 @@ class TUTTI_API Communicator {
   // ---- Any verb, with an element type known at run time.
 
   Received run(const Request& request);
+  // send_recv: a send and a receive.
+  Received exchange(const Request& sent, const Request& received);
   [[nodiscard]] Work submit(const Request& request);
   // Starts them together, in this order: messages may wait for each other (batched point-to-point). All are checked
   // before any is started, so a bad one throws and leaves the others undone.
@@ -393,13 +403,9 @@ class TUTTI_API Communicator {
   }
   friend class Batch;
   friend struct Tuner;
-  Received exchange(const Request& sent, const Request& received);
   engine::Engine& engine() const;
 
   std::unique_ptr<engine::Engine> engine_;
 };
 
 }  // namespace tutti
-
-template <class T>
-inline constexpr bool std::ranges::enable_borrowed_range<tutti::Symmetric<T>> = true;

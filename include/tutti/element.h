@@ -80,8 +80,8 @@ TUTTI_DTYPE_OF(bool, boolean)
 template <class T>
 requires(std::is_integral_v<T> && sizeof(T) <= 8) struct DTypeOf<T> {
   static constexpr int kSize = std::countr_zero(sizeof(T));
-  static constexpr DType kSigned[] = {DType::int8, DType::int16, DType::int32, DType::int64};
-  static constexpr DType kUnsigned[] = {DType::uint8, DType::uint16, DType::uint32, DType::uint64};
+  static constexpr DType kSigned[4] = {DType::int8, DType::int16, DType::int32, DType::int64};
+  static constexpr DType kUnsigned[4] = {DType::uint8, DType::uint16, DType::uint32, DType::uint64};
   static constexpr DType value = std::is_signed_v<T> ? kSigned[kSize] : kUnsigned[kSize];
 };
 

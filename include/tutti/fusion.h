@@ -9,6 +9,8 @@
 // results are copied back when the half is needed again, at the latest in wait(). A tensor larger than half the buffer
 // is reduced where it is. In a deterministic communicator the bits are those of one all_reduce per tensor.
 //
+// Operators of one's own count as the same where they are one object, or have the same name.
+//
 // All ranks add the same tensors in the same order, and change operators (the factor of a premul_sum, too) at the same
 // tensors. Same thread rule as the communicator, which must outlive it.
 #pragma once
@@ -57,8 +59,8 @@ class TUTTI_API Fusion {
 
 // Several tensors of one type in one operation, in place: packed into ordinary memory, reduced, unpacked. A single
 // tensor is reduced where it is. All ranks pass the same lengths in the same order.
-void all_reduce_coalesced(Communicator& communicator, std::span<void* const> tensors,
-                          std::span<const std::size_t> counts, Element element, const Op& op);
+TUTTI_API void all_reduce_coalesced(Communicator& communicator, std::span<void* const> tensors,
+                                    std::span<const std::size_t> counts, Element element, const Op& op);
 
 template <std::ranges::forward_range Tensors>
 requires Writable<std::ranges::range_reference_t<Tensors>>

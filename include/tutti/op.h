@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "tutti/element.h"
@@ -30,6 +31,7 @@ class TUTTI_API Operator {
   // Where false, operands keep the order of the ranks. All ranks must say the same.
   bool commutative = true;
   std::string name;  // for people, and compared between ranks
+  std::string type;  // of the code, where it is known: compared between ranks, too
 };
 
 class Op {
@@ -80,6 +82,9 @@ requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T
   joined->element = Element::of<T>();
   joined->commutative = commutative;
   joined->name = std::move(name);
+#ifdef __cpp_rtti
+  joined->type = typeid(Join).name();
+#endif
   return Op(std::move(joined));
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "tutti/element.h"
@@ -38,6 +39,8 @@ struct Request {
   // The v-variant of the verb: the chunks of the buffers that hold one per rank.
   bool uneven = false;
   Parts input_parts = {}, output_parts = {};
+  // What else all ranks must have alike: compared with the call, and told where it differs.
+  std::uint32_t mark = 0;
   // Messages.
   Direction direction = Direction::none;
   int peer = -1;

@@ -81,13 +81,14 @@ inline constexpr std::size_t kReduceOps = 0 TUTTI_REDUCE_OPS(X);
 inline constexpr std::size_t kVerbs = 0 TUTTI_VERBS(X);
 #undef X
 
+// 0 where there is no such type.
 constexpr std::size_t size_of(DType type) {
   constexpr std::size_t kBytes[] = {
 #define X(name, bytes) bytes,
       TUTTI_DTYPES(X)
 #undef X
   };
-  return kBytes[static_cast<std::size_t>(type)];
+  return static_cast<std::size_t>(type) < kDTypes ? kBytes[static_cast<std::size_t>(type)] : 0;
 }
 
 // Where an element must begin: at a multiple of this (complex numbers: of a component's size).

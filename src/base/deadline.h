@@ -18,7 +18,9 @@ class Deadline {
   template <class Rep, class Period>
   static Deadline after(std::chrono::duration<Rep, Period> duration) {
     // Compared before it is converted: the longest number of milliseconds is no number of nanoseconds.
-    const std::chrono::nanoseconds wait = duration < kForever ? std::chrono::nanoseconds(duration) : kForever;
+    const std::chrono::nanoseconds wait = duration >= kForever          ? kForever
+                                          : duration <= duration.zero() ? std::chrono::nanoseconds(0)
+                                                                        : std::chrono::nanoseconds(duration);
     return Deadline(Clock::now() + wait);
   }
 

@@ -32,7 +32,8 @@ tutti_options known_of(const tutti_options* given) {
   tutti_options known = defaults();
   if (given == nullptr) return known;
   const size_t size = given->size;
-  if (size < kWord || size % kWord != 0)
+  constexpr size_t kMost = 4096;  // no options will ever be that large
+  if (size < kWord || size % kWord != 0 || size > kMost)
     reject("tutti_init: options.size is " + std::to_string(size) +
            "; fill the options in with tutti_options_default before you change some");
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);

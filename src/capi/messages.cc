@@ -73,11 +73,9 @@ tutti_code tutti_send_recv(tutti_comm comm, const void* sent, size_t sent_count,
                            size_t count, int source, tutti_type type, int tag, tutti_received* received) {
   return guarded([&] {
     tutti::Communicator& communicator = communicator_of(comm);
-    const Request requests[] = {sending(sent, sent_count, type, destination, tag),
-                                receiving(buffer, count, type, source, tag)};
-    std::vector<tutti::Work> works = communicator.submit_all(requests);
-    tutti::wait_all(works);
-    if (received != nullptr) *received = to_c(works[1].received());
+    const tutti::Received got = communicator.exchange(sending(sent, sent_count, type, destination, tag),
+                                                      receiving(buffer, count, type, source, tag));
+    if (received != nullptr) *received = to_c(got);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "engine/call.h"
 
+#include <cstdio>
+
 #include "schedule/verbs.h"
 #include "tutti/request.h"
 
@@ -26,6 +28,12 @@ std::string words_of(const Statement& statement) {
                    : std::string(name_of(static_cast<DType>(statement.type())));
   if (facts.reduces) {
     text += ", " + (own_op ? "an operator of its own" : std::string(name_of(static_cast<ReduceOp>(statement.op()))));
+  }
+  if (verb != Verb::send_recv && statement.mark() != 0) {
+    // What it stands for is not told: only that it differs.
+    char digits[9];
+    std::snprintf(digits, sizeof digits, "%08x", statement.mark());
+    text += std::string(statement.uneven() ? " (counts " : " (fingerprint ") + digits + ")";
   }
   if (verb == Verb::send_recv) {
     const bool any_source = statement.root() == Statement::kAnyRank;

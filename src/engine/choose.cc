@@ -93,6 +93,7 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     } else if (candidate.where == Where::anywhere || candidate.where == here) {
       if (candidate.uneven) {
         if (verb.uneven == nullptr) verb.uneven = row;
+        if (row->canonical) verb.canonical_uneven = row;
         continue;
       }
       verb.rows.push_back(row);

@@ -81,6 +81,7 @@ class Chooser {
   struct Ladders {
     Rows rows;
     const schedule::Algorithm* uneven = nullptr;
+    const schedule::Algorithm* canonical_uneven = nullptr;
     const schedule::Algorithm* direct = nullptr;     // where all buffers are symmetric; nullptr where that is not asked
     const schedule::Algorithm* canonical = nullptr;  // for operators that are not commutative
     bool by_name = false;                            // the caller has chosen
@@ -100,7 +101,7 @@ class Chooser {
 
   const schedule::Algorithm* choose_ordinary(const Call& call) const {
     const Ladders& verb = ladders_of(call.verb);
-    if (call.uneven) return verb.uneven;
+    if (call.uneven) return call.keep_order && !verb.uneven->canonical ? verb.canonical_uneven : verb.uneven;
     for (const Rung& rung : verb.rungs) {
       if (call.moved_bytes <= rung.bytes) return call.keep_order && !rung.row->canonical ? verb.canonical : rung.row;
     }

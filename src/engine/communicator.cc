@@ -7,8 +7,12 @@ namespace tutti {
 
 Communicator::Communicator(std::unique_ptr<engine::Engine> engine) : engine_(std::move(engine)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  close();
+  engine_ = std::move(other.engine_);
+  return *this;
+}
+Communicator::~Communicator() { close(); }
 
 engine::Engine& Communicator::engine() const {
   if (engine_ != nullptr) return *engine_;
@@ -16,7 +20,12 @@ engine::Engine& Communicator::engine() const {
               "this communicator has no group: it was closed or moved from, or split() left this rank out");
 }
 
-void Communicator::close() { engine_.reset(); }
+// A child that the rank forked leaves everything as it is: leaving in good order would take the rank out of its group,
+// and a condition that a thread of the rank waits on can never be destroyed here.
+void Communicator::close() {
+  if (engine_ != nullptr && !engine_->in_own_process()) static_cast<void>(engine_.release());
+  engine_.reset();
+}
 int Communicator::rank() const { return engine().rank(); }
 int Communicator::size() const { return engine().size(); }
 void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine().set_timeout(timeout); }

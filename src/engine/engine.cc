@@ -6,6 +6,9 @@
 namespace tutti::engine {
 namespace {
 
+// Offsets into symmetric memory have 48 bits.
+constexpr std::size_t kMostAllocated = std::size_t{1} << 47;
+
 // An element that is reduced moves whole, a block of a message at least, and every rank's must fit a slot.
 std::size_t most_own_bytes(const Offers& offers, int ranks) {
   constexpr std::size_t kMost = 32 << 10;
@@ -66,14 +69,9 @@ void Engine::adopt(const topology::CostTable& costs) {
   }
 }
 
+bool Engine::in_own_process() const { return ::getpid() == process_; }
+
 Engine::~Engine() {
-  if (::getpid() != process_) {
-    // A child that the rank forked, without its threads: sockets and shared memory are the rank's, and leaving them in
-    // good order would take it out of the group.
-    if (thread_.joinable()) thread_.detach();
-    static_cast<void>(transport_.release());
-    return;
-  }
   if (thread_.joinable()) {
     {
       const std::lock_guard lock(queue_mutex_);
@@ -91,6 +89,10 @@ Engine::~Engine() {
 }
 
 void Engine::set_timeout(std::chrono::milliseconds timeout) {
+  if (timeout <= std::chrono::milliseconds(0)) {
+    throw Error(ErrorCode::invalid_argument,
+                "a timeout is longer than nothing, not " + std::to_string(timeout.count()) + " ms");
+  }
   options_.timeout = std::min<std::chrono::milliseconds>(timeout, Deadline::kForever);
 }
 
@@ -155,7 +157,18 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
   return calls;
 }
 
+void Engine::start_thread() {
+  const std::lock_guard lock(queue_mutex_);
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this] { progress_loop(); });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::system, std::string("cannot start a thread for async calls: ") + error.what());
+  }
+}
+
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
+  start_thread();  // before the calls get their numbers: a call that has one must be made
   for (const auto& pending : calls) {
     Call& call = pending->call;
     if (call.is_message()) {
@@ -167,7 +180,6 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
   }
   {
     const std::lock_guard lock(queue_mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { progress_loop(); });
     for (const auto& pending : calls) {
       if (pending->call.is_message()) {
         pending->place = messages_.size();
@@ -331,10 +343,16 @@ Engine::Stuck Engine::find_stuck() {
 // A rank that got no memory and one that did would number later allocations differently, so a failure is final.
 std::shared_ptr<void> Engine::allocate(std::size_t bytes) {
   require_alive();
+  if (bytes > kMostAllocated) {
+    throw Error(ErrorCode::invalid_argument, "allocate: " + std::to_string(bytes) + " bytes are more than the " +
+                                                 std::to_string(kMostAllocated) + " that a rank can share");
+  }
   try {
     return transport_->allocate(bytes, Deadline::after(options_.timeout));
   } catch (const Error& error) {
     throw fail_from_caller(error);
+  } catch (const std::exception& error) {
+    throw fail_from_caller(Error(ErrorCode::system, std::string("allocate: ") + error.what()));
   }
 }
 

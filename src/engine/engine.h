@@ -61,6 +61,8 @@ class Engine {
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
+  // False in a child that a rank forked: sockets and shared memory are the rank's, and its threads are not there.
+  bool in_own_process() const;
   std::string_view last_algorithm() const { return last_algorithm_; }
   const Options& options() const { return options_; }
   const Origin& origin() const { return origin_; }
@@ -118,6 +120,7 @@ class Engine {
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
+  void start_thread();
   // Gives the call its track and what must be read in the order of the calls.
   Track& admit(Call& call);
   void admit_message(Call& call);

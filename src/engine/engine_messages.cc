@@ -5,6 +5,15 @@
 #include "engine/engine.h"
 
 namespace tutti::engine {
+namespace {
+
+// What is no Error comes from the standard library: there is no memory left.
+Error error_of(const std::exception& thrown) {
+  if (const auto* known = dynamic_cast<const Error*>(&thrown)) return *known;
+  return {ErrorCode::system, std::string("a message: ") + thrown.what()};
+}
+
+}  // namespace
 
 void Engine::admit_message(Call& call) {
   if (transport_->given_up()) refuse(call);
@@ -25,7 +34,8 @@ Received Engine::exchange(const Request& sent, const Request& received) {
   require_alive();
   Call calls[] = {call_of(sent, asked_, chunks_), call_of(received, asked_, chunks_)};
   const std::byte* out = calls[1].output;
-  if (calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
+  const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
+  if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
     throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
   for (Call& call : calls) admit_message(call);
   Message messages[] = {Message(calls[0]), Message(calls[1])};
@@ -66,9 +76,9 @@ void Engine::run_messages(std::span<Message> messages) {
     };
     const auto hopeless = [&] { return (stuck = mailbox_.find_hopeless()) != nullptr; };
     Waiter(*transport_).until_finished(look, hopeless);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error);
+    throw fail_from_caller(error_of(error));
   }
   if (stuck != nullptr) {
     const Error error = fail_from_caller({nullptr, stuck});
@@ -103,8 +113,8 @@ void Engine::run_beside_others(std::span<Message> messages) {
   try {
     for (Message& message : messages) mailbox_.post(message);
     if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
-  } catch (const Error& own) {
-    error = fail(own);
+  } catch (const std::exception& own) {
+    error = fail(error_of(own));
     stuck.message = messages.data();
   }
   if (first_open() == messages.end()) return;
@@ -128,8 +138,8 @@ Advance Engine::progress_messages() {
       posted_.clear();
     }
     advance = mailbox_.advance();
-  } catch (const Error& error) {
-    fail(error);
+  } catch (const std::exception& error) {
+    fail(error_of(error));
     return Advance::moved;
   }
   finish_messages();

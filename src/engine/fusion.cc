@@ -4,23 +4,31 @@
 #include <exception>
 #include <new>
 
+#include "base/mix.h"
+
 namespace tutti {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // of symmetric memory
 
-Request all_reduce_of(void* data, std::size_t count, Element element, const Op& op) {
+// `mark` stands for the lengths of the tensors in there, which all ranks must have alike.
+Request all_reduce_of(void* data, std::size_t count, Element element, const Op& op, std::uint32_t mark = 0) {
   return {.verb = Verb::all_reduce,
           .input = data,
           .output = data,
           .input_count = count,
           .output_count = count,
           .element = element,
-          .op = op};
+          .op = op,
+          .mark = mark};
 }
 
+// From what all ranks have alike: an operator that one rank makes anew for every tensor and another keeps is the same.
 bool same(const Op& a, const Op& b) {
-  return a.builtin() == b.builtin() && a.factor() == b.factor() && a.own() == b.own();
+  const Operator *one = a.own().get(), *other = b.own().get();
+  if (one != nullptr && other != nullptr)
+    return one == other || (!one->name.empty() && one->name == other->name && one->commutative == other->commutative);
+  return one == other && a.builtin() == b.builtin() && a.factor() == b.factor();
 }
 
 std::size_t bytes_of(const char* verb, const void* tensor, std::size_t count, Element element) {
@@ -115,7 +123,10 @@ void Fusion::State::add(void* tensor, std::size_t count, Element type, const Op&
 
 void Fusion::State::start(Half& half) {
   try {
-    half.work = communicator->submit(all_reduce_of(half.base, half.filled / element.bytes(), element, op));
+    std::uint64_t lengths = 0;
+    for (const auto& part : half.parts) lengths = mix(lengths, part.bytes);
+    half.work = communicator->submit(
+        all_reduce_of(half.base, half.filled / element.bytes(), element, op, static_cast<std::uint32_t>(lengths)));
   } catch (...) {
     clear(half);
     throw;
@@ -208,7 +219,10 @@ void all_reduce_coalesced(Communicator& communicator, std::span<void* const> ten
     std::memcpy(to, tensors[i], counts[i] * element.bytes());
     to += counts[i] * element.bytes();
   }
-  communicator.run(all_reduce_of(packed.get(), bytes / element.bytes(), element, op));
+  std::uint64_t lengths = 0;
+  for (const std::size_t count : counts) lengths = mix(lengths, count);
+  communicator.run(
+      all_reduce_of(packed.get(), bytes / element.bytes(), element, op, static_cast<std::uint32_t>(lengths)));
   const std::byte* from = packed.get();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (counts[i] == 0) continue;

@@ -1,7 +1,6 @@
 #include "engine/ladder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "schedule/readers/cost.h"
 #include "schedule/verbs.h"
@@ -23,8 +22,8 @@ std::vector<schedule::Lowered> programs_of(const Algorithm& row, int ranks, cons
 
 // As many ranks to a core as in the whole group.
 topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
-  const double cores = static_cast<double>(rates.cores) * static_cast<double>(ranks) / whole;
-  rates.cores = std::max(1, static_cast<int>(std::lround(cores)));
+  const auto played = static_cast<std::int64_t>(ranks);
+  rates.cores = static_cast<int>(std::max<std::int64_t>(1, (2 * rates.cores * played + whole) / (2 * whole)));
   return rates;
 }
 
@@ -40,7 +39,10 @@ double Pricer::at(std::uint64_t bytes, const topology::Rates& rates) const {
   const double whole = play(whole_, bytes, shared_by(rates, whole_.size(), ranks_));
   const double half = play(half_, bytes, shared_by(rates, half_.size(), ranks_));
   if (half <= 0) return whole;
-  return whole * std::pow(whole / half, std::log2(static_cast<double>(ranks_) / kMostPlayed));
+  // Only what every machine computes to the same bits: ranks that choose differently would not notice.
+  double price = whole;
+  for (int ranks = kMostPlayed; ranks < ranks_; ranks *= 2) price *= whole / half;
+  return price;
 }
 
 double Pricer::play(const Programs& programs, std::uint64_t bytes, const topology::Rates& rates) const {

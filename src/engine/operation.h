@@ -53,7 +53,6 @@ struct Blocked {
 
 // The value of a published lane: grows over all operations of a channel, and compares right across its wrap-around as
 // long as the two epochs are less than 2^31 apart.
-inline constexpr int kStepBits = 12, kSegmentBits = 20;
 inline std::uint64_t progress_word(std::uint64_t epoch, std::uint64_t segment, std::uint32_t steps_done) {
   return (epoch << 32) | (segment << kStepBits) | steps_done;
 }

@@ -22,6 +22,8 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
     if (lane.published) {
       if (number >= transport::Flags::kLanes)
         throw Error(ErrorCode::unsupported, "a program publishes at most three lanes");
+      if (lane.steps.size() >> kStepBits != 0)
+        throw Error(ErrorCode::unsupported, "a published lane has too many steps for its flags");
       compiled.published = &transport.flags(channel, transport.rank())->lanes[number];
       uses_flags = true;
     }

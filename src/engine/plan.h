@@ -12,6 +12,9 @@
 
 namespace tutti::engine {
 
+// How a word of progress is divided below its epoch.
+inline constexpr int kStepBits = 12, kSegmentBits = 20;
+
 struct PlanWait {
   const std::atomic<std::uint64_t>* word = nullptr;  // nullptr: the rank has entered the call
   std::uint32_t step = 0;

@@ -282,6 +282,17 @@ void Checker::check_overlap(Call& call) const {
   } else {
     call.in_place = out == in + own_at(chunks_.input_displacements);
   }
+  // The own part is written while others are still read.
+  if (call.in_place && request_.uneven && input_.holding == Holding::all && output_.holding == Holding::own) {
+    const auto& at = chunks_.input_displacements;
+    const auto& counts = chunks_.input_counts;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (i != rank_ && counts[i] != 0 && at[i] < at[rank_] + counts[rank_] && at[rank_] < at[i] + counts[i]) {
+        reject("in place, the part of input for rank " + std::to_string(i) + " must not overlap this rank's own, " +
+               "which is the output");
+      }
+    }
+  }
   if (!call.in_place) {
     reject(input_.holding == output_.holding
                ? "input and output overlap; pass the same address for in-place, or disjoint buffers"
@@ -297,8 +308,11 @@ std::uint32_t Checker::mark() const {
   }
   if (facts_.reduces && request_.op.own() != nullptr) {
     hash = mix(hash, request_.op.own()->commutative ? 1 : 2);
-    for (const char letter : request_.op.own()->name) hash = mix(hash, static_cast<unsigned char>(letter));
+    for (const std::string* words : {&request_.op.own()->name, &request_.op.own()->type}) {
+      for (const char letter : *words) hash = mix(hash, static_cast<unsigned char>(letter));
+    }
   }
+  if (request_.mark != 0) hash = mix(hash, request_.mark);
   return static_cast<std::uint32_t>(hash ^ hash >> 32);
 }
 

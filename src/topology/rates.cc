@@ -42,8 +42,9 @@ Rates rates_of(const Json& root, const char* kind) {
   TUTTI_RATES(X)
 #undef X
   rates.cache_bytes = number(*found, "cache_bytes");
-  rates.cores = static_cast<int>(number(*found, "cores"));
-  if (rates.cores < 1 || rates.cores > 1 << 20) reject("'cores' is out of range");
+  const double cores = number(*found, "cores");
+  if (cores < 1 || cores > 1 << 20) reject("'cores' is out of range");
+  rates.cores = static_cast<int>(cores);
   return rates;
 }
 
@@ -81,7 +82,9 @@ std::string to_text(const CostTable& costs) {
 CostTable costs_from_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) reject("not a JSON object");
-  if (json.value("version", 0) != kVersion) reject("not of version " + std::to_string(kVersion));
+  const auto version = json.find("version");
+  if (version == json.end() || !version->is_number_integer() || version->get<std::int64_t>() != kVersion)
+    reject("not of version " + std::to_string(kVersion));
   return {rates_of(json, "memory"), rates_of(json, "streams")};
 }
 

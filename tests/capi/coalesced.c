@@ -22,6 +22,6 @@ int main(void) {
   OK(tutti_all_reduce_coalesced(job.comm, NULL, NULL, 0, TUTTI_FLOAT32, TUTTI_SUM));
   void* nothing[] = {NULL};
   FAILS(tutti_all_reduce_coalesced(job.comm, nothing, counts, 1, TUTTI_FLOAT32, TUTTI_SUM), TUTTI_INVALID_ARGUMENT,
-        "tensor 0 is NULL but has 3 elements");
+        "a tensor of 3 elements is null");
   return leave(&job);
 }

@@ -146,6 +146,7 @@ TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
       2,
       [](Communicator& comm) {
         std::vector<float> data(100'000, 1.0f);
+        comm.barrier_async().wait();  // the rank has a thread for async calls, which its child has not
         if (comm.rank() == 1) {
           const Work sent = comm.send_async(data, 0);
         } else {

@@ -276,6 +276,21 @@ TEST_P(Fused, CoalescedRefusesWhatIsNoTensor) {
   });
 }
 
+TEST_P(Fused, TensorsInAnotherOrderAreAMismatch) {
+  const auto body = [](Communicator& comm) {
+    std::vector<float> few(10, 1.0f), many(20, 100.0f);
+    const Error fused = error_of([&] {
+      Fusion fusion(comm);
+      fusion.all_reduce(comm.rank() == 1 ? many : few);
+      fusion.all_reduce(comm.rank() == 1 ? few : many);
+      fusion.wait();
+    });
+    require(fused.code() == ErrorCode::mismatch, fused.what());
+    require(few[0] == 1.0f && many[19] == 100.0f, "the tensors are as they were");
+  };
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 2, body));
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Fused, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 

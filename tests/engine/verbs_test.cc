@@ -197,6 +197,20 @@ TEST(BadCalls, AreRefusedBeforeAnythingMoves) {
     refused(
         ErrorCode::invalid_argument,
         [&] { comm.send_recv(std::span(data).first(4), 1, std::span(data).subspan(3, 4), 1); }, "overlap of a message");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.set_timeout(std::chrono::milliseconds(0)); }, "no time at all");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.set_timeout(std::chrono::milliseconds::min()); }, "negative time");
+    refused(
+        ErrorCode::invalid_argument, [&] { comm.allocate_bytes(~std::size_t{0} / 2); }, "more than can be shared");
+    const std::vector<std::size_t> counts{60, 40}, at{0, 10};
+    refused(
+        ErrorCode::invalid_argument,
+        [&] {
+          const auto own = static_cast<std::size_t>(comm.rank());
+          comm.reduce_scatter_v(data, Parts{counts, at}, std::span(data).subspan(at[own], counts[own]));
+        },
+        "parts that overlap the own one in place");
     comm.all_reduce(std::span(data));
     require(data[0] == 2.0f, "the communicator still works");
   };

@@ -38,6 +38,8 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"version\": 1", "\"version\": 9")).find("version 1"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 1", "\"version\": \"1\"")).find("version 1"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 1e300")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"message\": ", "\"massage\": ")).find("'message'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 0")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"far\": 1.0", "\"far\": -1.0")).find("'far'"), std::string::npos);

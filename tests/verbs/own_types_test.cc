@@ -193,6 +193,24 @@ TEST_P(OwnTypes, KeepTheOrderOfTheRanksWhateverIsAskedFor) {
   }
 }
 
+TEST_P(OwnTypes, KeepTheOrderInPartsOfDifferentLengths) {
+  Options options;
+  options.deterministic = false;
+  options.algorithm = "reduce_scatter=ring";
+  const auto body = [](Communicator& comm) {
+    const std::vector<std::size_t> counts{3, 700, 0, 41};
+    const std::size_t mine = counts[static_cast<std::size_t>(comm.rank())];
+    std::size_t before = 0;
+    for (int rank = 0; rank < comm.rank(); ++rank) before += counts[static_cast<std::size_t>(rank)];
+    const auto in = filled<Matrix>(744, [&](std::size_t i) { return Matrix::make(comm.rank(), i); });
+    std::vector<Matrix> out(mine);
+    comm.reduce_scatter_v(in, Parts{counts}, out, Op::of<Matrix>(&Matrix::join, false));
+    expect_same(out, filled<Matrix>(mine, [&](std::size_t i) { return folded<Matrix>(comm.size(), before + i); }),
+                "reduce_scatter_v");
+  };
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 4, body, options));
+}
+
 TEST_P(OwnTypes, AreReducedInSymmetricMemory) {
   const auto body = [](Communicator& comm) {
     const auto in = comm.allocate<Matrix>(5000), out = comm.allocate<Matrix>(5000);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <optional>
-#include <tuple>
 
 #include "schedule/fold.h"
 #include "schedule/layout.h"
@@ -91,7 +89,11 @@ class Play {
   std::size_t resolve(std::size_t rank, const Index& index) const {
     return static_cast<std::size_t>(index.resolve(static_cast<int>(rank), program(rank).ranks));
   }
-  Edge& edge(std::size_t from, std::size_t to, int channel) { return edges_[{from, to, channel}]; }
+  Edge& edge(std::size_t from, std::size_t to, std::size_t channel) {
+    const std::size_t index = (channel * programs_.size() + from) * programs_.size() + to;
+    if (index >= edges_.size()) edges_.resize((channel + 1) * programs_.size() * programs_.size());
+    return edges_[index];
+  }
 
   // When the rank may start the step at the head of a lane, if that is known yet.
   std::optional<double> ready_at(std::size_t rank, std::size_t lane) {
@@ -227,7 +229,7 @@ class Play {
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
   std::vector<Core> cores_;
-  std::map<std::tuple<std::size_t, std::size_t, int>, Edge> edges_;
+  std::vector<Edge> edges_;  // by channel, source and destination
 };
 
 }  // namespace
