@@ -64,7 +64,7 @@ TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
 }
 
 TEST(Tool, WrongUsageNamesTheRemedy) {
-  expect_usage("dance", "no command 'dance'; there are: bench, demo, env, list, run, show, token, verify");
+  expect_usage("dance", "no command 'dance'; there are: bench, demo, env, list, run, show, token, tune, verify");
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
