@@ -15,6 +15,17 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error("check failed: " + what);
 }
 
+// What the call throws.
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("the call succeeded");
+}
+
 inline void expect_all_ok(const std::vector<RankEnd>& ends) {
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     EXPECT_TRUE(ends[rank].ok()) << "rank " << rank << ": exit " << ends[rank].exit_code << ", signal "

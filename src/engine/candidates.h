@@ -9,8 +9,6 @@
 
 namespace tutti::engine {
 
-inline constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
-
 struct Candidate {
   // memory: ranks reach each other's scratch. messages: they do not. symmetric: all buffers are symmetric memory.
   enum class Where : std::uint8_t { anywhere, memory, messages, symmetric };

@@ -135,10 +135,10 @@ void Chooser::force(Ladders& verb, const Algorithm& row) {
 void Chooser::price(Ladders& verb) const {
   const std::lock_guard lock(mutex_);
   if (verb.priced.load(std::memory_order_relaxed)) return;
-  if (!verb.rows.empty()) verb.rungs = ladder(verb.rows, ranks_, offers_, rates_);
-  if (verb.direct != nullptr && !verb.by_name) {
-    verb.enter_bytes = border(verb.rungs, *verb.direct, ranks_, offers_, rates_);
-  }
+  // What was asked for by name runs wherever the buffers allow it, whatever its price.
+  const Algorithm* compared = verb.by_name ? nullptr : verb.direct;
+  if (!verb.rows.empty()) verb.ladder = ladder(verb.rows, compared, ranks_, offers_, rates_);
+  if (verb.by_name) verb.ladder.enter_bytes = 0;
   verb.priced.store(true, std::memory_order_release);
 }
 
@@ -156,7 +156,7 @@ std::vector<Choice> Chooser::choices() const {
       });
       return found == all.end() ? std::string_view() : found->good;
     };
-    for (const Rung& rung : ladders.rungs) rows.push_back({verb, rung.bytes, rung.row->name, why(*rung.row)});
+    for (const Rung& rung : ladders.ladder.rungs) rows.push_back({verb, rung.bytes, rung.row->name, why(*rung.row)});
     if (ladders.direct != nullptr)
       rows.push_back({verb, kAnyBytes, ladders.direct->name, "where all buffers are symmetric: no copies"});
   }

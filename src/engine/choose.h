@@ -46,7 +46,8 @@ class Chooser {
   const schedule::Algorithm* choose(const Call& call) const {
     if (call.row != nullptr) return call.row->user_windows ? nullptr : call.row;
     const Ladders& verb = ladders_of(call.verb);
-    if (call.symmetric_memory_exists && !call.uneven && verb.direct != nullptr && call.moved_bytes > verb.enter_bytes)
+    if (call.symmetric_memory_exists && !call.uneven && verb.direct != nullptr &&
+        call.moved_bytes > verb.ladder.enter_bytes)
       return nullptr;
     return choose_ordinary(call);
   }
@@ -87,8 +88,7 @@ class Chooser {
     bool by_name = false;                            // the caller has chosen
     // Written once, under the mutex, before `priced`.
     std::atomic<bool> priced{false};
-    std::vector<Rung> rungs;
-    std::uint64_t enter_bytes = 0;  // above this it pays to find out whether buffers are symmetric
+    Ladder ladder;
   };
 
   const Ladders& ladders_of(Verb verb) const {
@@ -102,7 +102,7 @@ class Chooser {
   const schedule::Algorithm* choose_ordinary(const Call& call) const {
     const Ladders& verb = ladders_of(call.verb);
     if (call.uneven) return call.keep_order && !verb.uneven->canonical ? verb.canonical_uneven : verb.uneven;
-    for (const Rung& rung : verb.rungs) {
+    for (const Rung& rung : verb.ladder.rungs) {
       if (call.moved_bytes <= rung.bytes) return call.keep_order && !rung.row->canonical ? verb.canonical : rung.row;
     }
     return verb.canonical;

@@ -1,6 +1,7 @@
 #include "engine/ladder.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/readers/cost.h"
 #include "schedule/verbs.h"
@@ -52,15 +53,18 @@ double Pricer::play(const Programs& programs, std::uint64_t bytes, const topolog
   return schedule::predict(programs, count, kElementBytes, rates);
 }
 
-std::vector<Rung> ladder(std::span<const Algorithm* const> rows, int ranks, const Offers& offers,
-                         const topology::Rates& rates) {
-  constexpr std::uint64_t kAny = ~std::uint64_t{0};
-  if (rows.size() == 1 || ranks == 1) return {{kAny, rows.front()}};
+Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, int ranks, const Offers& offers,
+              const topology::Rates& rates) {
+  if (ranks == 1 || (rows.size() == 1 && direct == nullptr)) return {{{kAnyBytes, rows.front()}}};
   std::vector<Pricer> pricers;
   for (const Algorithm* row : rows) pricers.emplace_back(*row, ranks, offers);
-  std::vector<Rung> rungs;
+  std::optional<Pricer> other;
+  if (direct != nullptr) other.emplace(*direct, ranks, offers);
+  Ladder found;
+  std::vector<Rung>& rungs = found.rungs;
   for (int power = kSmallestPower; power <= kLargestPower; ++power) {
     const std::uint64_t bytes = std::uint64_t{1} << power;
+    const std::uint64_t below = bytes - bytes / 4;  // between two powers a border lies in their middle
     std::size_t best = 0;
     double least = pricers[0].at(bytes, rates);
     for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -69,26 +73,13 @@ std::vector<Rung> ladder(std::span<const Algorithm* const> rows, int ranks, cons
       best = i;
       least = price;
     }
-    // Between two powers the border lies in their middle.
-    if (!rungs.empty() && rungs.back().row != rows[best]) rungs.back().bytes = bytes - bytes / 4;
-    if (rungs.empty() || rungs.back().row != rows[best]) rungs.push_back({kAny, rows[best]});
-  }
-  return rungs;
-}
-
-std::uint64_t border(std::span<const Rung> rungs, const Algorithm& row, int ranks, const Offers& offers,
-                     const topology::Rates& rates) {
-  const Pricer pricer(row, ranks, offers);
-  for (const Rung& rung : rungs) {
-    const Pricer other(*rung.row, ranks, offers);
-    const std::uint64_t from = &rung == rungs.data() ? 0 : (&rung)[-1].bytes;
-    for (int power = kSmallestPower; power <= kLargestPower; ++power) {
-      const std::uint64_t bytes = std::uint64_t{1} << power;
-      if (bytes <= from || bytes > rung.bytes) continue;
-      if (pricer.at(bytes, rates) < other.at(bytes, rates)) return bytes - bytes / 4;
+    if (rungs.empty() || rungs.back().row != rows[best]) {
+      if (!rungs.empty()) rungs.back().bytes = below;
+      rungs.push_back({kAnyBytes, rows[best]});
     }
+    if (other && found.enter_bytes == kAnyBytes && other->at(bytes, rates) < least) found.enter_bytes = below;
   }
-  return ~std::uint64_t{0};
+  return found;
 }
 
 }  // namespace tutti::engine

@@ -15,6 +15,8 @@ namespace tutti::engine {
 // Work is cut into pieces of this size: small enough for the second-level cache, large enough to hide the flags.
 inline constexpr std::uint64_t kSegmentBytes = 256 << 10;
 
+inline constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
+
 struct Rung {
   std::uint64_t bytes;  // up to here; of the vector, or of all chunks together
   const schedule::Algorithm* row;
@@ -39,12 +41,14 @@ class Pricer {
   Programs half_;   // of half that size; empty where the group itself is played
 };
 
-// Prices every candidate at every power of two. The last rung takes any size. Pure: all ranks come to the same.
-std::vector<Rung> ladder(std::span<const schedule::Algorithm* const> rows, int ranks, const Offers& offers,
-                         const topology::Rates& rates);
+struct Ladder {
+  std::vector<Rung> rungs;                // the last takes any size
+  std::uint64_t enter_bytes = kAnyBytes;  // up to here they are quicker than `direct`
+};
 
-// Up to how many bytes the ladder is quicker than `row`.
-std::uint64_t border(std::span<const Rung> rungs, const schedule::Algorithm& row, int ranks, const Offers& offers,
-                     const topology::Rates& rates);
+// Prices every candidate, and `direct` (or nullptr) beside them, at every power of two. Pure: all ranks come to the
+// same.
+Ladder ladder(std::span<const schedule::Algorithm* const> rows, const schedule::Algorithm* direct, int ranks,
+              const Offers& offers, const topology::Rates& rates);
 
 }  // namespace tutti::engine

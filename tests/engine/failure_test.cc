@@ -10,18 +10,9 @@
 namespace tutti {
 namespace {
 
+using testing::error_of;
 using testing::Ranks;
 using testing::require;
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("the call succeeded");
-}
 
 bool names(const Error& error, int rank) {
   return std::string(error.what()).find("rank " + std::to_string(rank)) != std::string::npos;

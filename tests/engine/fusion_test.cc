@@ -12,18 +12,9 @@
 namespace tutti {
 namespace {
 
+using testing::error_of;
 using testing::Ranks;
 using testing::require;
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("the call succeeded");
-}
 
 class Fused : public ::testing::TestWithParam<Ranks> {
  protected:

@@ -17,19 +17,10 @@
 namespace tutti {
 namespace {
 
+using testing::error_of;
 using testing::Ranks;
 using testing::require;
 using Clock = std::chrono::steady_clock;
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("the call succeeded");
-}
 
 bool says(const Error& error, const std::string& words) {
   return std::string(error.what()).find(words) != std::string::npos;

@@ -10,18 +10,9 @@
 namespace tutti {
 namespace {
 
+using testing::error_of;
 using testing::Ranks;
 using testing::require;
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("the call succeeded");
-}
 
 void require_words(const Error& error, std::initializer_list<const char*> all) {
   for (const char* words : all) {

@@ -21,6 +21,15 @@ inline Program begin_program(Verb verb, std::string algorithm, const Shape& shap
   return program;
 }
 
+// Through a plane of scratch that peers can read, two segments deep so that copies and their readers overlap.
+inline Program begin_staged(Verb verb, const Shape& shape, int blocks) {
+  Program program = begin_program(verb, "staged", shape, blocks, 0);
+  if (shape.ranks == 1) return program;
+  program.scratch_planes = 1;
+  program.scratch_depth = 2;
+  return program;
+}
+
 inline BlockSet all_blocks(int blocks) { return {Index::absolute(0), 1, blocks}; }
 // The block `offset` beyond the one of this rank's number, or `count` from there on.
 inline BlockSet block_at(int offset, int count = 1) { return {Index::plus(offset), 1, count}; }

@@ -17,10 +17,8 @@ enum LaneNumber : int { kIn, kOut };
 
 Program staged_all_gather(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_gather, "staged", shape, p, 0);
+  Program program = begin_staged(Verb::all_gather, shape, p);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   Lane in{"in", true, {}}, out{"out", true, {}};
   in.steps = {copy_step({own_block(Buffer::scratch), own_block(Buffer::output)}, own_block(Buffer::input),

@@ -22,10 +22,8 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 
 Program staged_all_reduce(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "staged", shape, p, 0);
+  Program program = begin_staged(Verb::all_reduce, shape, p);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   const BlockSet mine{Index::plus(0), 1, 1};
   const BlockSet others{Index::plus(1), 1, p - 1};

@@ -17,10 +17,8 @@ enum LaneNumber : int { kIn, kOut };
 
 Program staged_all_to_all(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::all_to_all, "staged", shape, p, 0);
+  Program program = begin_staged(Verb::all_to_all, shape, p);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   Lane in{"in", true, {}}, out{"out", true, {}};
   in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),

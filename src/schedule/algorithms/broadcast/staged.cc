@@ -16,10 +16,8 @@ enum LaneNumber : int { kIn, kOut };
 
 Program staged_broadcast(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::broadcast, "staged", shape, 1, 0);
+  Program program = begin_staged(Verb::broadcast, shape, 1);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   const Index root = Index::absolute(shape.root);
   const Operand output = Operand::own(Buffer::output, all_blocks(1));

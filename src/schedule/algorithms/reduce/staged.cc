@@ -21,10 +21,8 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 
 Program staged_reduce(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce, "staged", shape, p, 0);
+  Program program = begin_staged(Verb::reduce, shape, p);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   const bool at_root = shape.rank == shape.root;
   const Index root = Index::absolute(shape.root);

@@ -17,10 +17,8 @@ enum LaneNumber : int { kIn, kReduce };
 
 Program staged_reduce_scatter(const Shape& shape) {
   const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce_scatter, "staged", shape, p, 0);
+  Program program = begin_staged(Verb::reduce_scatter, shape, p);
   if (p == 1) return alone(std::move(program));
-  program.scratch_planes = 1;
-  program.scratch_depth = 2;
 
   Lane in{"in", true, {}}, reduce{"reduce", true, {}};
   in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
