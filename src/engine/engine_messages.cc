@@ -67,6 +67,7 @@ Received Engine::probe(int source, int tag, const Element& element) {
 void Engine::run_messages(std::span<Message> messages) {
   if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
   const Message* stuck = nullptr;
+  bool finished = false;
   try {
     for (Message& message : messages) mailbox_.post(message);
     const auto look = [&] {
@@ -75,12 +76,12 @@ void Engine::run_messages(std::span<Message> messages) {
       return all ? Advance::finished : advance;
     };
     const auto hopeless = [&] { return (stuck = mailbox_.find_hopeless()) != nullptr; };
-    Waiter(*transport_).until_finished(look, hopeless);
+    finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
     throw fail_from_caller(error_of(error));
   }
-  if (stuck != nullptr) {
+  if (!finished) {
     const Error error = fail_from_caller({nullptr, stuck});
     mailbox_.clear();
     throw error;

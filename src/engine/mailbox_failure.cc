@@ -58,7 +58,7 @@ Message* Mailbox::find_hopeless_receive(const std::optional<Failure>& failure) {
 bool Mailbox::is_hopeless(Message& message, const std::optional<Failure>& failure) {
   Message::Patience& patience = message.patience;
   if (patience.moved) {
-    patience.moved = patience.announced = patience.departed = false;
+    patience.moved = patience.announced = false;
     patience.deadline = Deadline::after(message.call->timeout);
     patience.announcement = Deadline::after(kAnnounceAfter);
   }
@@ -71,9 +71,7 @@ bool Mailbox::is_hopeless(Message& message, const std::optional<Failure>& failur
     verdict_.failure = *failure;
     verdict_.kind = Verdict::Kind::failure;
   } else if (all_departed(verdict_.blocked)) {
-    // What they published before they left counts: only if it is still missing at the next look, it will never come.
-    if (patience.departed) verdict_.kind = Verdict::Kind::departed;
-    patience.departed = true;
+    verdict_.kind = Verdict::Kind::departed;
   } else if (patience.deadline.passed()) {
     verdict_.kind = Verdict::Kind::timeout;
   }

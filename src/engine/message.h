@@ -62,7 +62,6 @@ struct Message : Wanted {
   struct Patience {
     bool moved = true;
     bool announced = false;
-    bool departed = false;  // at the last look, all who could end it had left
     Deadline deadline, announcement;
   } patience;
 };

@@ -270,13 +270,13 @@ bool Track::hopeless() {
     moved_ = announced_ = false;
     deadline_ = Deadline::after(call_.timeout);
     announcement_ = Deadline::after(kAnnounceAfter);
-    departed_peer_ = -1;
   }
   if (!announced_ && announcement_.passed()) {
     announced_ = true;
     // All of them: what a peer needs to know may be a call that this rank has long left.
     for (int channel = 0; channel <= kCollectiveChannels; ++channel) transport_->announce(channel);
   }
+  verdict_ = {};
   verdict_.blocked = blocked();
   verdict_.uneven = call_.uneven && call_.verb != Verb::all_gather && call_.verb != Verb::reduce_scatter;
   const int waited_for = verdict_.blocked.peer;
@@ -287,9 +287,7 @@ bool Track::hopeless() {
     verdict_.failure = *failure;
     verdict_.kind = Verdict::Kind::failure;
   } else if (waited_for >= 0 && transport_->drained(channel_, waited_for)) {
-    // What it published before it left counts: only if it is still missing at the next look, it will never come.
-    if (departed_peer_ == waited_for) verdict_.kind = Verdict::Kind::departed;
-    departed_peer_ = waited_for;
+    verdict_.kind = Verdict::Kind::departed;
   } else if (deadline_.passed()) {
     verdict_.kind = Verdict::Kind::timeout;
     verdict_.absent = absent_ranks();

@@ -43,7 +43,8 @@ class Track {
   bool touched_output() const { return scaled_ || (prepared_ && operation_.touched_output()); }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
-  // the call's timeout. To be called between advances that were stuck; makes system calls, but builds no text.
+  // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:
+  // what a peer published before it failed or left counts. Makes system calls, but builds no text.
   bool hopeless();
   const Verdict& verdict() const { return verdict_; }
 
@@ -96,8 +97,7 @@ class Track {
   bool moved_ = true;
   bool announced_ = false;
   Deadline deadline_;
-  Deadline announcement_;   // a rank that is stuck for so long tells what it is in
-  int departed_peer_ = -1;  // was blocked on this rank after it had left
+  Deadline announcement_;  // a rank that is stuck for so long tells what it is in
   Verdict verdict_;
 };
 

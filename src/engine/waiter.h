@@ -58,13 +58,16 @@ class Waiter {
   template <class Look, class Hopeless>
   std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless) {
     const std::uint32_t ticket = transport_->prepare_sleep();
-    const Advance advance = look();
+    Advance advance = look();
+    const bool in_vain = advance == Advance::stuck && hopeless();
+    // What peers published before they failed or left counts: only what is still missing now will never come.
+    if (in_vain) advance = look();
     if (advance == Advance::finished) return Outcome::finished;
     if (advance == Advance::moved) {
       rounds_ = 0;
       return std::nullopt;
     }
-    if (hopeless()) return Outcome::hopeless;
+    if (in_vain) return Outcome::hopeless;
     if (deadline_.passed()) return Outcome::timed_out;
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline_.left(), kLongestSleep));
     return std::nullopt;

@@ -25,5 +25,15 @@ TEST(Waiter, DoesNotYieldForLong) {
   EXPECT_LT(looks, kQuick + 10);
 }
 
+// A peer may publish what this rank waits for, and then fail, between a look and the question whether it failed.
+TEST(Waiter, TakesWhatCameBeforeTheFailure) {
+  transport::MemoryTransport transport(std::move(make_threads_group(1).front()), 1,
+                                       Deadline::after(std::chrono::seconds(5)));
+  bool failed = false;
+  const auto look = [&] { return failed ? Advance::finished : Advance::stuck; };
+  const auto hopeless = [&] { return failed = true; };
+  EXPECT_EQ(Waiter(transport).until_finished(look, hopeless), Waiter::Outcome::finished);
+}
+
 }  // namespace
 }  // namespace tutti::engine
