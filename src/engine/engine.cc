@@ -46,7 +46,7 @@ void Engine::agree_on(topology::CostTable costs) {
   static_assert(std::is_trivially_copyable_v<topology::CostTable>);
   if (size() > 1) {
     const std::uint64_t chain = std::exchange(chain_, 0);
-    next_collective_ = ~std::uint64_t{0};
+    next_collective_ = Call::kUnnumbered;
     run({.verb = Verb::broadcast,
          .input = &costs,
          .output = &costs,
@@ -97,7 +97,8 @@ void Engine::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 Track& Engine::admit(Call& call) {
-  if (transport_->given_up()) refuse(call);
+  // Who fell out has done its part of the agreement that comes before all calls; a slow rank may finish its own.
+  if (transport_->given_up() && next_collective_ != Call::kUnnumbered) refuse(call);
   call.timeout = options_.timeout;
   call.symmetric_memory_exists = transport_->has_allocations();
   // An all_to_all in place cannot let peers read what is being overwritten.

@@ -106,8 +106,8 @@ class Mailbox {
   void answer(Message& probe, const Envelope& envelope);
   void end(Message& message);
   void mismatch(int peer) { mismatched_peer_ = mismatched_peer_ < 0 ? peer : mismatched_peer_; }
-  bool is_hopeless(Message& message, const std::optional<Failure>& failure);
-  Message* find_hopeless_receive(const std::optional<Failure>& failure);
+  bool is_hopeless(Message& message);
+  Message* find_hopeless_receive();
   bool all_departed(const Blocked& blocked) const;
   Blocked blocked(const Message& message) const;
 

@@ -25,18 +25,17 @@ Message* Mailbox::find_hopeless() {
       if (wanted->source == kAnySource || wanted->source == mismatched_peer_) return static_cast<Message*>(wanted);
     }
   }
-  const auto failure = transport_->failure();
   for (Outbound* const out : sending_) {
-    if (is_hopeless(*out->first, failure)) return out->first;
+    if (is_hopeless(*out->first)) return out->first;
   }
-  return find_hopeless_receive(failure);
+  return find_hopeless_receive();
 }
 
-Message* Mailbox::find_hopeless_receive(const std::optional<Failure>& failure) {
+Message* Mailbox::find_hopeless_receive() {
   bool cleared = false;
   for (const auto& in : inbound_) {
     if (in == nullptr) continue;
-    if (in->receive != nullptr && is_hopeless(*in->receive, failure)) return in->receive;
+    if (in->receive != nullptr && is_hopeless(*in->receive)) return in->receive;
     cleared = cleared || in->cleared;
   }
   std::fill(judged_.begin(), judged_.end(), std::uint8_t{0});
@@ -47,7 +46,7 @@ Message* Mailbox::find_hopeless_receive(const std::optional<Failure>& failure) {
     const bool any = wanted->source == kAnySource;
     const bool other = !any && wanted->source != rank_;
     if ((any && cleared) || (other && inbound(wanted->source).cleared)) receive.patience.moved = true;
-    if (hopeless == nullptr && is_hopeless(receive, failure)) hopeless = &receive;
+    if (hopeless == nullptr && is_hopeless(receive)) hopeless = &receive;
   }
   for (const auto& in : inbound_) {
     if (in != nullptr) in->cleared = false;
@@ -55,7 +54,7 @@ Message* Mailbox::find_hopeless_receive(const std::optional<Failure>& failure) {
   return hopeless;
 }
 
-bool Mailbox::is_hopeless(Message& message, const std::optional<Failure>& failure) {
+bool Mailbox::is_hopeless(Message& message) {
   Message::Patience& patience = message.patience;
   if (patience.moved) {
     patience.moved = patience.announced = false;
@@ -67,10 +66,12 @@ bool Mailbox::is_hopeless(Message& message, const std::optional<Failure>& failur
     for (int channel = 0; channel <= channel_; ++channel) transport_->announce(channel);
   }
   verdict_.blocked = blocked(message);
-  if (failure) {
+  // Asked before the failure: a peer that gave up and then left has said so first.
+  const bool departed = all_departed(verdict_.blocked);
+  if (const auto failure = transport_->failure()) {
     verdict_.failure = *failure;
     verdict_.kind = Verdict::Kind::failure;
-  } else if (all_departed(verdict_.blocked)) {
+  } else if (departed) {
     verdict_.kind = Verdict::Kind::departed;
   } else if (patience.deadline.passed()) {
     verdict_.kind = Verdict::Kind::timeout;

@@ -9,6 +9,8 @@ using transport::Flags;
 namespace {
 
 constexpr std::chrono::milliseconds kAnnounceAfter{100};
+// How long a call waits for its peers after others fell out over a later one.
+constexpr std::chrono::milliseconds kGrace{1000};
 
 // Whether a rank's part may be done before every other has begun. Else all results depend on all ranks.
 bool may_leave_early(Verb verb) { return schedule::facts_of(verb).rooted || schedule::is_prefix(verb); }
@@ -265,11 +267,26 @@ Blocked Track::blocked() const {
   return {};
 }
 
+// Whether ranks fell out over a call that comes after this one: they have done their part in it, and others may yet.
+bool Track::is_later(const Failure& failure) const {
+  if (failure.died || failure.cause != ErrorCode::mismatch) return false;
+  std::uint64_t reached = 0;
+  for (int channel = 0; channel < kCollectiveChannels; ++channel)
+    reached = std::max(reached, transport::stated(*transport_->flags(channel, failure.rank)).sequence);
+  return reached > call_.statement().sequence;
+}
+
+bool Track::in_grace() {
+  if (!grace_) grace_ = Deadline::after(kGrace);
+  return !grace_->passed();
+}
+
 bool Track::hopeless() {
   if (moved_) {
     moved_ = announced_ = false;
     deadline_ = Deadline::after(call_.timeout);
     announcement_ = Deadline::after(kAnnounceAfter);
+    grace_.reset();
   }
   if (!announced_ && announcement_.passed()) {
     announced_ = true;
@@ -280,13 +297,15 @@ bool Track::hopeless() {
   verdict_.blocked = blocked();
   verdict_.uneven = call_.uneven && call_.verb != Verb::all_gather && call_.verb != Verb::reduce_scatter;
   const int waited_for = verdict_.blocked.peer;
+  // Asked before the failure: a peer that gave up and then left has said so first.
+  const bool departed = waited_for >= 0 && transport_->drained(channel_, waited_for);
   if (const int peer = mismatched_peer(); peer >= 0) {
     verdict_.blocked.peer = peer;
     verdict_.kind = Verdict::Kind::mismatch;
-  } else if (const auto failure = transport_->failure()) {
+  } else if (const auto failure = transport_->failure(); failure && !(is_later(*failure) && in_grace())) {
     verdict_.failure = *failure;
     verdict_.kind = Verdict::Kind::failure;
-  } else if (waited_for >= 0 && transport_->drained(channel_, waited_for)) {
+  } else if (departed) {
     verdict_.kind = Verdict::Kind::departed;
   } else if (deadline_.passed()) {
     verdict_.kind = Verdict::Kind::timeout;

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -66,6 +67,8 @@ class Track {
   bool all_retired(std::uint64_t epoch) const;
   void finish();
   int mismatched_peer() const;
+  bool is_later(const Failure& failure) const;
+  bool in_grace();
   std::vector<int> absent_ranks() const;
   Blocked blocked() const;
 
@@ -97,7 +100,8 @@ class Track {
   bool moved_ = true;
   bool announced_ = false;
   Deadline deadline_;
-  Deadline announcement_;  // a rank that is stuck for so long tells what it is in
+  Deadline announcement_;          // a rank that is stuck for so long tells what it is in
+  std::optional<Deadline> grace_;  // since others fell out over a later call
   Verdict verdict_;
 };
 

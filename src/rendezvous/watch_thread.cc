@@ -99,13 +99,14 @@ void WatchThread::publish() {
   if (changed.empty() && !newly_lent && (failed_.load() || !watch_.failure())) return;
   {
     const std::lock_guard lock(mutex_);
-    for (const int peer : changed) {
-      announced_[static_cast<std::size_t>(peer)] = watch_.announced(peer);
-      departed_[static_cast<std::size_t>(peer)].store(watch_.departed(peer), std::memory_order_release);
-    }
+    // The failure first: who finds that a peer has left, and then no failure, may believe that it left in good order.
     if (watch_.failure() && !failed_.load()) {
       failure_ = *watch_.failure();
       failed_.store(true, std::memory_order_release);
+    }
+    for (const int peer : changed) {
+      announced_[static_cast<std::size_t>(peer)] = watch_.announced(peer);
+      departed_[static_cast<std::size_t>(peer)].store(watch_.departed(peer), std::memory_order_release);
     }
   }
   const std::lock_guard lock(lent_mutex_);
