@@ -32,6 +32,7 @@ Cost cost_of(const schedule::Algorithm& row, int ranks) {
 
 const char* needs_of(const schedule::Algorithm& row) {
   if (row.user_windows) return "symmetric buffers";
+  if (row.lent) return "readable peers";
   return row.scratch_windows ? "shared scratch" : "messages";
 }
 

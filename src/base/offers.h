@@ -9,6 +9,7 @@ struct Offers {
   bool windows_to_scratch = false;  // peers can load and store this rank's scratch
   bool windows_to_user = false;     // ... and its input and output
   bool operands_in_slots = false;   // a slot's memory can be read and written by a reduction
+  bool lends = false;               // a message may stay in the sender's memory until its receiver has copied it
   std::uint32_t channels = 1;       // per (source, destination) and operation
   std::uint32_t credits = 1;        // messages per (source, destination, channel) before the sender waits
   std::uint64_t slot_bytes = 0;     // largest message; 0 = any size
@@ -17,5 +18,12 @@ struct Offers {
 
   bool operator==(const Offers&) const = default;
 };
+
+// What programs whose messages are lent are lowered to: these leave from own memory and land there, at any size.
+inline Offers lending(Offers offers) {
+  offers.operands_in_slots = offers.windows_to_scratch = offers.windows_to_user = false;
+  offers.slot_bytes = 0;
+  return offers;
+}
 
 }  // namespace tutti

@@ -18,26 +18,31 @@ constexpr std::array kCandidates = {
     Candidate{Verb::broadcast, "binomial", Where::anywhere, "fewest rounds"},
     Candidate{Verb::broadcast, "scatter_all_gather", Where::anywhere, "no rank sends the whole more than twice"},
     Candidate{Verb::broadcast, "staged", Where::memory, "all read what the root stages"},
+    Candidate{Verb::broadcast, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::broadcast, "direct", Where::symmetric, "no copies"},
 
     Candidate{Verb::reduce, "binomial", Where::anywhere, "fewest rounds"},
     Candidate{Verb::reduce, "recursive_halving", Where::anywhere, "all ranks share the additions"},
     Candidate{Verb::reduce, "staged", Where::memory, "each rank reduces its share out of shared memory"},
+    Candidate{Verb::reduce, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::reduce, "direct", Where::symmetric, "no copies"},
 
     Candidate{Verb::scatter, "binomial", Where::anywhere, "fewest rounds"},
     Candidate{Verb::scatter, "linear", Where::anywhere, "each byte leaves the root once"},
+    Candidate{Verb::scatter, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::scatter, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::scatter, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
     Candidate{Verb::gather, "binomial", Where::anywhere, "fewest rounds"},
     Candidate{Verb::gather, "linear", Where::anywhere, "each byte reaches the root once"},
+    Candidate{Verb::gather, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::gather, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::gather, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
     Candidate{Verb::all_gather, "bruck", Where::anywhere, "fewest rounds"},
     Candidate{Verb::all_gather, "ring", Where::anywhere, "each byte passes each rank once"},
     Candidate{Verb::all_gather, "staged", Where::memory, "all read what each rank stages"},
+    Candidate{Verb::all_gather, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::all_gather, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::all_gather, "ring", Where::anywhere, "each byte passes each rank once", true},
 
@@ -45,12 +50,14 @@ constexpr std::array kCandidates = {
     Candidate{Verb::reduce_scatter, "pairwise", Where::anywhere, "each byte moves once"},
     Candidate{Verb::reduce_scatter, "ring", Where::anywhere, "each byte moves once, between neighbours only"},
     Candidate{Verb::reduce_scatter, "staged", Where::memory, "each rank reduces its chunk out of shared memory"},
+    Candidate{Verb::reduce_scatter, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::reduce_scatter, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::reduce_scatter, "pairwise", Where::anywhere, "each byte moves once", true},
 
     Candidate{Verb::all_to_all, "bruck", Where::anywhere, "fewest rounds"},
     Candidate{Verb::all_to_all, "pairwise", Where::anywhere, "each byte moves once"},
     Candidate{Verb::all_to_all, "staged", Where::memory, "all read what each rank stages"},
+    Candidate{Verb::all_to_all, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::all_to_all, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::all_to_all, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
@@ -60,7 +67,8 @@ constexpr std::array kCandidates = {
     Candidate{Verb::exclusive_scan, "chain", Where::anywhere, "each byte moves once"},
     Candidate{Verb::barrier, "flags", Where::memory, "one store and a look at each peer's"},
     Candidate{Verb::barrier, "dissemination", Where::messages, "fewest rounds"},
-    Candidate{Verb::send_recv, "message", Where::anywhere, "there is one way"},
+    Candidate{Verb::send_recv, "message", Where::anywhere, "small ones travel fast"},
+    Candidate{Verb::send_recv, "lent", Where::lending, "one copy, out of the sender's own memory"},
 };
 
 }  // namespace

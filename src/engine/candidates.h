@@ -11,7 +11,8 @@ namespace tutti::engine {
 
 struct Candidate {
   // memory: ranks reach each other's scratch. messages: they do not. symmetric: all buffers are symmetric memory.
-  enum class Where : std::uint8_t { anywhere, memory, messages, symmetric };
+  // lending: messages can be lent.
+  enum class Where : std::uint8_t { anywhere, memory, messages, symmetric, lending };
 
   Verb verb;
   std::string_view algorithm;

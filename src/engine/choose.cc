@@ -90,7 +90,8 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     if (deterministic && !row->canonical) continue;
     if (candidate.where == Where::symmetric) {
       if (ranks > 1 && offers.windows_to_user) verb.direct = row;
-    } else if (candidate.where == Where::anywhere || candidate.where == here) {
+    } else if (candidate.where == Where::anywhere || candidate.where == here ||
+               (candidate.where == Where::lending && offers.lends)) {
       if (candidate.uneven) {
         if (verb.uneven == nullptr) verb.uneven = row;
         if (row->canonical) verb.canonical_uneven = row;
@@ -106,7 +107,8 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     if (row == nullptr) continue;
     any = true;
     options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
-    const std::string reason = schedule::why_not(row->generate({ranks, 0, 0}), offers);
+    std::string reason = schedule::why_not(row->generate({ranks, 0, 0}), offers_for(*row, offers));
+    if (row->lent && !offers.lends) reason = "needs ranks that may read each other's memory";
     if (!reason.empty()) {
       if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
       continue;

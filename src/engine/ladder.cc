@@ -17,7 +17,8 @@ constexpr int kSmallestPower = 2, kLargestPower = 30;
 
 std::vector<schedule::Lowered> programs_of(const Algorithm& row, int ranks, const Offers& offers) {
   std::vector<schedule::Lowered> programs;
-  for (int rank = 0; rank < ranks; ++rank) programs.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers));
+  for (int rank = 0; rank < ranks; ++rank)
+    programs.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers_for(row, offers)));
   return programs;
 }
 
@@ -31,8 +32,10 @@ topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
 }  // namespace
 
 Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
-    : verb_(row.verb), ranks_(ranks), whole_(programs_of(row, std::min(ranks, kMostPlayed), offers)) {
-  if (ranks > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
+    : verb_(row.verb),
+      ranks_(row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks),
+      whole_(programs_of(row, std::min(ranks_, kMostPlayed), offers)) {
+  if (ranks_ > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
 }
 
 double Pricer::at(std::uint64_t bytes, const topology::Rates& rates) const {

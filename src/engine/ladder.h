@@ -17,6 +17,11 @@ inline constexpr std::uint64_t kSegmentBytes = 256 << 10;
 
 inline constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
 
+// What programs of `row` are lowered to, where the transport offers `offers`.
+inline Offers offers_for(const schedule::Algorithm& row, const Offers& offers) {
+  return row.lent ? lending(offers) : offers;
+}
+
 struct Rung {
   std::uint64_t bytes;  // up to here; of the vector, or of all chunks together
   const schedule::Algorithm* row;

@@ -44,8 +44,10 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       inbound_(index(size_)),
       judged_(index(size_) + 1) {}
 
-const Plan& Mailbox::plan_of(int sender, int peer) {
+// The same at both ends, which know how long the message is.
+const Plan& Mailbox::plan_of(int sender, int peer, std::uint64_t bytes) {
   Call call;
+  call.moved_bytes = bytes;
   call.verb = Verb::send_recv;
   call.root = sender;
   call.peer = peer;
@@ -57,7 +59,6 @@ Mailbox::Outbound& Mailbox::outbound(int peer) {
   if (out) return *out;
   out = std::make_unique<Outbound>(*transport_);
   out->peer = peer;
-  out->plan = &plan_of(rank_, peer);
   out->sender = &transport_->sender(channel_, peer);
   return *out;
 }
@@ -67,7 +68,6 @@ Mailbox::Inbound& Mailbox::inbound(int peer) {
   if (in) return *in;
   in = std::make_unique<Inbound>(*transport_);
   in->head.source = peer;
-  in->plan = &plan_of(peer, peer);
   in->receiver = &transport_->receiver(channel_, peer);
   return *in;
 }
@@ -186,7 +186,7 @@ bool Mailbox::advance_send(Outbound& out) {
         binding.count = call.count;
         binding.element_bytes = call.unit_bytes;
         binding.fingerprint = call.fingerprint;
-        out.operation.start(*out.plan, binding);
+        out.operation.start(plan_of(rank_, out.peer, call.input_bytes), binding);
         message.running = &out.operation;
       }
     }
@@ -286,7 +286,7 @@ void Mailbox::start_landing(Inbound& in, std::byte* output) {
   binding.count = units.count;
   binding.element_bytes = units.bytes;
   binding.fingerprint = fingerprint_of(in.head.statement, 0);
-  in.operation.start(*in.plan, binding);
+  in.operation.start(plan_of(in.head.source, in.head.source, units.all_bytes()), binding);
   in.stage = Inbound::Stage::landing;
   activate(in);
 }

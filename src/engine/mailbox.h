@@ -56,11 +56,10 @@ class Mailbox {
   struct Outbound {
     explicit Outbound(transport::Transport& transport) : operation(transport) {}
 
-    static constexpr std::size_t kRemembered = 8;  // more than an edge of slots holds unread
+    static constexpr std::size_t kRemembered = 80;  // more than an edge of slots holds unread
 
     int peer = 0;
     transport::Sender* sender = nullptr;
-    const Plan* plan = nullptr;
     Operation operation;
     Message *first = nullptr, *last = nullptr;
     bool header_sent = false;  // of the first
@@ -74,7 +73,6 @@ class Mailbox {
     enum class Stage : std::uint8_t { listening, held, landing };
 
     transport::Receiver* receiver = nullptr;
-    const Plan* plan = nullptr;
     Operation operation;
     Stage stage = Stage::listening;
     bool active = false;   // in active_
@@ -89,7 +87,7 @@ class Mailbox {
   Outbound& outbound(int peer);
   Inbound& inbound(int peer);
   void activate(Inbound& in);
-  const Plan& plan_of(int sender, int peer);
+  const Plan& plan_of(int sender, int peer, std::uint64_t bytes);
   void post_send(Message& message);
   void post_receive(Message& message);
   void send_to_self(Message& message);

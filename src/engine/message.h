@@ -19,12 +19,12 @@ struct Pending;
 // Goes ahead of every message on its edge, so that its receiver knows what is coming before a byte of it has to go
 // anywhere. Small messages travel inside it: header and all fit the line of a slot in shared memory.
 struct Header {
-  static constexpr std::size_t kMostInside = 16;
+  static constexpr std::size_t kMostInside = 72;
 
   Statement statement;
   std::byte inside[kMostInside] = {};
 };
-static_assert(sizeof(Header) == 48 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
 
 // What headers carry as their fingerprint; the bytes that follow one carry that of its statement.
 inline constexpr std::uint64_t kHeaderMark = 0x7475747469206d73ull;

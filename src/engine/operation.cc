@@ -14,13 +14,12 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   plan_ = &plan;
   binding_ = binding;
   const schedule::Program& program = plan.lowered.program;
-  const auto blocks = static_cast<std::uint32_t>(program.blocks);
-  const bool uneven = binding.input_chunks.counts != nullptr || binding.output_chunks.counts != nullptr;
-  layout_ = uneven ? schedule::Layout::make_uneven(binding.input_chunks, binding.output_chunks, binding.element_bytes,
-                                                   blocks, plan.lowered.segment_bytes)
-                   : schedule::Layout::of(program.verb, binding.count, binding.element_bytes, blocks,
-                                          plan.lowered.segment_bytes);
-  scratch_copy_bytes_ = layout_.plane_count() * binding.element_bytes;
+  if (binding.input_chunks.counts != nullptr || binding.output_chunks.counts != nullptr) {
+    plan.shape.fit_uneven(plan, binding.input_chunks, binding.output_chunks, binding.element_bytes);
+  } else {
+    plan.shape.fit(plan, binding.count, binding.element_bytes);
+  }
+  shape_ = &plan.shape;
   heads_.resize(plan.lanes.size());
   slots_.resize(plan.most_operands);
   pieces_.resize(plan.most_operands);
@@ -44,15 +43,15 @@ void Operation::start(const Plan& plan, const Binding& binding) {
 // A lane runs as many segments as the largest chunk it names needs, so that a rank which knows only its own counts runs
 // as many as the peer at the other end of the lane. Lanes that wait for each other all run as many as the largest.
 std::uint64_t Operation::segments_of(const PlanLane& lane) const {
-  if (!layout_.uneven()) return layout_.segments;
+  if (!layout().uneven()) return layout().segments;
   std::uint64_t most = 1;
   const auto count_in = [&](const schedule::Chunks& chunks, std::uint32_t block) {
-    if (chunks.counts != nullptr) most = std::max(most, layout_.segments_of(chunks.counts[block]));
+    if (chunks.counts != nullptr) most = std::max(most, layout().segments_of(chunks.counts[block]));
   };
   if (plan_->uses_flags) {
-    for (std::uint32_t block = 0; block < layout_.blocks; ++block) {
-      count_in(layout_.input, block);
-      count_in(layout_.output, block);
+    for (std::uint32_t block = 0; block < layout().blocks; ++block) {
+      count_in(layout().input, block);
+      count_in(layout().output, block);
     }
     return most;
   }
@@ -61,7 +60,7 @@ std::uint64_t Operation::segments_of(const PlanLane& lane) const {
     for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
       const PlanRun& run = plan_->runs[r];
       for (std::uint32_t i = 0; i < run.blocks; ++i) {
-        count_in(step.sized == Buffer::output ? layout_.output : layout_.input, run.sized_first + i);
+        count_in(step.sized == Buffer::output ? layout().output : layout().input, run.sized_first + i);
       }
     }
   }
@@ -188,7 +187,7 @@ Blocked Operation::blocked() const {
     }
   }
   for (std::size_t s = 0; plan_ != nullptr && s < plan_->senders.size(); ++s) {
-    if (!plan_->senders[s]->has_credit()) return {Blocked::On::credit, plan_->sender_ranks[s], kNoLane, 0, 0};
+    if (!plan_->senders[s]->try_flush()) return {Blocked::On::credit, plan_->sender_ranks[s], kNoLane, 0, 0};
   }
   return {};
 }

@@ -107,20 +107,21 @@ class Operation {
   // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks
   // are as a whole, so that the first segment already tells whether both ends mean the same.
   std::uint64_t mark_of(const PlanStep& step) const {
-    return layout_.uneven() ? mix(binding_.fingerprint, chunk_elements(step)) : binding_.fingerprint;
+    return layout().uneven() ? mix(binding_.fingerprint, chunk_elements(step)) : binding_.fingerprint;
   }
   std::uint64_t chunk_elements(const PlanStep& step) const;
   std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
   template <class Visit>
   void for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const;
   bool changes_nothing(const PlanStep& step, std::uint64_t segment) const;
+  const schedule::Layout& layout() const { return shape_->layout; }
+  std::byte* base_of(const PlanOperand& operand) const;
   std::byte* address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const;
 
   transport::Transport* transport_;
   const Plan* plan_ = nullptr;
   Binding binding_;
-  schedule::Layout layout_;
-  std::uint64_t scratch_copy_bytes_ = 0;
+  const Shape* shape_ = nullptr;  // the plan's, fitted to this call
   std::vector<LaneHead> heads_;
   std::vector<std::byte*> slots_;         // per operand of the step at hand, for slots
   std::vector<void*> pieces_;             // per operand of the step at hand, the address of the piece at hand

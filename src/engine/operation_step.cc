@@ -17,7 +17,18 @@ using schedule::StepOp;
 // piece in all its operands. Blocks of a run do, unless they are chunks cut into segments or placed by the caller.
 template <class Visit>
 void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&& visit) const {
-  const bool contiguous = layout_.contiguous();
+  if (shape_->kept()) {
+    for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
+      const std::uint64_t count = shape_->run_counts[r];
+      if (count == 0) continue;
+      const std::uint64_t* offsets = &shape_->offsets[plan_->runs[r].first_index];
+      visit(count, [&](std::uint32_t number) {
+        return base_of(plan_->operands[step.operands_begin + number]) + offsets[number];
+      });
+    }
+    return;
+  }
+  const bool contiguous = layout().contiguous();
   for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
     const PlanRun& run = plan_->runs[r];
     const std::uint32_t* firsts = &plan_->run_firsts[run.first_index];
@@ -25,9 +36,9 @@ void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&
     for (std::uint32_t i = 0; i < run.blocks; i += width) {
       const auto place_of = [&](std::uint32_t number) {
         const PlanOperand& operand = plan_->operands[step.operands_begin + number];
-        return layout_.place(operand.buffer, operand.alone, segment, firsts[number] + i, width);
+        return layout().place(operand.buffer, operand.alone, segment, firsts[number] + i, width);
       };
-      const std::uint64_t count = layout_.place(step.sized, false, segment, run.sized_first + i, width).count;
+      const std::uint64_t count = layout().place(step.sized, false, segment, run.sized_first + i, width).count;
       if (count == 0) continue;
       visit(count, [&](std::uint32_t number) {
         return address(plan_->operands[step.operands_begin + number], segment, place_of(number).begin);
@@ -52,7 +63,9 @@ bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t 
       continue;
     }
     const auto pieces = pieces_of(step, step.sources_begin, head.segment);
-    if (!operand.sender->try_send(pieces, bytes, mark_of(step))) return false;
+    const bool taken = plan_->lent ? operand.sender->try_lend(pieces, bytes, mark_of(step))
+                                   : operand.sender->try_send(pieces, bytes, mark_of(step));
+    if (!taken) return false;
     partly_ = true;
   }
   return true;
@@ -73,7 +86,9 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
 bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
                                std::uint64_t bytes) {
   const auto pieces = pieces_of(step, step.operands_begin, segment);
-  const transport::Arrival arrival = source.receiver->try_receive(pieces, bytes, mark_of(step));
+  if (plan_->lent && step.writes_output && source.receiver->ready()) touched_output_ = true;  // also by half a message
+  const transport::Arrival arrival = plan_->lent ? source.receiver->try_borrow(pieces, bytes, mark_of(step))
+                                                 : source.receiver->try_receive(pieces, bytes, mark_of(step));
   if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
   if (arrival == transport::Arrival::moved) partly_ = true;
   if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
@@ -94,6 +109,7 @@ std::span<const transport::Piece> Operation::pieces_of(const PlanStep& step, std
 }
 
 std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment) const {
+  if (shape_->kept()) return shape_->step_bytes[static_cast<std::size_t>(&step - plan_->steps.data())];
   std::uint64_t elements = 0;
   for_each_run(step, segment, [&](std::uint64_t count, const auto&) { elements += count; });
   return elements * binding_.element_bytes;
@@ -101,7 +117,7 @@ std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment)
 
 // Of the chunks that a step of a v-verb names, in all segments together.
 std::uint64_t Operation::chunk_elements(const PlanStep& step) const {
-  const std::uint64_t* const counts = (step.sized == Buffer::output ? layout_.output : layout_.input).counts;
+  const std::uint64_t* const counts = (step.sized == Buffer::output ? layout().output : layout().input).counts;
   std::uint64_t elements = 0;
   for (std::uint32_t r = step.runs_begin; r < step.runs_end; ++r) {
     const PlanRun& run = plan_->runs[r];
@@ -145,16 +161,19 @@ void Operation::close_slots(const PlanStep& step) {
 // `begin` counts from the start of the operand's buffer, or of its plane of scratch.
 std::byte* Operation::address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const {
   const std::uint64_t offset = begin * binding_.element_bytes;
-  if (operand.buffer == Buffer::scratch) {
-    const auto depth = static_cast<std::uint64_t>(plan_->lowered.program.scratch_depth);
-    return operand.scratch + (operand.plane * depth + segment % depth) * scratch_copy_bytes_ + offset;
-  }
+  if (operand.buffer != Buffer::scratch) return base_of(operand) + offset;
+  const auto depth = static_cast<std::uint64_t>(plan_->lowered.program.scratch_depth);
+  return operand.scratch + (operand.plane * depth + segment % depth) * shape_->scratch_copy_bytes + offset;
+}
+
+// Where the operand's buffer begins, or all its scratch.
+std::byte* Operation::base_of(const PlanOperand& operand) const {
+  if (operand.buffer == Buffer::scratch) return operand.scratch;
   const bool input = operand.buffer == Buffer::input;
   if (operand.kind == Operand::Kind::own) {
-    return input ? const_cast<std::byte*>(binding_.input) + offset
-                 : binding_.output + offset;  // input is only ever read
+    return input ? const_cast<std::byte*>(binding_.input) : binding_.output;  // input is only ever read
   }
-  return (input ? binding_.input_windows : binding_.output_windows)[operand.rank] + offset;
+  return (input ? binding_.input_windows : binding_.output_windows)[operand.rank];
 }
 
 // Whether a copy from the input to the output finds them to be the same memory.

@@ -13,6 +13,7 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
            const std::vector<int>& member_ranks, int landing_plane)
     : lowered(std::move(lowered_program)), members(member_ranks), landing_plane_(landing_plane) {
   const schedule::Program& program = lowered.program;
+  lent = lowered.offers.lends && !lowered.offers.operands_in_slots;
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
     const schedule::Lane& lane = program.lanes[number];
     PlanLane compiled;
@@ -28,6 +29,9 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
       uses_flags = true;
     }
     lanes.push_back(compiled);
+  }
+  if (lent && most_pieces > transport::kMostLentPieces) {
+    throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' sends messages that lie in too many places");
   }
 }
 

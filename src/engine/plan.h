@@ -1,12 +1,14 @@
 // A plan: a lowered program compiled for one channel of one transport, with pointers where the program has numbers.
 //
-// Immutable once made, and made once per (algorithm, root, channel); counts and buffers are bound per call.
+// Immutable once made, but for the shape of the call before, and made once per (algorithm, root, channel); counts and
+// buffers are bound per call.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "engine/shape.h"
 #include "schedule/lower.h"
 #include "transport/transport.h"
 
@@ -83,6 +85,8 @@ struct Plan {
   std::uint32_t most_pieces = 0;  // of the memory of an operand
   bool uses_flags = false;        // publishes lanes
   bool uses_scratch = false;
+  bool lent = false;    // messages stay in own memory until their receivers have copied them
+  mutable Shape shape;  // belongs to whoever runs the plan: its channel's one thread
 
  private:
   void compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel);

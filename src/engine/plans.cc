@@ -22,6 +22,7 @@ const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int ch
   }
   Offers offers = transport_->offers();
   offers.segment_bytes = kSegmentBytes;
+  offers = offers_for(row, offers);
   auto& plan = plans_[index_of(call, row, channel)];
   schedule::Program program = row.generate(shape);
   const int landing_plane = program.scratch_planes;

@@ -205,6 +205,11 @@ void Track::begin(const schedule::Algorithm& algorithm) {
 
 void Track::prepare(const schedule::Algorithm& algorithm) {
   algorithm_ = &algorithm;
+  if (algorithm.lent && call_.in_place && !algorithm.lends_in_place) {
+    // Peers would copy what is being overwritten.
+    kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
+    binding_.input = kept_input_.data();
+  }
   operation_.start(plans_->get(call_, algorithm, channel_), binding_);
   prepared_ = true;
 }

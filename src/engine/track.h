@@ -95,6 +95,7 @@ class Track {
   std::vector<transport::Flags*> flags_;  // of this channel, by rank
   std::vector<std::byte*> input_windows_, output_windows_;
   std::vector<std::byte> scaled_input_;  // premul_sum, where the output is no place for it
+  std::vector<std::byte> kept_input_;    // of a call in place that lends its input
 
   // For hopeless(): the deadline counts since the last movement.
   bool moved_ = true;

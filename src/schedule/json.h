@@ -1,7 +1,7 @@
 // The one JSON form of a collective's lowered programs, for files, tools and the viewer. Versioned, strict, lossless:
 // from_json(to_json(programs)) == programs.
 //
-//   { "version": 2,
+//   { "version": 3,
 //     "verb": "all_reduce", "algorithm": "ring", "ranks": 4, "root": 0, "blocks": 4, "message_blocks": 1,
 //     "hears_first": false,
 //     "offers": { "credits": 2, ... }, "segment_bytes": 0,      what the programs were lowered to, and the bound it set
@@ -32,7 +32,7 @@
 
 namespace tutti::schedule {
 
-inline constexpr int kJsonVersion = 2;
+inline constexpr int kJsonVersion = 3;
 
 // Throws Error(invalid_argument) unless `programs` is one program for each rank of one collective.
 std::string to_json(std::span<const Lowered> programs);

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;  // keys stay in the order they are written
   X(windows_to_scratch) \
   X(windows_to_user)    \
   X(operands_in_slots)  \
+  X(lends)              \
   X(channels)           \
   X(credits)            \
   X(slot_bytes)         \

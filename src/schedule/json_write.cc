@@ -64,7 +64,7 @@ Json json_of(const Lane& lane) {
 
 Json json_of(const Offers& offers) {
   // A new member of Offers breaks this line, and belongs into TUTTI_OFFERS.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h] = offers;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i] = offers;
   Json json;
 #define X(member) json[#member] = offers.member;
   TUTTI_OFFERS(X)

@@ -56,6 +56,8 @@ CostTable usual_costs(int cores) {
   memory.message = 100e-9;
   memory.progress = 80e-9;
   memory.enter = 100e-9;
+  memory.call = 600e-9;
+  memory.stream = 50e-12;
   memory.copy = 50e-12;
   memory.peer = 30e-12;
   memory.store = 30e-12;

@@ -9,18 +9,18 @@
 namespace tutti::topology {
 
 // X(member, meaning)
-#define TUTTI_RATES(X)                                                             \
-  X(step, "to run a step, whatever its size")                                      \
-  X(message, "alpha: from the end of a send until the receiver sees the message")  \
-  X(progress, "alpha: from the end of a published step until a peer sees it")      \
-  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")       \
-  X(call, "to send or receive over a stream: the system call, at each end")        \
-  X(copy, "beta: one byte from memory to memory")                                  \
-  X(peer, "beta: more of it where the byte comes from a peer's memory or message") \
-  X(stream, "beta: one byte through a stream, at each end")                        \
-  X(store, "beta: every further destination of a byte")                            \
-  X(reduce, "gamma: every further source of a byte")                               \
-  X(far, "how many times as much a byte costs once a call outgrows the caches")    \
+#define TUTTI_RATES(X)                                                               \
+  X(step, "to run a step, whatever its size")                                        \
+  X(message, "alpha: from the end of a send until the receiver sees the message")    \
+  X(progress, "alpha: from the end of a published step until a peer sees it")        \
+  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")         \
+  X(call, "a system call: at each end of a stream, or to copy what a peer has lent") \
+  X(copy, "beta: one byte from memory to memory")                                    \
+  X(peer, "beta: more of it where the byte comes from a peer's memory or message")   \
+  X(stream, "beta: one byte through that call")                                      \
+  X(store, "beta: every further destination of a byte")                              \
+  X(reduce, "gamma: every further source of a byte")                                 \
+  X(far, "how many times as much a byte costs once a call outgrows the caches")      \
   X(turn, "to hand a core from one rank to another, where ranks outnumber cores")
 
 struct Rates {

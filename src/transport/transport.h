@@ -71,6 +71,9 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
+// The most pieces of a message that is lent.
+inline constexpr std::size_t kMostLentPieces = 6;
+
 // Two ways to use an edge, never mixed on one: where offers().operands_in_slots, a step works in the slot's own memory
 // (try_begin, end); anywhere, a message is gathered from the sender's memory and lands in the receiver's (try_send,
 // try_receive).
@@ -84,6 +87,10 @@ class Sender {
   // Takes one message of `bytes`, gathered from `pieces`, whose memory is free again afterwards; false while there is
   // no credit, and then nothing was taken.
   virtual bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
+  // Where offers().lends: the same, but the message may stay where it is, and its memory must too, until try_flush().
+  virtual bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+    return try_send(pieces, bytes, fingerprint);
+  }
   // Whether everything taken has left this process; takes it further. An operation ends only when its edges have.
   virtual bool try_flush() { return true; }
   // Whether a message would be taken now.
@@ -106,6 +113,10 @@ class Receiver {
 
   // Lets the next message land in `pieces`, `bytes` in all; called again with the same arguments until it is `whole`.
   virtual Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
+  // The same for a message that was lent.
+  virtual Arrival try_borrow(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+    return try_receive(pieces, bytes, fingerprint);
+  }
   // Whether the next message is here and belongs to this call, without taking it: none, whole or other.
   virtual Arrival hear(std::uint64_t fingerprint);
   // Whether try_receive() would find something to do.

@@ -29,6 +29,7 @@ inline Offers offers_over(Way way, const transport::Transport& transport, std::u
   offers.segment_bytes = segment_bytes;
   if (way == Way::slots) offers.windows_to_user = true;  // of threads
   if (way == Way::streams) offers.operands_in_slots = offers.windows_to_scratch = offers.windows_to_user = false;
+  offers.lends = false;  // not of programs that write again what they sent
   return offers;
 }
 

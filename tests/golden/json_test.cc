@@ -58,8 +58,8 @@ struct Edit {
 
 const std::vector<Edit> kEdits{
     Edit{"{", "", "not JSON at all"},
-    Edit{R"("version": 2)", R"("version": 1)", "version is 1; this program reads version 2"},
-    Edit{R"("version": 2)", R"("version": 2, "colour": 3)", "the document has the unknown key 'colour'"},
+    Edit{R"("version": 3)", R"("version": 1)", "version is 1; this program reads version 3"},
+    Edit{R"("version": 3)", R"("version": 3, "colour": 3)", "the document has the unknown key 'colour'"},
     Edit{R"("verb": "all_reduce",)", "", "the document lacks the key 'verb'"},
     Edit{R"("verb": "all_reduce")", R"("verb": "sing")", "verb is 'sing', should be one of: all_reduce"},
     Edit{R"("ranks": 2)", R"("ranks": 0)", "ranks is out of range: 0"},

@@ -179,7 +179,7 @@ TEST(Tool, EveryVerbIsShownAndVerified) {
 }
 
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
-  const TextFile file("{ \"version\": 2 }");
+  const TextFile file("{ \"version\": 3 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
 }
 

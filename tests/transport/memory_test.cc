@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "transport/conformance.h"
+#include "transport/memory/arena.h"
 #include "transport/talk.h"
 
 namespace tutti::transport {
@@ -43,7 +44,7 @@ std::string receive(Transport& transport, int channel, int peer, std::size_t byt
 TEST_P(MemoryConformance, SlotsArriveInOrderWhateverTheirSize) {
   run(3, [](Transport& transport) {
     const int right = (transport.rank() + 1) % 3, left = (transport.rank() + 2) % 3;
-    const std::size_t sizes[] = {0, 1, 47, 48, 49, 64, 1000, transport.offers().slot_bytes};
+    const std::size_t sizes[] = {0, 1, 47, 64, 103, 104, 105, 1000, transport.offers().slot_bytes};
     for (int round = 0; round < 200; ++round) {
       for (const std::size_t bytes : sizes) {
         send(transport, 0, right, text_of(bytes, round), static_cast<std::uint64_t>(round));
@@ -56,21 +57,74 @@ TEST_P(MemoryConformance, SlotsArriveInOrderWhateverTheirSize) {
   });
 }
 
-TEST_P(MemoryConformance, ThereAreAsManySlotsAsCredits) {
+// The largest messages as many as there are credits, the smallest many more; then the sender waits for its receiver.
+TEST_P(MemoryConformance, ASenderRunsAheadAsFarAsThereIsRoom) {
   run(2, [](Transport& transport) {
+    const std::size_t large = transport.offers().slot_bytes;
+    for (const std::size_t bytes : {std::size_t{8}, large}) {
+      std::uint64_t fingerprint = 0;
+      const std::uint32_t least = bytes == 8 ? kHeaders : transport.offers().credits;
+      if (transport.rank() == 0) {
+        std::uint32_t sent = 0;
+        for (; transport.sender(0, 1).try_begin(bytes) != nullptr; ++sent) transport.sender(0, 1).end(sent);
+        require(sent >= least && sent <= least + 1, std::to_string(sent) + " messages ahead");
+        require(!transport.sender(0, 1).has_credit(), "and then none");
+        send(transport, 1, 1, std::to_string(1000 + sent), 0);
+        await(transport, [&] { return transport.sender(0, 1).try_begin(bytes) != nullptr; });
+        receive(transport, 1, 1, 4, &fingerprint);
+      } else {
+        const int sent = std::stoi(receive(transport, 1, 0, 4, &fingerprint)) - 1000;
+        for (int m = 0; m < sent; ++m) {
+          receive(transport, 0, 0, bytes, &fingerprint);
+          require(fingerprint == static_cast<std::uint64_t>(m), "in order");
+        }
+        send(transport, 1, 0, "done", 0);
+      }
+    }
+  });
+}
+
+// Payloads of every length go around the end of the ring in one piece.
+TEST_P(MemoryConformance, PayloadsGoAroundTheEndOfTheRing) {
+  run(2, [](Transport& transport) {
+    const std::size_t large = transport.offers().slot_bytes;
+    std::uint64_t fingerprint = 0;
+    for (std::size_t m = 0; m < 3000; ++m) {
+      const std::size_t bytes = (m * 7919) % large + 1;
+      const std::string text(bytes, static_cast<char>('a' + m % 26));
+      if (transport.rank() == 0) {
+        send(transport, 0, 1, text, m);
+      } else {
+        require(receive(transport, 0, 0, bytes, &fingerprint) == text && fingerprint == m,
+                "message " + std::to_string(m));
+      }
+    }
+  });
+}
+
+TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
+  run(2, [](Transport& transport) {
+    require(transport.offers().lends, "ranks of one user on one host can read each other");
+    constexpr std::size_t kBytes = 300'000;
+    std::string text(kBytes, '-');
+    std::vector<Piece> pieces;  // of uneven lengths
+    for (std::size_t at = 0, bytes = 1000; at < kBytes; at += bytes, bytes = std::min(bytes * 7, kBytes - at))
+      pieces.push_back({reinterpret_cast<std::byte*>(text.data()) + at, std::min(bytes, kBytes - at)});
     std::uint64_t fingerprint = 0;
     if (transport.rank() == 0) {
-      for (std::uint32_t m = 0; m < transport.offers().credits; ++m) {
-        require(transport.sender(0, 1).try_begin(8) != nullptr, "credit " + std::to_string(m));
-        transport.sender(0, 1).end(0);
-      }
-      require(transport.sender(0, 1).try_begin(8) == nullptr, "one message more than credits");
+      for (std::size_t i = 0; i < kBytes; ++i) text[i] = static_cast<char>('a' + i % 23);
+      require(transport.sender(0, 1).try_lend(pieces, kBytes, 7), "lent");
+      require(!transport.sender(0, 1).try_flush(), "and not copied yet");
       send(transport, 1, 1, "go", 0);
-      await(transport, [&] { return transport.sender(0, 1).try_begin(8) != nullptr; });
+      await(transport, [&] { return transport.sender(0, 1).try_flush(); });
       receive(transport, 1, 1, 4, &fingerprint);
     } else {
       receive(transport, 1, 0, 2, &fingerprint);
-      receive(transport, 0, 0, 8, &fingerprint);
+      const Piece whole{reinterpret_cast<std::byte*>(text.data()), kBytes};
+      require(transport.receiver(0, 0).try_borrow({&whole, 1}, kBytes, 8) == Arrival::other, "another call's");
+      require(text == std::string(kBytes, '-'), "nothing has landed");
+      require(transport.receiver(0, 0).try_borrow({&whole, 1}, kBytes, 7) == Arrival::whole, "it is there");
+      for (std::size_t i = 0; i < kBytes; ++i) require(text[i] == static_cast<char>('a' + i % 23), "byte");
       send(transport, 1, 0, "done", 0);
     }
   });

@@ -25,6 +25,9 @@ struct Algorithm {
   bool per_edge = false;
   bool in_place = true;  // also runs in place (verbs.h)
   int credits = 1;       // the fewest that every edge must have
+  // Its messages stay where they are until their receivers have copied them: nothing that was sent is written again.
+  bool lent = false;
+  bool lends_in_place = false;  // not even where input and output are one memory
 };
 
 std::span<const Algorithm> algorithms();
@@ -72,6 +75,14 @@ Program recursive_doubling_scan(const Shape& shape);
 Program recursive_doubling_exclusive_scan(const Shape& shape);
 Program chain_scan(const Shape& shape);
 Program chain_exclusive_scan(const Shape& shape);
+Program lent_broadcast(const Shape& shape);
+Program lent_scatter(const Shape& shape);
+Program lent_gather(const Shape& shape);
+Program lent_all_gather(const Shape& shape);
+Program lent_all_to_all(const Shape& shape);
+Program lent_reduce(const Shape& shape);
+Program lent_reduce_scatter(const Shape& shape);
+Program lent_message(const Shape& shape);
 Program flags_barrier(const Shape& shape);
 Program dissemination_barrier(const Shape& shape);
 

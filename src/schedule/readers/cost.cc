@@ -165,7 +165,8 @@ class Play {
     }
     for (const Operand& destination : step.destinations) {
       if (is_slot(destination) && streams) {
-        time += rates_.call + bytes * rates_.stream;
+        if (!programs_[rank].offers.lends)
+          time += rates_.call + bytes * rates_.stream;  // else the receiver does it all
       } else {
         ++destinations;
       }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/memory/reach.h"
 #include "transport/transport.h"
 
 namespace tutti::transport {
@@ -22,6 +23,8 @@ struct ArenaHeader {
   alignas(kPairBytes) std::atomic<std::uint64_t> sleepers[kMaxRanks / 64];  // bit r: rank r sleeps or is about to
   alignas(kPairBytes) std::atomic<std::uint32_t> arrived;                   // ranks that finished their set-up
   std::atomic<std::uint32_t> without_membarrier;                            // ranks that could not register
+  std::atomic<std::uint32_t> tried;                                         // ranks that tried to read all others
+  std::atomic<std::uint32_t> without_reach;                                 // ... and could not
   std::atomic<std::uint64_t> cores[kMaxRanks / 64];                         // cores any rank may run on
   alignas(kPairBytes) std::atomic<std::uint64_t> abort;  // 0, or (culprit + 2) << 32 | cause << 24 | (rank + 1)
 };
@@ -29,20 +32,29 @@ struct ArenaHeader {
 struct alignas(kPairBytes) Bell {
   std::atomic<std::uint32_t> rings;     // the futex word
   std::atomic<std::uint32_t> departed;  // the rank has left the group in good order
+  Doorplate door;
 };
 
-// One message. Up to kInlineBytes of payload share the line of its sequence number: one transfer between caches.
-struct alignas(64) SlotHeader {
-  static constexpr std::size_t kInlineBytes = 48;
+// One message. A small payload lies beside its sequence number, in the same pair of lines.
+struct alignas(kPairBytes) MessageHeader {
+  static constexpr std::size_t kInlineBytes = 104;
 
   std::atomic<std::uint64_t> sequence;  // message number + 1, once the payload is there
   std::uint64_t fingerprint;
-  std::byte inline_payload[kInlineBytes];
+  std::uint64_t payload_end;  // how much of the payload ring is used up to and with this message, since the beginning
+  union {
+    std::byte inline_payload[kInlineBytes];
+    Lent lent;  // larger ones, where the plan lends
+  };
 };
-static_assert(sizeof(SlotHeader) == 64);
+static_assert(sizeof(MessageHeader) == kPairBytes);
 
-struct alignas(kPairBytes) EdgeHeader {
-  std::atomic<std::uint64_t> consumed;  // messages the receiver is done with
+inline constexpr std::uint64_t kHeaders = 64;  // of an edge: small messages on the way
+
+// What the receiver of an edge is done with.
+struct alignas(kPairBytes) EdgeCounts {
+  std::atomic<std::uint64_t> taken;  // messages
+  std::atomic<std::uint64_t> freed;  // bytes of the payload ring
 };
 
 struct ArenaShape {
@@ -52,8 +64,9 @@ struct ArenaShape {
   std::uint64_t slot_bytes = 0;
   std::uint64_t scratch_bytes = 0;
 
-  std::size_t slot_stride() const { return round(sizeof(SlotHeader) + slot_bytes); }
-  std::size_t edge_stride() const { return sizeof(EdgeHeader) + credits * slot_stride(); }
+  // One more than there are credits: a payload that does not fit at the end of the ring goes to its beginning.
+  std::size_t payload_bytes() const { return round((credits + 1) * slot_bytes); }
+  std::size_t edge_stride() const { return sizeof(EdgeCounts) + kHeaders * sizeof(MessageHeader) + payload_bytes(); }
   std::size_t bells_at() const { return round(sizeof(ArenaHeader)); }
   std::size_t flags_at() const { return bells_at() + static_cast<std::size_t>(ranks) * sizeof(Bell); }
   std::size_t edges_at() const { return flags_at() + lines() * sizeof(Flags); }

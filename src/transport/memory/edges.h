@@ -1,8 +1,14 @@
-// The two ends of an edge: a ring of slots in shared memory, filled by the sender and drained by the receiver.
+// The two ends of an edge: a ring of headers and a ring of payload in shared memory, filled by the sender, drained by
+// the receiver.
 //
-// Slot m mod credits carries message m; its sequence number m + 1 says that the payload is there. The receiver counts
-// what it is done with; the sender looks at that count only when it seems to have run out of credits.
+// Header m mod kHeaders tells of message m; its sequence number m + 1 says that the payload is there: in the header
+// itself where it fits, else in the next bytes of the payload ring that lie in one piece. So a sender of small messages
+// may run far ahead, and large ones need no more memory than a few of them take. The receiver counts what it is done
+// with; the sender looks at that only when it seems to have run out of room.
 #pragma once
+
+#include <algorithm>
+#include <cstring>
 
 #include "transport/memory/arena.h"
 #include "transport/memory/bells.h"
@@ -10,17 +16,22 @@
 namespace tutti::transport {
 
 struct EdgeMemory {
-  EdgeHeader* header = nullptr;
-  std::byte* slots = nullptr;
-  std::size_t slot_stride = 0;
-  std::uint32_t credits = 1;
+  EdgeCounts* counts = nullptr;
+  MessageHeader* headers = nullptr;
+  std::byte* payload = nullptr;
+  std::uint64_t payload_bytes = 0;
 
-  SlotHeader* slot(std::uint64_t message) const {
-    return reinterpret_cast<SlotHeader*>(slots + (message % credits) * slot_stride);
+  MessageHeader* header(std::uint64_t message) const { return headers + message % kHeaders; }
+  // Where the payload begins that ends at a position of the ring.
+  std::byte* payload_before(std::uint64_t end, std::size_t bytes) const {
+    return payload + (end - rounded(bytes)) % payload_bytes;
   }
-  static std::byte* payload(SlotHeader* slot, std::size_t bytes) {
-    return bytes <= SlotHeader::kInlineBytes ? slot->inline_payload : reinterpret_cast<std::byte*>(slot + 1);
+  // Where a payload ends that goes behind what was placed so far.
+  std::uint64_t end_behind(std::uint64_t placed, std::size_t bytes) const {
+    const std::uint64_t left = payload_bytes - placed % payload_bytes;
+    return placed + rounded(bytes) + (left < bytes ? left : 0);
   }
+  static std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
 class MemorySender final : public Sender {
@@ -28,45 +39,98 @@ class MemorySender final : public Sender {
   MemorySender(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
 
   std::byte* try_begin(std::size_t bytes) override {
-    return has_credit() ? EdgeMemory::payload(edge_.slot(sent_), bytes) : nullptr;
+    MessageHeader* header = edge_.header(sent_);
+    if (bytes <= MessageHeader::kInlineBytes) {
+      end_ = placed_;
+      return has_header() ? header->inline_payload : nullptr;
+    }
+    end_ = edge_.end_behind(placed_, bytes);
+    return has_header() && has_room() ? edge_.payload_before(end_, bytes) : nullptr;
   }
 
-  bool has_credit() override {
-    if (sent_ - consumed_ < edge_.credits) return true;
-    consumed_ = edge_.header->consumed.load(std::memory_order_acquire);
-    return sent_ - consumed_ < edge_.credits;
+  bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override {
+    if (bytes <= MessageHeader::kInlineBytes) return try_send(pieces, bytes, fingerprint);
+    if (!has_header()) return false;
+    Lent& lent = edge_.header(sent_)->lent;
+    lent.pieces = pieces.size();
+    std::copy(pieces.begin(), pieces.end(), lent.at);
+    end_ = placed_;
+    end(fingerprint);
+    lent_ = sent_;
+    return true;
   }
+
+  bool try_flush() override {
+    if (taken_ < lent_) taken_ = edge_.counts->taken.load(std::memory_order_acquire);
+    return taken_ >= lent_;
+  }
+
+  // For the message that try_begin() last asked about.
+  bool has_credit() override { return has_header() && has_room(); }
 
   void end(std::uint64_t fingerprint) override {
-    SlotHeader* slot = edge_.slot(sent_);
-    slot->fingerprint = fingerprint;
-    slot->sequence.store(++sent_, std::memory_order_release);
+    MessageHeader* header = edge_.header(sent_);
+    header->fingerprint = fingerprint;
+    header->payload_end = placed_ = end_;
+    header->sequence.store(++sent_, std::memory_order_release);
+    __builtin_prefetch(edge_.header(sent_), 1);  // the receiver was the last to touch it
     bells_->ring(peer_);
   }
 
  private:
+  bool has_header() {
+    if (sent_ - taken_ < kHeaders) return true;
+    taken_ = edge_.counts->taken.load(std::memory_order_acquire);
+    return sent_ - taken_ < kHeaders;
+  }
+  bool has_room() {
+    if (end_ - freed_ <= edge_.payload_bytes) return true;
+    freed_ = edge_.counts->freed.load(std::memory_order_acquire);
+    return end_ - freed_ <= edge_.payload_bytes;
+  }
+
   EdgeMemory edge_;
   Bells* bells_;
   int peer_;
   std::uint64_t sent_ = 0;
-  std::uint64_t consumed_ = 0;  // as last seen
+  std::uint64_t placed_ = 0;             // bytes of the payload ring, those skipped included
+  std::uint64_t end_ = 0;                // placed_, once the message at hand is sent
+  std::uint64_t lent_ = 0;               // messages up to the last one that was lent
+  std::uint64_t taken_ = 0, freed_ = 0;  // as last seen
 };
 
 class MemoryReceiver final : public Receiver {
  public:
-  MemoryReceiver(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
+  // `given_up`: set once some rank has failed.
+  MemoryReceiver(EdgeMemory edge, Bells* bells, int peer, Reach reach, const std::atomic<std::uint64_t>* given_up)
+      : edge_(edge), bells_(bells), peer_(peer), reach_(reach), given_up_(given_up) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override {
     if (!ready()) return nullptr;
-    SlotHeader* slot = edge_.slot(received_);
-    *fingerprint = slot->fingerprint;
-    return EdgeMemory::payload(slot, bytes);
+    MessageHeader* header = edge_.header(received_);
+    *fingerprint = header->fingerprint;
+    return bytes <= MessageHeader::kInlineBytes ? header->inline_payload
+                                                : edge_.payload_before(header->payload_end, bytes);
   }
 
-  bool ready() override { return edge_.slot(received_)->sequence.load(std::memory_order_acquire) == received_ + 1; }
+  bool ready() override { return edge_.header(received_)->sequence.load(std::memory_order_acquire) == received_ + 1; }
+
+  Arrival try_borrow(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override {
+    if (bytes <= MessageHeader::kInlineBytes) return try_receive(pieces, bytes, fingerprint);
+    if (!ready()) return Arrival::none;
+    const MessageHeader& header = *edge_.header(received_);
+    if (header.fingerprint != fingerprint) return Arrival::other;
+    // A sender that gives up says so before its caller may change what was lent.
+    if (!reach_.copy(pieces, header.lent) || given_up_->load(std::memory_order_acquire) != 0) return Arrival::none;
+    end();
+    return Arrival::whole;
+  }
 
   void end() override {
-    edge_.header->consumed.store(++received_, std::memory_order_release);
+    const std::uint64_t freed = edge_.header(received_)->payload_end;
+    edge_.counts->freed.store(freed, std::memory_order_release);
+    edge_.counts->taken.store(++received_, std::memory_order_release);
+    __builtin_prefetch(edge_.header(received_));  // there already, if the sender runs ahead
     bells_->ring(peer_);
   }
 
@@ -74,6 +138,8 @@ class MemoryReceiver final : public Receiver {
   EdgeMemory edge_;
   Bells* bells_;
   int peer_;
+  Reach reach_;
+  const std::atomic<std::uint64_t>* given_up_;
   std::uint64_t received_ = 0;
 };
 

@@ -1,8 +1,10 @@
 #include "transport/memory/memory_transport.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <bit>
+#include <random>
 
 #include "tutti/error.h"
 
@@ -75,10 +77,30 @@ MemoryTransport::~MemoryTransport() {
 void MemoryTransport::meet(const Deadline& deadline) {
   note_cores(header());
   if (!Bells::register_process()) header()->without_membarrier.fetch_add(1, std::memory_order_relaxed);
+  Doorplate& door = bell(rank_)->door;
+  door_word_ = std::random_device{}() | std::uint64_t{1} << 32;
+  door.process.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
+  door.address.store(reinterpret_cast<std::uint64_t>(&door_word_), std::memory_order_relaxed);
+  door.word.store(door_word_, std::memory_order_relaxed);
   header()->arrived.fetch_add(1, std::memory_order_acq_rel);
-  while (header()->arrived.load(std::memory_order_acquire) < static_cast<std::uint32_t>(size_)) {
+  await(header()->arrived, deadline);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (reach_of(peer).try_door(bell(peer)->door)) continue;
+    header()->without_reach.fetch_add(1, std::memory_order_relaxed);
+    break;
+  }
+  header()->tried.fetch_add(1, std::memory_order_acq_rel);
+  await(header()->tried, deadline);
+  bells_->use_membarrier(header()->without_membarrier.load(std::memory_order_relaxed) == 0);
+  offers_.lends = header()->without_reach.load(std::memory_order_relaxed) == 0;
+  oversubscribed_ = size_ > noted_cores(header());
+}
+
+// Until all ranks have counted themselves.
+void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadline& deadline) {
+  while (count.load(std::memory_order_acquire) < static_cast<std::uint32_t>(size_)) {
     if (deadline.passed()) {
-      throw Error(ErrorCode::timeout, "shared memory: only " + std::to_string(header()->arrived.load()) + " of " +
+      throw Error(ErrorCode::timeout, "shared memory: only " + std::to_string(count.load()) + " of " +
                                           std::to_string(size_) + " ranks arrived before the deadline");
     }
     if (const int dead = dead_peer(); dead >= 0) {
@@ -91,13 +113,17 @@ void MemoryTransport::meet(const Deadline& deadline) {
     }
     ::sched_yield();
   }
-  bells_->use_membarrier(header()->without_membarrier.load(std::memory_order_relaxed) == 0);
-  oversubscribed_ = size_ > noted_cores(header());
+}
+
+Reach MemoryTransport::reach_of(int peer) const {
+  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)));
 }
 
 EdgeMemory MemoryTransport::edge(int channel, int from, int to) const {
   const std::size_t offset = shape_.edge_of(channel, from, to);
-  return {at<EdgeHeader>(offset), at<std::byte>(offset + sizeof(EdgeHeader)), shape_.slot_stride(), shape_.credits};
+  const std::size_t headers = offset + sizeof(EdgeCounts);
+  return {at<EdgeCounts>(offset), at<MessageHeader>(headers), at<std::byte>(headers + kHeaders * sizeof(MessageHeader)),
+          shape_.payload_bytes()};
 }
 
 Sender& MemoryTransport::sender(int channel, int peer) {
@@ -108,7 +134,9 @@ Sender& MemoryTransport::sender(int channel, int peer) {
 
 Receiver& MemoryTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[edge_index(channel, peer)];
-  if (!receiver) receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer);
+  if (!receiver)
+    receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer, reach_of(peer),
+                                                &header()->abort);
   return *receiver;
 }
 

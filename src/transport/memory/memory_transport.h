@@ -59,6 +59,8 @@ class MemoryTransport final : public Transport {
     return static_cast<std::size_t>(channel) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(peer);
   }
   void meet(const Deadline& deadline);
+  void await(const std::atomic<std::uint32_t>& count, const Deadline& deadline);
+  Reach reach_of(int peer) const;
   Bell* bell(int rank) const { return at<Bell>(shape_.bells_at()) + rank; }
   int dead_peer();
   // What the first rank that gave up has left for the others.
@@ -73,6 +75,7 @@ class MemoryTransport final : public Transport {
   SymmetricMemory symmetric_;
   std::unique_ptr<Bells> bells_;
   bool oversubscribed_ = false;
+  std::uint64_t door_word_ = 0;                            // peers read it to see whether they can
   std::atomic<Deadline::Clock::rep> next_death_check_{0};  // looking for the dead costs a system call per peer
   // By edge_index; made on first use, which is when a plan is compiled.
   std::vector<std::unique_ptr<MemorySender>> senders_;

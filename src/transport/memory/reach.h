@@ -1,0 +1,44 @@
+// Reading a peer's own memory: out of another process by a system call, within one process as it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+// Where the pieces of a message lie that its sender has lent.
+struct Lent {
+  std::uint64_t pieces;
+  Piece at[kMostLentPieces];
+};
+
+// What a rank shows of itself, so that others can try whether they may read its memory.
+struct alignas(64) Doorplate {
+  std::atomic<std::uint64_t> process;
+  std::atomic<std::uint64_t> address;  // of a word of the process's own
+  std::atomic<std::uint64_t> word;     // and what is written there
+};
+
+// The memory of one peer.
+class Reach {
+ public:
+  Reach() = default;
+  explicit Reach(pid_t process);
+
+  // Whether the word can be read where the peer says it is: else permissions, containers or the system forbid it.
+  bool try_door(const Doorplate& plate) const;
+  // Copies what was lent; both sides hold as many bytes. False where the peer's process has ended. Throws
+  // Error(system).
+  bool copy(std::span<const Piece> to, const Lent& from) const;
+
+ private:
+  pid_t process_ = 0;
+  bool same_ = false;  // the peer is a thread of this process
+};
+
+}  // namespace tutti::transport
