@@ -67,6 +67,8 @@ class Chooser {
     return rows;
   }
   const Offers& offers() const { return offers_; }
+  // Calls that touch more have outgrown the caches.
+  std::uint64_t cache_bytes() const { return static_cast<std::uint64_t>(rates_.cache_bytes); }
 
   // The program, an all_reduce of one byte, after which every rank knows that all ranks are in the same call: every
   // result depends on every rank, along messages that were all compared.

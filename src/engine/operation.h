@@ -29,7 +29,8 @@ struct Binding {
   const Operator* own = nullptr;  // the caller's operator, in place of `reduce`
   std::uint32_t divisor = 1;
   std::uint64_t fingerprint = 0;
-  std::uint64_t epoch = 0;  // of this channel's flags; unused by plans without flags
+  bool outgrows_caches = false;  // what is copied to the output need not be kept in them
+  std::uint64_t epoch = 0;       // of this channel's flags; unused by plans without flags
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
   std::byte* const* output_windows = nullptr;

@@ -79,7 +79,11 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
   for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
     void* const target = address_of(to);
     const std::byte* source = address_of(from);
-    if (target != source) kernels::copy(&target, 1, source, count * binding_.element_bytes);
+    if (binding_.outgrows_caches) {
+      kernels::stream(target, source, count * binding_.element_bytes);
+    } else {
+      kernels::copy(&target, 1, source, count * binding_.element_bytes);
+    }
   });
 }
 
@@ -216,6 +220,8 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
                     step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
     return;
   }
+  if (binding_.outgrows_caches && step.writes_output && destination_count == 1)
+    return kernels::stream(destinations[0], sources[0], count * binding_.element_bytes);
   kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
 }
 

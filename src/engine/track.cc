@@ -49,6 +49,7 @@ void Track::start(const Call& call) {
   binding_.reduce = call.reduce;
   binding_.own = call.own;
   binding_.divisor = call.divisor;
+  binding_.outgrows_caches = call.input_bytes + call.output_bytes > chooser_->cache_bytes();
   // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
   const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
   if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();

@@ -1,8 +1,7 @@
 // Copies one source to several destinations.
 //
 // The source is walked once, tile by tile: a tile is read from memory for the first destination and from the
-// first-level cache for the others. Streaming stores (with the fence they need) would go here, for tiles that no core
-// reads soon.
+// first-level cache for the others.
 #include <algorithm>
 
 #include "kernels/kernels.h"

@@ -51,4 +51,7 @@ inline void copy(void* const* destinations, std::size_t destination_count, const
   if (destinations[0] != source && bytes != 0) std::memcpy(destinations[0], source, bytes);
 }
 
+// As copy() to one destination, but past the caches: quicker where the destination is too large for them anyway.
+void stream(void* destination, const void* source, std::size_t bytes);
+
 }  // namespace tutti::kernels
