@@ -41,9 +41,10 @@ constexpr const char* kExamples = R"(Examples:
 
 Columns are those of nccl-tests: algbw = size / time, busbw = algbw x what the hardware has to move, 1 GB = 1e9 bytes;
 size is the vector, or all chunks together. Times are medians over rounds of the slowest rank's mean per call; +- is
-half the distance between the quartiles. Implementations take turns round by round, one process per rank, rank r pinned
-to the r-th core. Peers: openmpi, mpich, gloo, torch-gloo, limit (the minimum written by hand), or the path of a driver
-of your own that speaks the lines of tools/bench/driver/protocol.h. An idle machine gives honest numbers.)";
+half the distance between the quartiles; predicted is what the costs by which algorithms are chosen say (tutti tune
+measures them). Implementations take turns round by round, one process per rank, rank r pinned to the r-th core.
+Peers: openmpi, mpich, gloo, torch-gloo, limit (the minimum written by hand), or the path of a driver of your own that
+speaks the lines of tools/bench/driver/protocol.h. An idle machine gives honest numbers.)";
 
 struct Asked {
   std::string verbs;

@@ -368,6 +368,14 @@ class TUTTI_API Communicator {
   // The algorithm that the last blocking collective of this rank ran.
   std::string_view last_algorithm() const;
 
+  // Microseconds that the call is expected to take: by the algorithm that would be chosen for it, at the costs of this
+  // group (`tutti tune` measures them). Asks no other rank and supposes that their buffers are like this one's, and of
+  // a v-variant that chunks which this rank does not know are as long as its own. To be called at leisure: it prices
+  // the schedule anew each time.
+  double predicted_us(const Request& request) const;
+  // The same of exchange().
+  double predicted_us(const Request& sent, const Request& received) const;
+
  private:
   template <class In, class Out>
   static Request request(Verb verb, const In& input, Out& output, const Op& op = ReduceOp::sum, int root = 0) {

@@ -144,6 +144,18 @@ void Chooser::price(Ladders& verb) const {
   verb.priced.store(true, std::memory_order_release);
 }
 
+double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
+  return Pricer(row, ranks_, offers_).at(bytes, rates_);
+}
+
+double Chooser::price_of_message(const Algorithm& row, std::uint64_t bytes, int ranks) const {
+  return Pricer(row, ranks, offers_).at(bytes, rates_);
+}
+
+double Chooser::price_of_exchange(const Algorithm& row, std::uint64_t bytes) const {
+  return Pricer::both_ways(row, offers_).at(bytes, rates_);
+}
+
 std::vector<Choice> Chooser::choices() const {
   std::vector<Choice> rows;
   for (std::size_t i = 0; i < kVerbs; ++i) {

@@ -70,6 +70,12 @@ class Chooser {
   // Calls that touch more have outgrown the caches.
   std::uint64_t cache_bytes() const { return static_cast<std::uint64_t>(rates_.cache_bytes); }
 
+  // Seconds that a call by this algorithm is expected to take. Works them out anew, which takes longer than most calls.
+  double price_of(const schedule::Algorithm& row, std::uint64_t bytes) const;
+  // The same of a message between two ranks (or one, which then copies), and of one each way at once.
+  double price_of_message(const schedule::Algorithm& row, std::uint64_t bytes, int ranks) const;
+  double price_of_exchange(const schedule::Algorithm& row, std::uint64_t bytes) const;
+
   // The program, an all_reduce of one byte, after which every rank knows that all ranks are in the same call: every
   // result depends on every rank, along messages that were all compared.
   const schedule::Algorithm& check() const { return *check_; }

@@ -100,13 +100,7 @@ Track& Engine::admit(Call& call) {
   // Who fell out has done its part of the agreement that comes before all calls; a slow rank may finish its own.
   if (transport_->given_up() && next_collective_ != Call::kUnnumbered) refuse(call);
   call.timeout = options_.timeout;
-  call.symmetric_memory_exists = transport_->has_allocations();
-  // An all_to_all in place cannot let peers read what is being overwritten.
-  const bool locatable = chooser_.may_enter(call.verb) && !(call.verb == Verb::all_to_all && call.in_place);
-  if (call.symmetric_memory_exists && locatable) {
-    if (call.input != nullptr) call.input_ref = transport_->locate(call.input, call.input_bytes);
-    if (call.output != nullptr) call.output_ref = transport_->locate(call.output, call.output_bytes);
-  }
+  locate(call);
   call.sequence = next_collective_++;
   call.fingerprint = chain_ = fingerprint_of(call.statement(), chain_);
   return *tracks_[call.sequence % kTracks];

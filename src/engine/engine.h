@@ -90,6 +90,9 @@ class Engine {
   void wait(Pending& pending);
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
   void wait_until(Pending& pending, const Deadline& deadline);
+  // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's.
+  double predict(const Request& request) const;
+  double predict(const Request& sent, const Request& received) const;
   std::shared_ptr<void> allocate(std::size_t bytes);
   // For the calls that follow.
   void set_timeout(std::chrono::milliseconds timeout);
@@ -123,6 +126,8 @@ class Engine {
   void start_thread();
   // Gives the call its track and what must be read in the order of the calls.
   Track& admit(Call& call);
+  // Where the call's buffers lie, if its algorithm may depend on it.
+  void locate(Call& call) const;
   void admit_message(Call& call);
   void drain(Track& track);
   Advance progress_queues();
@@ -201,5 +206,15 @@ class Engine {
   bool stop_ = false;             // guarded by queue_mutex_
   std::thread thread_;
 };
+
+inline void Engine::locate(Call& call) const {
+  call.symmetric_memory_exists = transport_->has_allocations();
+  // An all_to_all in place cannot let peers read what is being overwritten.
+  const bool locatable = chooser_.may_enter(call.verb) && !(call.verb == Verb::all_to_all && call.in_place);
+  if (call.symmetric_memory_exists && locatable) {
+    if (call.input != nullptr) call.input_ref = transport_->locate(call.input, call.input_bytes);
+    if (call.output != nullptr) call.output_ref = transport_->locate(call.output, call.output_bytes);
+  }
+}
 
 }  // namespace tutti::engine

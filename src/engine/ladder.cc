@@ -38,6 +38,18 @@ Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
   if (ranks_ > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
 }
 
+Pricer Pricer::both_ways(const Algorithm& row, const Offers& offers) {
+  Pricer pricer(row, 2, offers);
+  schedule::Lowered both = pricer.whole_[0];
+  const auto& receiving = pricer.whole_[1].program.lanes;
+  both.program.lanes.insert(both.program.lanes.end(), receiving.begin(), receiving.end());
+  for (schedule::Lowered& each : pricer.whole_) {
+    both.program.rank = each.program.rank;  // ranks are written relative: either of the two may be the sender
+    each = both;
+  }
+  return pricer;
+}
+
 double Pricer::at(std::uint64_t bytes, const topology::Rates& rates) const {
   if (half_.empty()) return play(whole_, bytes, rates);
   const double whole = play(whole_, bytes, shared_by(rates, whole_.size(), ranks_));

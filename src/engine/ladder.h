@@ -32,6 +32,8 @@ struct Rung {
 class Pricer {
  public:
   Pricer(const schedule::Algorithm& row, int ranks, const Offers& offers);
+  // Two ranks that send each other a message and receive the other's, by the algorithm of messages.
+  static Pricer both_ways(const schedule::Algorithm& row, const Offers& offers);
   // Seconds for a call that moves `bytes`.
   double at(std::uint64_t bytes, const topology::Rates& rates) const;
 

@@ -127,6 +127,28 @@ TEST(BenchRatios, RegretIsAgainstTheBestAlgorithm) {
   EXPECT_EQ(ratios_to_peers(rows).size(), 1U) << "an algorithm asked for by name is not ours";
 }
 
+TEST(BenchRatios, PredictionsAreHeldAgainstWhatWasMeasured) {
+  std::vector<Row> rows{row_of("tutti", 256, 2), forced(256, 8, "ring"), row_of("tutti", 512, 1),
+                        row_of("mpich", 256, 1)};
+  EXPECT_THAT(summary_of({rows[0]}), Not(HasSubstr("predicted"))) << "nobody said anything";
+  rows[0].predicted_us = 4;
+  rows[1].predicted_us = 4;
+  rows[3].predicted_us = 100;
+  const std::vector<Ratio> found = predictions(rows);
+  ASSERT_EQ(found.size(), 2U) << "ours, and those that say";
+  EXPECT_DOUBLE_EQ(found[0].value, 2);
+  EXPECT_DOUBLE_EQ(found[1].value, 0.5);
+  EXPECT_THAT(summary_of(rows), HasSubstr("predicted / measured: 1.00, and off by a factor of 2.00, over 2 rows"));
+}
+
+TEST(BenchReport, PredictionsHaveTheirColumn) {
+  Row row = row_of("tutti", 256, 2);
+  row.predicted_us = 1.75;
+  EXPECT_THAT(table_lines({row}), HasSubstr(" 1.75 "));
+  EXPECT_DOUBLE_EQ(ordered_json::parse(json_of({row}))[0]["predicted_us"].get<double>(), 1.75);
+  EXPECT_THAT(csv_of({row}), HasSubstr(",1.75\n"));
+}
+
 TEST(BenchPlot, HasOneLinePerImplementation) {
   const std::string svg = plot_of({row_of("tutti", 256, 2), row_of("tutti", 1024, 4), row_of("openmpi", 256, 6),
                                    row_of("tutti", 256, 1, false, true), row_of("tutti", 256, 9, true)});

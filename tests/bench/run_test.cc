@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "shell.h"
@@ -65,6 +66,7 @@ TEST_F(BenchRun, TwoSizesOverEachTransport) {
       EXPECT_EQ(row["transport"], transport);
       EXPECT_EQ(row["ranks"], 2);
       EXPECT_TRUE(row["algorithm"].is_string());
+      EXPECT_GT(row["predicted_us"].get<double>(), 0);
       EXPECT_GT(row["time_us_median"].get<double>(), 0);
       EXPECT_GE(row["time_us_median"].get<double>(), row["time_us_min"].get<double>());
     }
@@ -82,7 +84,11 @@ TEST_F(BenchRun, EveryVerbIsRightWithBothKindsOfBuffers) {
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   const json all = rows("a.json");
   EXPECT_EQ(all.size(), 44U) << "ten verbs in two places and two without, in two kinds of memory";
-  for (const json& row : all) EXPECT_EQ(row["wrong"], 0) << row;
+  for (const json& row : all) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_TRUE(row["predicted_us"].is_number()) << row;
+  }
+  EXPECT_THAT(ended.output, HasSubstr("over 44 rows"));
 }
 
 TEST_F(BenchRun, EveryAlgorithmIsTriedByName) {
@@ -91,11 +97,15 @@ TEST_F(BenchRun, EveryAlgorithmIsTriedByName) {
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("regret: the chosen algorithm"));
   EXPECT_THAT(ended.output, HasSubstr("tutti:binomial"));
+  std::map<std::string, std::set<double>> predicted;  // by algorithm
   for (const json& row : rows("a.json")) {
     const auto name = row["impl"].get<std::string>();
-    const std::string by_name = "tutti:" + row["algorithm"].get<std::string>();
-    EXPECT_TRUE(name == "tutti" || name == by_name) << row;
+    const auto algorithm = row["algorithm"].get<std::string>();
+    EXPECT_TRUE(name == "tutti" || name == "tutti:" + algorithm) << row;
+    predicted[algorithm].insert(row["predicted_us"].get<double>());
   }
+  ASSERT_GT(predicted.size(), 1U);
+  for (const auto& [algorithm, us] : predicted) EXPECT_EQ(us.size(), 1U) << algorithm << ": chosen or by name";
 }
 
 TEST_F(BenchRun, SeveralNumbersOfRanks) {
@@ -111,7 +121,9 @@ TEST_F(BenchRun, APeerIsMeasuredBesideOurs) {
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("best peer's median / ours"));
   EXPECT_THAT(ended.output, HasSubstr("a driver that misbehaves"));
-  EXPECT_EQ(rows("odd.json").size(), 8U);
+  const json all = rows("odd.json");
+  EXPECT_EQ(all.size(), 8U);
+  for (const json& row : all) EXPECT_EQ(row["predicted_us"].is_null(), row["impl"] != "tutti") << row;
 }
 
 TEST_F(BenchRun, APeerThatMisbehavesIsNamedAndLeftOut) {

@@ -42,6 +42,7 @@ class Race {
       if (!(words >> checked >> here >> algorithm_) || checked != "checked") {
         throw Dropped("a rank of it answered '" + answer + "' to check");
       }
+      if (double us = 0; words >> us) predicted_us_ = us;
       wrong += here;
     }
     if (algorithm_ == "-") algorithm_.clear();
@@ -79,6 +80,7 @@ class Race {
     row.timing = timing_of(times_us_);
     row.wrong = wrong_;
     row.algorithm = algorithm_;
+    row.predicted_us = predicted_us_;
     row.forced = !contestant_.algorithm.empty();
     return row;
   }
@@ -112,6 +114,7 @@ class Race {
   std::vector<double> times_us_;
   std::optional<std::uint64_t> wrong_;
   std::string algorithm_;
+  std::optional<double> predicted_us_;
 };
 
 }  // namespace

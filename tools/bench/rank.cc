@@ -55,10 +55,24 @@ class Ours {
   }
 
   void call(const Buffers& buffers) {
-    if (seat_.cell.verb == Verb::send_recv) return exchange(buffers);
+    if (seat_.cell.verb == Verb::send_recv) {
+      const Messages both = messages(buffers);
+      current_->communicator.exchange(both.sent, both.received);
+      return;
+    }
     request_.input = buffers.input;
     request_.output = buffers.output;
     current_->communicator.run(request_);
+  }
+
+  double predicted_us(const Buffers& buffers) {
+    if (seat_.cell.verb == Verb::send_recv) {
+      const Messages both = messages(buffers);
+      return current_->communicator.predicted_us(both.sent, both.received);
+    }
+    request_.input = buffers.input;
+    request_.output = buffers.output;
+    return current_->communicator.predicted_us(request_);
   }
 
   void barrier() { current_->communicator.barrier(); }
@@ -91,11 +105,21 @@ class Ours {
   }
 
   // To the right, from the left.
-  void exchange(const Buffers& buffers) {
-    const std::size_t bytes = seat_.cell.count * size_of(seat_.cell.type);
-    const int right = (rank_ + 1) % ranks_, left = (rank_ + ranks_ - 1) % ranks_;
-    current_->communicator.send_recv(std::span(reinterpret_cast<const std::uint8_t*>(buffers.input), bytes), right,
-                                     std::span(reinterpret_cast<std::uint8_t*>(buffers.output), bytes), left);
+  struct Messages {
+    Request sent, received;
+  };
+  Messages messages(const Buffers& buffers) const {
+    Request sent{.verb = Verb::send_recv, .element = seat_.cell.type};
+    Request received = sent;
+    sent.input = buffers.input;
+    sent.input_count = seat_.cell.count;
+    sent.direction = Direction::send;
+    sent.peer = (rank_ + 1) % ranks_;
+    received.output = buffers.output;
+    received.output_count = seat_.cell.count;
+    received.direction = Direction::receive;
+    received.peer = (rank_ + ranks_ - 1) % ranks_;
+    return {sent, received};
   }
 
   int rank_, ranks_;

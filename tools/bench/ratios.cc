@@ -89,6 +89,16 @@ std::string section(const char* heading, const std::vector<Ratio>& ratios, bool 
   return text + extreme("worst cell", low_is_bad ? *lowest(ratios) : *highest(ratios));
 }
 
+// By which factor predictions are off, whichever way.
+std::string prediction_line(const std::vector<Ratio>& ratios) {
+  if (ratios.empty()) return "";
+  double squares = 0;
+  for (const Ratio& ratio : ratios) squares += std::log(ratio.value) * std::log(ratio.value);
+  return fmt::format("#\n# predicted / measured: {:.2f}, and off by a factor of {:.2f}, over {} row{}\n",
+                     geometric_mean(ratios), std::exp(std::sqrt(squares / static_cast<double>(ratios.size()))),
+                     ratios.size(), ratios.size() == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::vector<Ratio> ratios_to_peers(const std::vector<Row>& rows) {
@@ -108,6 +118,15 @@ std::vector<Ratio> regrets(const std::vector<Row>& rows) {
     return other.impl == kOurs && other.forced && other.cell.symmetric == ours.cell.symmetric;
   };
   return held_against(rows, own, [](double ours, double best) { return std::max(1.0, ours / best); });
+}
+
+std::vector<Ratio> predictions(const std::vector<Row>& rows) {
+  std::vector<Ratio> ratios;
+  for (const Row& row : rows) {
+    const bool told = row.impl == kOurs && row.predicted_us.value_or(0) > 0 && row.timing.median_us > 0;
+    if (told) ratios.push_back({&row, &row, *row.predicted_us / row.timing.median_us});
+  }
+  return ratios;
 }
 
 double geometric_mean(const std::vector<Ratio>& ratios) {
@@ -137,7 +156,8 @@ std::string summary_of(const std::vector<Row>& rows) {
   return section("best peer's median / ours (above 1: ours is faster)", ratios_to_peers(rows), true) +
          section("ours / the limit written by hand (1: nothing to gain)", ratios_to_limit(rows), false) +
          section("regret: the chosen algorithm / the best that was tried (1: the best was chosen)", regrets(rows),
-                 false);
+                 false) +
+         prediction_line(predictions(rows));
 }
 
 }  // namespace tutti::bench

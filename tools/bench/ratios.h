@@ -24,6 +24,9 @@ std::vector<Ratio> ratios_to_limit(const std::vector<Row>& rows);
 // Ours as chosen / the best of what was chosen and all that was asked for by name: 1 is a perfect choice.
 std::vector<Ratio> regrets(const std::vector<Row>& rows);
 
+// Predicted / measured, for every row of ours that says what it expected, asked for by name or not.
+std::vector<Ratio> predictions(const std::vector<Row>& rows);
+
 // 1 where there are none.
 double geometric_mean(const std::vector<Ratio>& ratios);
 // nullptr where there are none.

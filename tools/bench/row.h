@@ -30,8 +30,8 @@ struct Row {
   Timing timing;
   std::optional<std::uint64_t> wrong;  // elements on all ranks; nothing where it was not checked
   std::string algorithm;               // empty where nobody knows
-  std::optional<double> predicted_us;
-  bool forced = false;  // the algorithm was asked for by name
+  std::optional<double> predicted_us;  // nothing where it does not say
+  bool forced = false;                 // the algorithm was asked for by name
 
   // S of nccl-tests: the vector, or all chunks of it.
   std::uint64_t bytes() const;

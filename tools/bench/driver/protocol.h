@@ -5,7 +5,7 @@
 //                                      <--  prepare 0 all_reduce float32 sum 0 1024 apart ordinary 1 -
 //   ready | cannot REASON              -->
 //                                      <--  check 0
-//   checked WRONG_ELEMENTS ALGORITHM   -->
+//   checked WRONG_ELEMENTS ALGORITHM   -->  and a third word from who expects a call to take so many microseconds
 //                                      <--  time 0 CALLS WARM_UP_CALLS
 //   took SECONDS_PER_CALL              -->
 //   failed REASON                      -->  instead of any answer; the rank ends

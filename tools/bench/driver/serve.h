@@ -7,6 +7,7 @@
 //   void call(const Buffers&)                   the verb, once
 //   void barrier()
 //   std::string algorithm()                     what the last call ran; "-" where nobody knows
+//   double predicted_us(const Buffers&)         what it expects a call to take; may be missing
 // All ranks are told the same things in the same order, so each of these may be collective.
 #pragma once
 
@@ -90,10 +91,15 @@ class Server {
     implementation_.barrier();
     implementation_.call(buffers);
     const std::uint64_t wrong = wrong_in(seat, buffers.output);
-    const std::string algorithm = implementation_.algorithm();
+    std::string answer = "checked " + std::to_string(wrong) + " " + implementation_.algorithm();
+    if constexpr (requires { implementation_.predicted_us(buffers); }) {
+      char text[32];
+      std::snprintf(text, sizeof text, " %.6g", implementation_.predicted_us(buffers));
+      answer += text;
+    }
     implementation_.barrier();
     fill(seat, buffers);
-    return "checked " + std::to_string(wrong) + " " + algorithm;
+    return answer;
   }
 
   std::string time(Slot& slot, std::uint64_t calls, std::uint64_t warm_up) {
