@@ -137,6 +137,8 @@ class Engine {
   // The first running async call that is hopeless.
   Stuck find_stuck();
 
+  // Throws Error where the two are not what exchange() takes.
+  static void require_exchange(const Request& sent, const Request& received);
   // engine_messages.cc: messages. Blocking ones run on the caller's thread until all of them have ended.
   Received run_message(const Request& request);
   void run_messages(std::span<Message> messages);

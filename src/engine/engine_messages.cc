@@ -30,8 +30,15 @@ Received Engine::run_message(const Request& request) {
   return message.received;
 }
 
+void Engine::require_exchange(const Request& sent, const Request& received) {
+  const bool messages = sent.verb == Verb::send_recv && received.verb == Verb::send_recv;
+  if (messages && sent.direction == Direction::send && received.direction == Direction::receive) return;
+  throw Error(ErrorCode::invalid_argument, "send_recv: an exchange is a send and a receive, in this order");
+}
+
 Received Engine::exchange(const Request& sent, const Request& received) {
   require_alive();
+  require_exchange(sent, received);
   Call calls[] = {call_of(sent, asked_, chunks_), call_of(received, asked_, chunks_)};
   const std::byte* out = calls[1].output;
   const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;

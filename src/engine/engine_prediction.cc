@@ -43,6 +43,7 @@ double Engine::predict(const Request& request) const {
 }
 
 double Engine::predict(const Request& sent, const Request& received) const {
+  require_exchange(sent, received);
   UnevenChunks chunks;
   const Call out = call_of(sent, asked_, chunks), in = call_of(received, asked_, chunks);
   const Call& longer = out.moved_bytes < in.moved_bytes ? in : out;

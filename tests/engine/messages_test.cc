@@ -269,6 +269,33 @@ TEST_P(Messages, InABatchAreAllCheckedBeforeAnyIsSent) {
   });
 }
 
+TEST_P(Messages, AnExchangeIsASendAndAReceive) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> out(4, 1.0f), in(4);
+    const auto message = [&](Direction direction) {
+      const bool sends = direction == Direction::send;
+      return Request{.verb = Verb::send_recv,
+                     .input = sends ? out.data() : nullptr,
+                     .output = sends ? nullptr : in.data(),
+                     .input_count = sends ? out.size() : 0,
+                     .output_count = sends ? 0 : in.size(),
+                     .direction = direction,
+                     .peer = 1 - comm.rank()};
+    };
+    const Request sent = message(Direction::send), received = message(Direction::receive);
+    const Request collective = testing::all_reduce_of(out.data(), in.data(), 4, DType::float32);
+    for (const auto& [first, second] :
+         {std::pair(received, sent), {sent, sent}, {collective, received}, {sent, collective}}) {
+      require(testing::error_of([&] { comm.exchange(first, second); }).code() == ErrorCode::invalid_argument,
+              "not a send and a receive");
+      require(testing::error_of([&] { comm.predicted_us(first, second); }).code() == ErrorCode::invalid_argument,
+              "nor is it priced as one");
+    }
+    comm.exchange(sent, received);
+    require(in == out, "the group goes on");
+  });
+}
+
 TEST_P(Messages, AndCollectivesMayShareABatch) {
   run(3, [](Communicator& comm) {
     const int right = (comm.rank() + 1) % 3, left = (comm.rank() + 2) % 3;
