@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/environment.h"
@@ -41,6 +42,7 @@ struct Asked {
   int ranks = 2;
   bool job = false;
   bool show = false;
+  bool quick = false;
   std::string file;
 };
 
@@ -67,16 +69,46 @@ std::string summary_of(const Tuned& tuned, bool show) {
   return text;
 }
 
-void keep(const std::string& path, const topology::CostTable& costs) {
-  if (path.empty())
-    throw Error(ErrorCode::invalid_argument, "there is no HOME to keep the costs in; name a file with --file");
-  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder);
-  const std::string beside = fmt::format("{}.new-{}", path, ::getpid());
-  std::ofstream file(beside);
-  file << topology::to_text(costs);
-  file.close();
-  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) throw_errno(fmt::format("cannot write '{}'", path));
-  fmt::print("wrote {}\n", path);
+// The file that will hold the costs, begun before anything is measured, so that a path which cannot be written costs no
+// time. It takes its name once it is whole: a job that starts meanwhile finds the one before.
+class Kept {
+ public:
+  explicit Kept(const std::string& path) : path_(path), beside_(fmt::format("{}.new-{}", path, ::getpid())) {
+    if (path.empty())
+      throw Error(ErrorCode::invalid_argument, "there is no HOME to keep the costs in; name a file with --file");
+    std::error_code refused;
+    if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, refused);
+    std::error_code ignored;
+    if (!refused && fs::is_directory(path, ignored)) refused = std::make_error_code(std::errc::is_a_directory);
+    if (!refused) file_.open(beside_);
+    if (!refused && !file_) refused = std::error_code(errno, std::generic_category());
+    if (refused) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cannot write '{}': {}; name another file with --file", path, refused.message()));
+    }
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  ~Kept() { static_cast<void>(::unlink(beside_.c_str())); }
+
+  void write(const topology::CostTable& costs) {
+    file_ << topology::to_text(costs);
+    file_.close();
+    if (!file_ || std::rename(beside_.c_str(), path_.c_str()) != 0)
+      throw_errno(fmt::format("cannot write '{}'", path_));
+    fmt::print("wrote {}\n", path_);
+  }
+
+ private:
+  std::string path_, beside_;
+  std::ofstream file_;
+};
+
+// The file that was named, or nothing. What TUTTI_COSTS names need not be there yet, so no rank is to look for it.
+std::string named_file(const Asked& asked) {
+  const std::string variable = Environment::of_process().get("TUTTI_COSTS").value_or("");
+  ::unsetenv("TUTTI_COSTS");
+  return asked.file.empty() ? variable : asked.file;
 }
 
 // What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and the words about it.
@@ -109,7 +141,8 @@ topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::
   // The pipe holds little, and ranks are waited for elsewhere.
   std::thread reader([&] { found = read_all(from.get()); });
   const auto body = [&](Communicator& comm) {
-    const Tuned tuned = tune(comm, [&](double part) { show_progress(what, part); });
+    const Tuned tuned = tune(
+        comm, [&](double part) { show_progress(what, part); }, asked.quick);
     if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, asked.show));
   };
   std::vector<RankEnd> ends_of_ranks;
@@ -132,17 +165,19 @@ topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::
 }
 
 void tune_host(const Asked& asked) {
+  const std::string named = named_file(asked);
+  Kept kept(named.empty() ? topology::cost_file(Environment::of_process(), {rendezvous::host_name()}) : named);
   fmt::print("{} ranks on {}; other work on it would be measured, too\n", asked.ranks, rendezvous::host_name());
   std::fflush(stdout);  // before ranks are forked
   topology::CostTable costs;
   costs.memory = tune_here(asked, TransportKind::shm, "shared memory").memory;
   std::fflush(stdout);
   costs.streams = tune_here(asked, TransportKind::tcp, "TCP").streams;
-  const Environment environment = Environment::of_process();
-  keep(asked.file.empty() ? topology::cost_file(environment, {rendezvous::host_name()}) : asked.file, costs);
+  kept.write(costs);
 }
 
 void tune_job(const Asked& asked) {
+  const std::string named = named_file(asked);
   Communicator comm = init();
   using Name = std::array<char, 256>;
   Name mine{};
@@ -150,13 +185,17 @@ void tune_job(const Asked& asked) {
   std::memcpy(mine.data(), name.data(), std::min(name.size(), mine.size() - 1));
   std::vector<Name> names(static_cast<std::size_t>(comm.size()));
   comm.all_gather(one(mine), names);
-  const Tuned tuned = tune(comm, [&](double part) { show_progress("the job", part); });
-  if (comm.rank() != 0) return;
+  std::optional<Kept> kept;
+  if (comm.rank() == 0) {
+    std::vector<std::string> hosts;
+    for (const Name& each : names) hosts.emplace_back(each.data());
+    kept.emplace(named.empty() ? topology::cost_file(Environment::of_process(), hosts) : named);
+  }
+  const Tuned tuned = tune(
+      comm, [&](double part) { show_progress("the job", part); }, asked.quick);
+  if (!kept) return;
   fmt::print("{}", summary_of(tuned, asked.show));
-  std::vector<std::string> hosts;
-  for (const Name& each : names) hosts.emplace_back(each.data());
-  keep(asked.file.empty() ? topology::cost_file(Environment::of_process(), hosts) : asked.file,
-       topology::costs_from_text(tuned.costs));
+  kept->write(topology::costs_from_text(tuned.costs));
 }
 
 }  // namespace
@@ -171,6 +210,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(2, 64));
   verb->add_flag("--job", asked->job, "This process is a rank of a launched job: measure all of it");
   verb->add_flag("--show", asked->show, "Every call that was timed, and what it is predicted to take");
+  verb->add_flag("--quick", asked->quick, "Few sizes, once each: a rough idea, in a moment");
   verb->add_option("--file", asked->file, "Where to keep the result, instead of the cache folder")->type_name("FILE");
   verb->callback([asked, &exit_code] {
     asked->job ? tune_job(*asked) : tune_host(*asked);

@@ -28,7 +28,8 @@ struct Tuned {
 };
 
 // Collective; takes a few seconds, on machines that do nothing else. `say` (or nullptr) hears how far it is, 0 to 1, on
-// rank 0. The communicator itself goes on choosing as before.
-TUTTI_API Tuned tune(Communicator& communicator, const std::function<void(double)>& say = nullptr);
+// rank 0. `quick`: few sizes, once each, which gives a rough idea in a moment. The communicator itself goes on choosing
+// as before.
+TUTTI_API Tuned tune(Communicator& communicator, const std::function<void(double)>& say = nullptr, bool quick = false);
 
 }  // namespace tutti

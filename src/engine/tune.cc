@@ -17,6 +17,7 @@ using schedule::Algorithm;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
+constexpr std::size_t kQuickSizes[] = {8, 4 << 10, 256 << 10};
 constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::reduce,     Verb::scatter, Verb::gather,
                                 Verb::all_gather, Verb::reduce_scatter, Verb::all_to_all, Verb::scan,    Verb::barrier};
 constexpr double kBatchSeconds = 1e-3;
@@ -27,10 +28,12 @@ constexpr int kMostCalls = 200;
 
 // Times calls on all ranks alike.
 struct Tuner {
-  explicit Tuner(Communicator& communicator)
+  Tuner(Communicator& communicator, bool rough)
       : comm(communicator),
         engine(communicator.engine()),
-        ordinary_in(kSizes[std::size(kSizes) - 1]),
+        quick(rough),
+        sizes(quick ? std::span<const std::size_t>(kQuickSizes) : kSizes),
+        ordinary_in(sizes.back()),
         ordinary_out(ordinary_in.size()),
         symmetric_in(comm.allocate<std::byte>(ordinary_in.size())),
         symmetric_out(comm.allocate<std::byte>(ordinary_in.size())) {}
@@ -70,6 +73,7 @@ struct Tuner {
     const Request request = request_for(row, bytes);
     batch(request, row, 1);  // makes the plan
     const double once = batch(request, row, 2);
+    if (quick) return once;
     const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, double{kMostCalls}));
     std::vector<double> batches;
     for (int i = 0; i < kBatches; ++i) batches.push_back(batch(request, row, calls));
@@ -79,13 +83,15 @@ struct Tuner {
 
   Communicator& comm;
   engine::Engine& engine;
+  bool quick;
+  std::span<const std::size_t> sizes;
   std::vector<std::byte> ordinary_in, ordinary_out;
   Symmetric<std::byte> symmetric_in, symmetric_out;
 };
 
-Tuned tune(Communicator& communicator, const std::function<void(double)>& say) {
+Tuned tune(Communicator& communicator, const std::function<void(double)>& say, bool quick) {
   if (communicator.size() < 2) throw Error(ErrorCode::invalid_argument, "tune: a group of one has nothing to measure");
-  Tuner tuner(communicator);
+  Tuner tuner(communicator, quick);
   const engine::Chooser& chooser = tuner.engine.chooser();
   const auto tell = [&](double part) {
     if (say && communicator.rank() == 0) say(part);
@@ -98,7 +104,7 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say) {
   std::vector<Probe> probes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     pricers.emplace_back(*rows[i], communicator.size(), chooser.offers());
-    for (const std::size_t bytes : kSizes) {
+    for (const std::size_t bytes : tuner.sizes) {
       probes.push_back({rows[i], &pricers.back(), bytes, tuner.time(*rows[i], bytes)});
       if (rows[i]->verb == Verb::barrier) break;
     }
@@ -109,7 +115,10 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say) {
   topology::CostTable costs = tuner.engine.costs();
   topology::Rates& rates = tuned.memory ? costs.memory : costs.streams;
   if (communicator.rank() == 0) {
-    rates = engine::fit(probes, rates, [&](double part) { tell(0.8 + 0.2 * part); });
+    // Not from what was found last time, which may have been found on a busy machine.
+    const topology::CostTable usual = topology::usual_costs(rates.cores);
+    rates =
+        engine::fit(probes, tuned.memory ? usual.memory : usual.streams, [&](double part) { tell(0.8 + 0.2 * part); });
     tuned.error = engine::error_of(probes, rates);
     tuned.regret = engine::regret_of(probes, rates);
     for (const Probe& probe : probes) {

@@ -89,14 +89,14 @@ std::string section(const char* heading, const std::vector<Ratio>& ratios, bool 
   return text + extreme("worst cell", low_is_bad ? *lowest(ratios) : *highest(ratios));
 }
 
-// By which factor predictions are off, whichever way.
+// By which factor predictions are off, whichever way: as `tutti tune` says it.
 std::string prediction_line(const std::vector<Ratio>& ratios) {
   if (ratios.empty()) return "";
-  double squares = 0;
-  for (const Ratio& ratio : ratios) squares += std::log(ratio.value) * std::log(ratio.value);
+  double off = 0;
+  for (const Ratio& ratio : ratios) off += std::abs(std::log(ratio.value));
   return fmt::format("#\n# predicted / measured: {:.2f}, and off by a factor of {:.2f}, over {} row{}\n",
-                     geometric_mean(ratios), std::exp(std::sqrt(squares / static_cast<double>(ratios.size()))),
-                     ratios.size(), ratios.size() == 1 ? "" : "s");
+                     geometric_mean(ratios), std::exp(off / static_cast<double>(ratios.size())), ratios.size(),
+                     ratios.size() == 1 ? "" : "s");
 }
 
 }  // namespace
