@@ -34,6 +34,7 @@ std::string words_of(const Statement& statement);
 // The counts and displacements of a v-verb's chunks, in units of the executor. Lives as long as its call.
 struct UnevenChunks {
   std::vector<std::uint64_t> input_counts, input_displacements, output_counts, output_displacements;
+  std::vector<std::size_t> by_place;  // while they are checked
 };
 
 struct Call {

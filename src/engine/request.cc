@@ -196,7 +196,8 @@ std::size_t Checker::lay_out(const Side& side, std::vector<std::uint64_t>& count
   }
   if (side.parts->displacements.empty() || &side != &output_) return reach;
   // Two ranks' chunks must not land on each other.
-  std::vector<std::size_t> order;
+  std::vector<std::size_t>& order = chunks_.by_place;
+  order.clear();
   for (std::size_t i = 0; i < size_; ++i) {
     if (counts[i] != 0) order.push_back(i);
   }

@@ -1,14 +1,12 @@
 // The path of a small blocking collective between running ranks: no allocation, no lock, no system call.
 //
-// Allocations and locks are counted by standing in for malloc and pthread_mutex_lock in this program; system calls by a
-// seccomp filter that traps every one of them. While a peer has no core a rank may yield or sleep, so the batches in
-// which that happened do not count, but no other system call is ever allowed, and most batches must be silent.
-#include <dlfcn.h>
+// Allocations and locks are counted by counting.h, system calls by a seccomp filter that traps every one of them. While
+// a peer has no core a rank may yield or sleep, so the batches in which that happened do not count, but no other system
+// call is ever allowed, and most batches must be silent.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -19,27 +17,13 @@
 #include <cstring>
 
 #include "check.h"
+#include "engine/counting.h"
 
 namespace {
 
-thread_local bool counting = false;
-thread_local long allocations = 0, locks = 0;
 volatile sig_atomic_t waiting_calls = 0, other_calls = 0, last_other_call = -1;
 
 }  // namespace
-
-extern "C" {
-void* __libc_malloc(size_t);
-void* malloc(size_t bytes) {
-  if (counting) ++allocations;
-  return __libc_malloc(bytes);
-}
-int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  static const auto real = reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-  if (counting) ++locks;
-  return real(mutex);
-}
-}
 
 namespace tutti {
 namespace {
@@ -98,11 +82,14 @@ void run_quietly(Communicator& comm, const std::function<void()>& call) {
   for (int i = 0; i < 50; ++i) call();  // plans are made on the first calls
   trap_system_calls();
   int silent = 0;
+  long allocations = 0, locks = 0;
   for (int batch = 0; batch < kBatches; ++batch) {
     const int before = waiting_calls;
-    counting = true;
+    testing::start_counting();
     for (int i = 0; i < kCallsPerBatch; ++i) call();
-    counting = false;
+    const testing::Counts counts = testing::stop_counting();
+    allocations += counts.allocations;
+    locks += counts.locks;
     if (waiting_calls == before) ++silent;
   }
   if (comm.rank() != 0) leave(true, "");
