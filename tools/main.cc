@@ -71,6 +71,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::add_token(app, exit_code);
   tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);
+  tutti::tools::add_version(app);
 
   if (argc == 1) {
     fmt::print("{}", app.help());
@@ -83,7 +84,8 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
   const std::string asked = argv[1];
-  if (asked != "-h" && asked != "--help" && std::find(verbs.begin(), verbs.end(), asked) == verbs.end()) {
+  const bool is_option = app.get_option_no_throw(asked) != nullptr;  // --help, --version
+  if (!is_option && std::find(verbs.begin(), verbs.end(), asked) == verbs.end()) {
     return usage(fmt::format("no command '{}'; there are: {}", asked, fmt::join(verbs, ", ")), "tutti");
   }
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -91,6 +93,9 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   std::reverse(arguments.begin(), arguments.end());  // as parse takes them
   try {
     app.parse(std::move(arguments));
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}", version.what());  // and not by the parser, which would not notice a full disk
+    return with_output_written(0, command());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return with_output_written(app.exit(error), command());  // --help
     return usage(error.what(), command());

@@ -24,6 +24,9 @@ void add_token(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 
+// --version, which is no verb but stands where one would.
+void add_version(CLI::App& app);
+
 // Takes the program and its arguments off the end of `tutti run`'s arguments, so that nobody mistakes them for options
 // of the launcher; the arguments of other verbs are left alone.
 std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments);

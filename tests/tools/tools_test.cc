@@ -13,6 +13,7 @@
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -55,8 +56,20 @@ TEST(Tool, HelpTeachesByExamples) {
   }
 }
 
+TEST(Tool, SaysItsVersionAndWhatItWasBuiltWith) {
+  const Ended ended = tutti("--version", "2>/dev/null");
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.output.substr(0, ended.output.find('\n')), "tutti " TUTTI_PROJECT_VERSION);
+  EXPECT_THAT(ended.output, HasSubstr("\n  compiler     " TUTTI_COMPILER "\n"));
+  EXPECT_THAT(ended.output, ContainsRegex("\n  for          [^,\n]+, Linux\n"));
+  for (const char* part : {"Highway [0-9]", "OpenSSL [0-9]", "nlohmann-json [0-9]", "fmt [0-9]", "CLI11 [0-9]", "PMIx"})
+    EXPECT_THAT(ended.output, ContainsRegex(part));
+  EXPECT_EQ(ended.output.back(), '\n');
+  EXPECT_THAT(tutti("--help").output, HasSubstr("--version"));
+}
+
 TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
-  for (const char* arguments : {"", "env", "list", "run --help"}) {
+  for (const char* arguments : {"", "env", "list", "run --help", "--version"}) {
     const Ended ended = tutti(arguments, "2>&1 >/dev/full");
     EXPECT_EQ(ended.exit_code, 1) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("No space left on device")) << arguments;
