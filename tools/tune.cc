@@ -3,6 +3,7 @@
 #include "tutti/tune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,10 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/environment.h"
 #include "base/file_descriptor.h"
@@ -31,15 +35,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kExamples = R"(Examples:
-  tutti tune                           this host: shared memory, then TCP; a few seconds each, on an idle machine
-  tutti tune -n 4 --show               with four ranks, and every call that was timed beside its prediction
+  tutti tune                           this host: shared memory and TCP; a few seconds each, on an idle machine
+  tutti tune -n 4 --show               four ranks only, and every call that was timed beside its prediction
   tutti run --hosts a,b -n 8 -- tutti tune --job
                                        the hosts of a job, as the ranks of one
-Jobs on the same hosts find the result by themselves; TUTTI_COSTS names another file. Without one, built-in costs
-hold.)";
+Groups of other sizes go by the nearest one that was timed. Jobs on the same hosts find the result by themselves;
+TUTTI_COSTS names another file. Without one, built-in costs hold.)";
 
 struct Asked {
-  int ranks = 2;
+  std::vector<int> ranks;
   bool job = false;
   bool show = false;
   bool quick = false;
@@ -52,13 +56,14 @@ void show_progress(std::string_view what, double part) {
   const int done = static_cast<int>(std::lround(part * kColumns));
   std::string bar;
   for (int i = 0; i < kColumns; ++i) bar += i < done ? "█" : "░";
-  fmt::print(stderr, "\r{:<14} {} {:3.0f} %{}", what, bar, part * 100, part >= 1 ? "\n" : "");
+  fmt::print(stderr, "\r{:<24} {} {:3.0f} %{}", what, bar, part * 100, part >= 1 ? "\n" : "");
   std::fflush(stderr);
 }
 
-std::string summary_of(const Tuned& tuned, bool show) {
-  std::string text = fmt::format("{}: predictions are off by a factor of {:.2f}; trusting them costs {:.1f} %\n",
-                                 tuned.memory ? "shared memory" : "TCP", tuned.error, (tuned.regret - 1) * 100);
+std::string summary_of(const Tuned& tuned, const std::string& what, bool show) {
+  std::string text =
+      fmt::format("{}: the rates are off by a factor of {:.2f}; trusting them alone would cost {:.1f} %\n", what,
+                  tuned.error, (tuned.regret - 1) * 100);
   if (!show) return text;
   text += fmt::format("  {:<15} {:<19} {:>10} {:>12} {:>12}\n", "verb", "algorithm", "bytes", "measured us",
                       "predicted us");
@@ -90,6 +95,18 @@ class Kept {
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
   ~Kept() { static_cast<void>(::unlink(beside_.c_str())); }
+
+  // What the file said so far: groups of other sizes are not measured anew. The usual costs where it says nothing.
+  topology::CostTable before() const {
+    std::ifstream file(path_);
+    std::ostringstream text;
+    text << file.rdbuf();
+    try {
+      return topology::costs_from_text(text.str());
+    } catch (const Error&) {
+      return topology::usual_costs(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+    }
+  }
 
   void write(const topology::CostTable& costs) {
     file_ << topology::to_text(costs);
@@ -130,7 +147,7 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::string_view what) {
+topology::CostTable tune_here(const Asked& asked, int ranks, TransportKind transport, const std::string& what) {
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("cannot make a pipe");
   const FileDescriptor from(ends[0]);
@@ -143,11 +160,11 @@ topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::
   const auto body = [&](Communicator& comm) {
     const Tuned tuned = tune(
         comm, [&](double part) { show_progress(what, part); }, asked.quick);
-    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, asked.show));
+    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, what, asked.show));
   };
   std::vector<RankEnd> ends_of_ranks;
   try {
-    ends_of_ranks = run_processes(asked.ranks, body, options, true);
+    ends_of_ranks = run_processes(ranks, body, options, true);
   } catch (...) {
     to.reset();
     reader.join();
@@ -167,12 +184,19 @@ topology::CostTable tune_here(const Asked& asked, TransportKind transport, std::
 void tune_host(const Asked& asked) {
   const std::string named = named_file(asked);
   Kept kept(named.empty() ? topology::cost_file(Environment::of_process(), {rendezvous::host_name()}) : named);
-  fmt::print("{} ranks on {}; other work on it would be measured, too\n", asked.ranks, rendezvous::host_name());
-  std::fflush(stdout);  // before ranks are forked
-  topology::CostTable costs;
-  costs.memory = tune_here(asked, TransportKind::shm, "shared memory").memory;
-  std::fflush(stdout);
-  costs.streams = tune_here(asked, TransportKind::tcp, "TCP").streams;
+  fmt::print("{} ranks on {}; other work on it would be measured, too\n", fmt::join(asked.ranks, ", "),
+             rendezvous::host_name());
+  topology::CostTable costs = kept.before();
+  for (const int ranks : asked.ranks) {
+    for (const auto& [transport, what] :
+         {std::pair{TransportKind::shm, "shared memory"}, {TransportKind::tcp, "TCP"}}) {
+      std::fflush(stdout);  // before ranks are forked
+      const topology::CostTable found = tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what));
+      const bool memory = found.surveys.front().memory;
+      (memory ? costs.memory : costs.streams) = memory ? found.memory : found.streams;
+      topology::put_survey(costs, found.surveys.front());
+    }
+  }
   kept.write(costs);
 }
 
@@ -194,8 +218,13 @@ void tune_job(const Asked& asked) {
   const Tuned tuned = tune(
       comm, [&](double part) { show_progress("the job", part); }, asked.quick);
   if (!kept) return;
-  fmt::print("{}", summary_of(tuned, asked.show));
-  kept->write(topology::costs_from_text(tuned.costs));
+  fmt::print("{}", summary_of(tuned, "the job", asked.show));
+  topology::CostTable costs = topology::costs_from_text(tuned.costs);
+  for (const topology::Survey& other : kept->before().surveys) {
+    const topology::Survey& own = costs.surveys.front();
+    if (other.memory != own.memory || other.ranks != own.ranks) costs.surveys.push_back(other);
+  }
+  kept->write(costs);
 }
 
 }  // namespace
@@ -204,9 +233,12 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("tune", "Measure this machine, so that algorithms are chosen by real prices");
   verb->footer(kExamples);
   const auto asked = std::make_shared<Asked>();
-  asked->ranks = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
-  verb->add_option("-n,--ranks", asked->ranks, "How many processes; if left out as many as cores, 2 to 8")
+  asked->ranks = {2, 4, 8};
+  if (std::thread::hardware_concurrency() >= 16) asked->ranks.push_back(16);
+  verb->add_option("-n,--ranks", asked->ranks,
+                   "Sizes of the groups that are timed, with commas between; 2,4,8 if left out")
       ->type_name("N")
+      ->delimiter(',')
       ->check(CLI::Range(2, 64));
   verb->add_flag("--job", asked->job, "This process is a rank of a launched job: measure all of it");
   verb->add_flag("--show", asked->show, "Every call that was timed, and what it is predicted to take");

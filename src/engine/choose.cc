@@ -79,7 +79,7 @@ Forced forced_algorithms(const std::string& text, bool deterministic) {
 Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic)
     : ranks_(ranks),
       offers_(offers),
-      rates_(topology::usual_costs(1).memory),
+      prices_(topology::usual_costs(1).memory),
       check_(schedule::find_algorithm(Verb::all_reduce, "recursive_doubling")),
       check_reduce_(kernels::find_reduce(DType::uint8, ReduceOp::bor)) {
   const Where here = offers.windows_to_scratch ? Where::memory : Where::messages;
@@ -121,8 +121,8 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
   }
 }
 
-void Chooser::set_costs(const topology::Rates& rates) {
-  rates_ = rates;
+void Chooser::set_costs(const Prices& prices) {
+  prices_ = prices;
   for (Ladders& verb : verbs_) verb.priced.store(false, std::memory_order_relaxed);
 }
 
@@ -139,21 +139,21 @@ void Chooser::price(Ladders& verb) const {
   if (verb.priced.load(std::memory_order_relaxed)) return;
   // What was asked for by name runs wherever the buffers allow it, whatever its price.
   const Algorithm* compared = verb.by_name ? nullptr : verb.direct;
-  if (!verb.rows.empty()) verb.ladder = ladder(verb.rows, compared, ranks_, offers_, rates_);
+  if (!verb.rows.empty()) verb.ladder = ladder(verb.rows, compared, ranks_, offers_, prices_);
   if (verb.by_name) verb.ladder.enter_bytes = 0;
   verb.priced.store(true, std::memory_order_release);
 }
 
 double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
-  return Pricer(row, ranks_, offers_).at(bytes, rates_);
+  return Pricer(row, ranks_, offers_).at(bytes, prices_);
 }
 
 double Chooser::price_of_message(const Algorithm& row, std::uint64_t bytes, int ranks) const {
-  return Pricer(row, ranks, offers_).at(bytes, rates_);
+  return Pricer(row, ranks, offers_).at(bytes, prices_);
 }
 
 double Chooser::price_of_exchange(const Algorithm& row, std::uint64_t bytes) const {
-  return Pricer::both_ways(row, offers_).at(bytes, rates_);
+  return Pricer::both_ways(row, offers_).at(bytes, prices_);
 }
 
 std::vector<Choice> Chooser::choices() const {

@@ -40,7 +40,7 @@ class Chooser {
   Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic);
 
   // Before the first call; all ranks alike.
-  void set_costs(const topology::Rates& rates);
+  void set_costs(const Prices& prices);
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
   const schedule::Algorithm* choose(const Call& call) const {
@@ -68,7 +68,7 @@ class Chooser {
   }
   const Offers& offers() const { return offers_; }
   // Calls that touch more have outgrown the caches.
-  std::uint64_t cache_bytes() const { return static_cast<std::uint64_t>(rates_.cache_bytes); }
+  std::uint64_t cache_bytes() const { return static_cast<std::uint64_t>(prices_.rates.cache_bytes); }
 
   // Seconds that a call by this algorithm is expected to take. Works them out anew, which takes longer than most calls.
   double price_of(const schedule::Algorithm& row, std::uint64_t bytes) const;
@@ -118,7 +118,7 @@ class Chooser {
 
   int ranks_;
   Offers offers_;
-  topology::Rates rates_;
+  Prices prices_;
   std::uint64_t options_hash_ = 0;
   mutable std::mutex mutex_;  // held while a verb is priced
   mutable std::array<Ladders, kVerbs> verbs_;

@@ -42,8 +42,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
 }
 
 // A broadcast of its own kind, which comes before the first call and is not counted.
-void Engine::agree_on(topology::CostTable costs) {
-  static_assert(std::is_trivially_copyable_v<topology::CostTable>);
+void Engine::agree_on(AgreedCosts costs) {
+  static_assert(std::is_trivially_copyable_v<AgreedCosts>);
   if (size() > 1) {
     const std::uint64_t chain = std::exchange(chain_, 0);
     next_collective_ = Call::kUnnumbered;
@@ -58,7 +58,7 @@ void Engine::agree_on(topology::CostTable costs) {
   adopt(costs);
 }
 
-void Engine::adopt(const topology::CostTable& costs) {
+void Engine::adopt(const AgreedCosts& costs) {
   costs_ = costs;
   chooser_.set_costs(transport_->offers().windows_to_scratch ? costs.memory : costs.streams);
   if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike

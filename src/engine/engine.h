@@ -72,10 +72,10 @@ class Engine {
   std::uint32_t next_group() { return groups_++; }
 
   // Collective, before the first call: all ranks take rank 0's costs to choose by.
-  void agree_on(topology::CostTable costs);
+  void agree_on(AgreedCosts costs);
   // The same where all ranks have them already.
-  void adopt(const topology::CostTable& costs);
-  const topology::CostTable& costs() const { return costs_; }
+  void adopt(const AgreedCosts& costs);
+  const AgreedCosts& costs() const { return costs_; }
   const Chooser& chooser() const { return chooser_; }
 
   // `row`: the algorithm to run, all ranks alike; nullptr = choose.
@@ -184,7 +184,7 @@ class Engine {
   UnevenChunks chunks_;  // of the blocking call at hand
   Plans plans_;
   Chooser chooser_;
-  topology::CostTable costs_;
+  AgreedCosts costs_;
   std::vector<std::unique_ptr<Track>> tracks_;
   Mailbox mailbox_;
   std::uint64_t next_collective_ = 0;

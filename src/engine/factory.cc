@@ -42,13 +42,14 @@ std::vector<std::string> host_names(const rendezvous::Met& met) {
 }
 
 // Rank 0's costs are everybody's.
-std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const topology::CostTable* known,
+std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const AgreedCosts* known,
                                    const std::vector<std::string>& hosts, const Log& log) {
   if (known != nullptr) {
     engine->adopt(*known);
   } else {
-    engine->agree_on(engine->rank() == 0 ? topology::find_costs(Environment::of_process(), hosts, log)
-                                         : topology::CostTable());
+    const bool first = engine->rank() == 0;
+    engine->agree_on(first ? agreed_costs(topology::find_costs(Environment::of_process(), hosts, log), engine->size())
+                           : AgreedCosts());
   }
   return engine;
 }
@@ -124,7 +125,7 @@ std::vector<std::string> settings(const Options& options) {
 }
 
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const topology::CostTable* known) {
+                                    const Deadline& deadline, const AgreedCosts* known) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
     return with_costs(
@@ -169,7 +170,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline, const topology::CostTable* known) {
+                                    const Deadline& deadline, const AgreedCosts* known) {
   static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   Origin origin{mapper->regrouping()};
   auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);

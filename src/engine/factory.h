@@ -19,8 +19,8 @@ std::vector<std::string> settings(const Options& options);
 
 // Collective over the ranks of the group. `known`: the costs that all of them have agreed on already, or nullptr.
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const topology::CostTable* known = nullptr);
+                                    const Deadline& deadline, const AgreedCosts* known = nullptr);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline, const topology::CostTable* known = nullptr);
+                                    const Deadline& deadline, const AgreedCosts* known = nullptr);
 
 }  // namespace tutti::engine

@@ -32,7 +32,8 @@ topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
 }  // namespace
 
 Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
-    : verb_(row.verb),
+    : row_(&row),
+      verb_(row.verb),
       ranks_(row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks),
       whole_(programs_of(row, std::min(ranks_, kMostPlayed), offers)) {
   if (ranks_ > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
@@ -69,7 +70,7 @@ double Pricer::play(const Programs& programs, std::uint64_t bytes, const topolog
 }
 
 Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, int ranks, const Offers& offers,
-              const topology::Rates& rates) {
+              const Prices& prices) {
   if (ranks == 1 || (rows.size() == 1 && direct == nullptr)) return {{{kAnyBytes, rows.front()}}};
   std::vector<Pricer> pricers;
   for (const Algorithm* row : rows) pricers.emplace_back(*row, ranks, offers);
@@ -81,9 +82,9 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
     const std::uint64_t bytes = std::uint64_t{1} << power;
     const std::uint64_t below = bytes - bytes / 4;  // between two powers a border lies in their middle
     std::size_t best = 0;
-    double least = pricers[0].at(bytes, rates);
+    double least = pricers[0].at(bytes, prices);
     for (std::size_t i = 1; i < rows.size(); ++i) {
-      const double price = pricers[i].at(bytes, rates);
+      const double price = pricers[i].at(bytes, prices);
       if (price >= least) continue;
       best = i;
       least = price;
@@ -92,7 +93,7 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
       if (!rungs.empty()) rungs.back().bytes = below;
       rungs.push_back({kAnyBytes, rows[best]});
     }
-    if (other && found.enter_bytes == kAnyBytes && other->at(bytes, rates) < least) found.enter_bytes = below;
+    if (other && found.enter_bytes == kAnyBytes && other->at(bytes, prices) < least) found.enter_bytes = below;
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/offers.h"
+#include "engine/prices.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
 #include "topology/rates.h"
@@ -34,7 +35,10 @@ class Pricer {
   Pricer(const schedule::Algorithm& row, int ranks, const Offers& offers);
   // Two ranks that send each other a message and receive the other's, by the algorithm of messages.
   static Pricer both_ways(const schedule::Algorithm& row, const Offers& offers);
-  // Seconds for a call that moves `bytes`.
+  // Seconds for a call that moves `bytes`: as it is chosen by, and as the rates alone would have it.
+  double at(std::uint64_t bytes, const Prices& prices) const {
+    return at(bytes, prices.rates) * prices.factor(*row_, bytes);
+  }
   double at(std::uint64_t bytes, const topology::Rates& rates) const;
 
  private:
@@ -42,6 +46,7 @@ class Pricer {
 
   double play(const Programs& programs, std::uint64_t bytes, const topology::Rates& rates) const;
 
+  const schedule::Algorithm* row_;
   Verb verb_;
   int ranks_;
   Programs whole_;  // the group, or the largest of its kind that is played
@@ -56,6 +61,6 @@ struct Ladder {
 // Prices every candidate, and `direct` (or nullptr) beside them, at every power of two. Pure: all ranks come to the
 // same.
 Ladder ladder(std::span<const schedule::Algorithm* const> rows, const schedule::Algorithm* direct, int ranks,
-              const Offers& offers, const topology::Rates& rates);
+              const Offers& offers, const Prices& prices);
 
 }  // namespace tutti::engine

@@ -16,8 +16,8 @@ using engine::Probe;
 using schedule::Algorithm;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
-constexpr std::size_t kQuickSizes[] = {8, 4 << 10, 256 << 10};
+constexpr auto& kSizes = topology::kSurveyBytes;
+constexpr std::uint64_t kQuickSizes[] = {8, 4 << 10, 256 << 10};
 constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::reduce,     Verb::scatter, Verb::gather,
                                 Verb::all_gather, Verb::reduce_scatter, Verb::all_to_all, Verb::scan,    Verb::barrier};
 constexpr double kBatchSeconds = 1e-3;
@@ -32,7 +32,7 @@ struct Tuner {
       : comm(communicator),
         engine(communicator.engine()),
         quick(rough),
-        sizes(quick ? std::span<const std::size_t>(kQuickSizes) : kSizes),
+        sizes(quick ? std::span<const std::uint64_t>(kQuickSizes) : kSizes),
         ordinary_in(sizes.back()),
         ordinary_out(ordinary_in.size()),
         symmetric_in(comm.allocate<std::byte>(ordinary_in.size())),
@@ -84,7 +84,7 @@ struct Tuner {
   Communicator& comm;
   engine::Engine& engine;
   bool quick;
-  std::span<const std::size_t> sizes;
+  std::span<const std::uint64_t> sizes;
   std::vector<std::byte> ordinary_in, ordinary_out;
   Symmetric<std::byte> symmetric_in, symmetric_out;
 };
@@ -112,13 +112,15 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   }
   Tuned tuned;
   tuned.memory = chooser.offers().windows_to_scratch;
-  topology::CostTable costs = tuner.engine.costs();
-  topology::Rates& rates = tuned.memory ? costs.memory : costs.streams;
+  topology::Survey survey{tuned.memory, communicator.size(), {}, {}};
+  topology::Rates& rates = survey.rates;
+  const engine::AgreedCosts& known = tuner.engine.costs();
+  // Not from what was found last time, which may have been found on a busy machine.
+  topology::CostTable costs = topology::usual_costs((tuned.memory ? known.memory : known.streams).rates.cores);
   if (communicator.rank() == 0) {
-    // Not from what was found last time, which may have been found on a busy machine.
-    const topology::CostTable usual = topology::usual_costs(rates.cores);
     rates =
-        engine::fit(probes, tuned.memory ? usual.memory : usual.streams, [&](double part) { tell(0.8 + 0.2 * part); });
+        engine::fit(probes, tuned.memory ? costs.memory : costs.streams, [&](double part) { tell(0.8 + 0.2 * part); });
+    engine::survey_factors(probes, survey);
     tuned.error = engine::error_of(probes, rates);
     tuned.regret = engine::regret_of(probes, rates);
     for (const Probe& probe : probes) {
@@ -126,10 +128,15 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
                              probe.pricer->at(probe.bytes, rates) * 1e6});
     }
   }
-  communicator.broadcast(one(costs), 0);
+  (tuned.memory ? costs.memory : costs.streams) = rates;
+  topology::put_survey(costs, std::move(survey));
+  tuned.costs = topology::to_text(costs);
+  std::uint64_t length = tuned.costs.size();
+  communicator.broadcast(one(length), 0);
+  tuned.costs.resize(length);
+  communicator.broadcast(std::span(tuned.costs), 0);
   communicator.broadcast(one(tuned.error), 0);
   communicator.broadcast(one(tuned.regret), 0);
-  tuned.costs = topology::to_text(costs);
   return tuned;
 }
 

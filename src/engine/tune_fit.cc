@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -217,6 +219,21 @@ double regret_of(std::span<const Probe> probes, const topology::Rates& rates) {
   double sum = 0;
   for (const auto& [cell, contest] : contests) sum += std::log(contest.chosen / contest.quickest);
   return contests.empty() ? 1 : std::exp(sum / static_cast<double>(contests.size()));
+}
+
+void survey_factors(std::span<const Probe> probes, topology::Survey& survey) {
+  constexpr double kMost = 1000;  // more says nothing about the machine
+  std::map<std::string, std::map<std::uint64_t, double>> found;
+  for (const Probe& probe : probes) {
+    const double predicted = probe.pricer->at(probe.bytes, survey.rates);
+    found[survey_name(*probe.row)][probe.bytes] = std::clamp(probe.seconds / predicted, 1 / kMost, kMost);
+  }
+  for (const auto& [name, by_bytes] : found) {
+    for (std::size_t i = 0; i < topology::kSurveySizes; ++i) {
+      const auto beyond = by_bytes.upper_bound(topology::kSurveyBytes[i]);
+      survey.factors[name][i] = (beyond == by_bytes.begin() ? beyond : std::prev(beyond))->second;
+    }
+  }
 }
 
 }  // namespace tutti::engine

@@ -31,4 +31,8 @@ double error_of(std::span<const Probe> probes, const topology::Rates& rates);
 // What is lost by running what is predicted to be quickest instead of what is, over each (verb, size) that was probed.
 double regret_of(std::span<const Probe> probes, const topology::Rates& rates);
 
+// What the survey's rates leave unexplained: for every algorithm that was probed, by size. Sizes that were not take the
+// nearest smaller one's.
+void survey_factors(std::span<const Probe> probes, topology::Survey& survey);
+
 }  // namespace tutti::engine

@@ -1,7 +1,9 @@
 #include "topology/rates.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tutti/error.h"
 
@@ -10,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorCode::invalid_argument, "a table of costs: " + what + "; `tutti tune` makes a new one");
@@ -34,9 +36,9 @@ double number(const Json& json, const char* key) {
   return value;
 }
 
-Rates rates_of(const Json& root, const char* kind) {
+Rates rates_of(const Json& root, const std::string& kind) {
   const auto found = root.find(kind);
-  if (found == root.end() || !found->is_object()) reject(std::string("'") + kind + "' is missing");
+  if (found == root.end() || !found->is_object()) reject("'" + kind + "' is missing");
   Rates rates;
 #define X(member, meaning) rates.member = number(*found, #member);
   TUTTI_RATES(X)
@@ -48,7 +50,56 @@ Rates rates_of(const Json& root, const char* kind) {
   return rates;
 }
 
+Json json_of(const Survey& survey) {
+  Json json;
+  json["kind"] = survey.memory ? "memory" : "streams";
+  json["ranks"] = survey.ranks;
+  json["rates"] = json_of(survey.rates);
+  json["factors"] = Json::object();
+  for (const auto& [name, factors] : survey.factors) json["factors"][name] = factors;
+  return json;
+}
+
+Survey survey_of(const Json& json) {
+  if (!json.is_object()) reject("a survey is not an object");
+  Survey survey;
+  const auto kind = json.find("kind"), factors = json.find("factors");
+  if (kind == json.end() || (*kind != "memory" && *kind != "streams")) reject("'kind' is not 'memory' or 'streams'");
+  survey.memory = *kind == "memory";
+  const double ranks = number(json, "ranks");
+  if (ranks < 2 || ranks > 1 << 20) reject("'ranks' is out of range");
+  survey.ranks = static_cast<int>(ranks);
+  survey.rates = rates_of(json, "rates");
+  if (factors == json.end() || !factors->is_object()) reject("'factors' is missing");
+  for (const auto& [name, list] : factors->items()) {
+    if (!list.is_array() || list.size() != kSurveySizes) reject("'" + name + "' is not a list of factors");
+    for (std::size_t i = 0; i < kSurveySizes; ++i) {
+      const double factor = list[i].is_number() ? list[i].get<double>() : -1;
+      if (!(factor > 1e-6 && factor < 1e6)) reject("'" + name + "' holds what is no factor");
+      survey.factors[name][i] = factor;
+    }
+  }
+  return survey;
+}
+
+double distance(int a, int b) { return static_cast<double>(std::max(a, b)) / std::min(a, b); }
+
 }  // namespace
+
+const Survey* nearest_survey(const CostTable& table, bool memory, int ranks) {
+  const Survey* nearest = nullptr;
+  for (const Survey& survey : table.surveys) {
+    if (survey.memory != memory) continue;
+    if (nearest == nullptr || distance(survey.ranks, ranks) < distance(nearest->ranks, ranks)) nearest = &survey;
+  }
+  return nearest;
+}
+
+void put_survey(CostTable& table, Survey survey) {
+  std::erase_if(table.surveys,
+                [&](const Survey& old) { return old.memory == survey.memory && old.ranks == survey.ranks; });
+  table.surveys.push_back(std::move(survey));
+}
 
 CostTable usual_costs(int cores) {
   Rates memory;
@@ -70,7 +121,7 @@ CostTable usual_costs(int cores) {
   streams.call = 1e-6;
   streams.message = 3e-6;
   streams.stream = 100e-12;
-  return {memory, streams};
+  return {memory, streams, {}};
 }
 
 std::string to_text(const CostTable& costs) {
@@ -78,6 +129,8 @@ std::string to_text(const CostTable& costs) {
   json["version"] = kVersion;
   json["memory"] = json_of(costs.memory);
   json["streams"] = json_of(costs.streams);
+  json["surveys"] = Json::array();
+  for (const Survey& survey : costs.surveys) json["surveys"].push_back(json_of(survey));
   return json.dump(2) + "\n";
 }
 
@@ -87,7 +140,11 @@ CostTable costs_from_text(const std::string& text) {
   const auto version = json.find("version");
   if (version == json.end() || !version->is_number_integer() || version->get<std::int64_t>() != kVersion)
     reject("not of version " + std::to_string(kVersion));
-  return {rates_of(json, "memory"), rates_of(json, "streams")};
+  CostTable table{rates_of(json, "memory"), rates_of(json, "streams"), {}};
+  const auto surveys = json.find("surveys");
+  if (surveys == json.end() || !surveys->is_array()) reject("'surveys' is missing");
+  for (const Json& survey : *surveys) table.surveys.push_back(survey_of(survey));
+  return table;
 }
 
 }  // namespace tutti::topology

@@ -4,7 +4,12 @@
 // prices schedules with them.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace tutti::topology {
 
@@ -33,12 +38,34 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
-// Between ranks that share memory, and between ranks that have streams only.
+// The sizes at which a survey times every algorithm.
+inline constexpr std::size_t kSurveySizes = 8;
+inline constexpr std::uint64_t kSurveyBytes[kSurveySizes] = {8,        64,        512,     4 << 10,
+                                                             32 << 10, 256 << 10, 2 << 20, 16 << 20};
+
+// A group of so many ranks that was timed: the rates that explain its times best, and, by algorithm and size, how many
+// times as long a call takes as these say.
+struct Survey {
+  bool memory = true;  // between ranks that share memory, or over streams
+  int ranks = 0;
+  Rates rates;
+  std::map<std::string, std::array<double, kSurveySizes>> factors;
+
+  bool operator==(const Survey&) const = default;
+};
+
+// Between ranks that share memory, and between ranks that have streams only; and groups that were timed.
 struct CostTable {
   Rates memory, streams;
+  std::vector<Survey> surveys;
 
   bool operator==(const CostTable&) const = default;
 };
+
+// The survey of that kind whose group is nearest in size; nullptr where there is none.
+const Survey* nearest_survey(const CostTable& table, bool memory, int ranks);
+// Takes the place of the survey of the same kind and size, if there is one.
+void put_survey(CostTable& table, Survey survey);
 
 // What holds where nothing was measured: a machine of our time, neither fast nor slow.
 CostTable usual_costs(int cores);

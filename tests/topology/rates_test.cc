@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "tutti/error.h"
 
@@ -30,6 +31,8 @@ TEST(Rates, AreReadAsTheyWereWritten) {
   CostTable costs = usual_costs(7);
   costs.memory.step = 1.25e-8;
   costs.streams.turn = 3.5e-6;
+  put_survey(costs, {true, 2, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8}}}});
+  put_survey(costs, {false, 2, costs.streams, {}});
   EXPECT_EQ(costs_from_text(to_text(costs)), costs);
 }
 
@@ -37,13 +40,34 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   const std::string text = to_text(usual_costs(2));
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 1", "\"version\": 9")).find("version 1"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 1", "\"version\": \"1\"")).find("version 1"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 2", "\"version\": 9")).find("version 2"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 2", "\"version\": \"1\"")).find("version 2"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 1e300")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"message\": ", "\"massage\": ")).find("'message'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 0")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"far\": 1.0", "\"far\": -1.0")).find("'far'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"streams\"", "\"brooks\"")).find("'streams'"), std::string::npos);
+  CostTable costs = usual_costs(2);
+  put_survey(costs, {true, 2, costs.memory, {{"scan/chain", {9, 9, 9, 9, 9, 9, 9, 9}}}});
+  const std::string surveyed = to_text(costs);
+  EXPECT_NE(complaint(replaced(surveyed, "\"ranks\": 2", "\"ranks\": 1")).find("'ranks'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(surveyed, "\"kind\": \"memory\"", "\"kind\": 3")).find("'kind'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(surveyed, "9.0", "-1")).find("'scan/chain'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(surveyed, "\"surveys\"", "\"views\"")).find("'surveys'"), std::string::npos);
+}
+
+TEST(Surveys, TheNearestInSizeHolds) {
+  CostTable costs = usual_costs(2);
+  EXPECT_EQ(nearest_survey(costs, true, 4), nullptr);
+  for (const int ranks : {2, 8, 64}) put_survey(costs, {true, ranks, costs.memory, {}});
+  put_survey(costs, {false, 5, costs.streams, {}});
+  for (const auto& [ranks, nearest] : {std::pair{2, 2}, {3, 2}, {5, 8}, {8, 8}, {20, 8}, {30, 64}, {1000, 64}})
+    EXPECT_EQ(nearest_survey(costs, true, ranks)->ranks, nearest) << ranks;
+  EXPECT_EQ(nearest_survey(costs, false, 1000)->ranks, 5);
+  Survey again{true, 8, costs.streams, {}};
+  put_survey(costs, again);
+  EXPECT_EQ(costs.surveys.size(), 4u);
+  EXPECT_EQ(*nearest_survey(costs, true, 8), again);
 }
 
 }  // namespace

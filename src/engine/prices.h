@@ -1,0 +1,37 @@
+// What a communicator has agreed on to price its calls with: a machine's rates, and what these leave unexplained about
+// each algorithm where it was timed. Plain data, so that rank 0 can send it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schedule/algorithms/table.h"
+#include "topology/rates.h"
+
+namespace tutti::engine {
+
+struct Prices {
+  static constexpr std::size_t kMostRows = 96;
+
+  Prices() : Prices(topology::Rates()) {}
+  Prices(const topology::Rates& machine);  // NOLINT: rates are prices, of algorithms that nobody has timed
+
+  // By how much calls of the algorithm that move `bytes` take longer than the rates say.
+  double factor(const schedule::Algorithm& row, std::uint64_t bytes) const;
+
+  topology::Rates rates;
+  float factors[kMostRows][topology::kSurveySizes];  // by row of the table of algorithms
+};
+
+// Between ranks that share memory, and between ranks that have streams only.
+struct AgreedCosts {
+  Prices memory, streams;
+};
+
+// What holds for a group of so many ranks: the survey of a group like it, where there is one.
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks);
+
+// "broadcast/binomial": how surveys name an algorithm.
+std::string survey_name(const schedule::Algorithm& row);
+
+}  // namespace tutti::engine
