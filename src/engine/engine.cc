@@ -107,7 +107,7 @@ Track& Engine::admit(Call& call) {
 }
 
 Received Engine::run(const Request& request, const schedule::Algorithm* row) {
-  if (request.verb == Verb::send_recv) return run_message(request);
+  if (request.verb == Verb::send_recv) return run_message(request, row);
   require_alive();
   Call call = call_of(request, asked_, chunks_);
   call.row = row;

@@ -81,7 +81,7 @@ class Engine {
   // `row`: the algorithm to run, all ranks alike; nullptr = choose.
   Received run(const Request& request, const schedule::Algorithm* row = nullptr);
   // A send and a receive at once.
-  Received exchange(const Request& sent, const Request& received);
+  Received exchange(const Request& sent, const Request& received, const schedule::Algorithm* row = nullptr);
   Received probe(int source, int tag, const Element& element);
   std::shared_ptr<Pending> submit(const Request& request);
   // All of them are checked before any is submitted.
@@ -140,7 +140,7 @@ class Engine {
   // Throws Error where the two are not what exchange() takes.
   static void require_exchange(const Request& sent, const Request& received);
   // engine_messages.cc: messages. Blocking ones run on the caller's thread until all of them have ended.
-  Received run_message(const Request& request);
+  Received run_message(const Request& request, const schedule::Algorithm* row);
   void run_messages(std::span<Message> messages);
   void run_beside_others(std::span<Message> messages);
   Advance progress_messages();

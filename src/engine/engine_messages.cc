@@ -21,9 +21,10 @@ void Engine::admit_message(Call& call) {
   call.sequence = Call::kUnnumbered;
 }
 
-Received Engine::run_message(const Request& request) {
+Received Engine::run_message(const Request& request, const schedule::Algorithm* row) {
   require_alive();
   Call call = call_of(request, asked_, chunks_);
+  call.row = row;
   admit_message(call);
   Message message(call);
   run_messages({&message, 1});
@@ -36,7 +37,7 @@ void Engine::require_exchange(const Request& sent, const Request& received) {
   throw Error(ErrorCode::invalid_argument, "send_recv: an exchange is a send and a receive, in this order");
 }
 
-Received Engine::exchange(const Request& sent, const Request& received) {
+Received Engine::exchange(const Request& sent, const Request& received, const schedule::Algorithm* row) {
   require_alive();
   require_exchange(sent, received);
   Call calls[] = {call_of(sent, asked_, chunks_), call_of(received, asked_, chunks_)};
@@ -44,7 +45,10 @@ Received Engine::exchange(const Request& sent, const Request& received) {
   const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
   if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
     throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
-  for (Call& call : calls) admit_message(call);
+  for (Call& call : calls) {
+    call.row = row;
+    admit_message(call);
+  }
   Message messages[] = {Message(calls[0]), Message(calls[1])};
   run_messages(messages);
   return messages[1].received;

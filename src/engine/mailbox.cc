@@ -44,9 +44,10 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       inbound_(index(size_)),
       judged_(index(size_) + 1) {}
 
-// The same at both ends, which know how long the message is.
-const Plan& Mailbox::plan_of(int sender, int peer, std::uint64_t bytes) {
+// The same at both ends, which know how long the message is, unless they ask for `row`.
+const Plan& Mailbox::plan_of(int sender, int peer, std::uint64_t bytes, const schedule::Algorithm* row) {
   Call call;
+  call.row = row;
   call.moved_bytes = bytes;
   call.verb = Verb::send_recv;
   call.root = sender;
@@ -186,7 +187,7 @@ bool Mailbox::advance_send(Outbound& out) {
         binding.count = call.count;
         binding.element_bytes = call.unit_bytes;
         binding.fingerprint = call.fingerprint;
-        out.operation.start(plan_of(rank_, out.peer, call.input_bytes), binding);
+        out.operation.start(plan_of(rank_, out.peer, call.input_bytes, call.row), binding);
         message.running = &out.operation;
       }
     }
@@ -286,7 +287,8 @@ void Mailbox::start_landing(Inbound& in, std::byte* output) {
   binding.count = units.count;
   binding.element_bytes = units.bytes;
   binding.fingerprint = fingerprint_of(in.head.statement, 0);
-  in.operation.start(plan_of(in.head.source, in.head.source, units.all_bytes()), binding);
+  const schedule::Algorithm* const row = in.receive == nullptr ? nullptr : in.receive->call->row;
+  in.operation.start(plan_of(in.head.source, in.head.source, units.all_bytes(), row), binding);
   in.stage = Inbound::Stage::landing;
   activate(in);
 }

@@ -18,8 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto& kSizes = topology::kSurveyBytes;
 constexpr std::uint64_t kQuickSizes[] = {8, 4 << 10, 256 << 10};
-constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::reduce,     Verb::scatter, Verb::gather,
-                                Verb::all_gather, Verb::reduce_scatter, Verb::all_to_all, Verb::scan,    Verb::barrier};
+constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::reduce,         Verb::scatter,
+                                Verb::gather,     Verb::all_gather,     Verb::reduce_scatter, Verb::all_to_all,
+                                Verb::scan,       Verb::exclusive_scan, Verb::send_recv,      Verb::barrier};
 constexpr double kBatchSeconds = 1e-3;
 constexpr int kBatches = 5;
 constexpr int kMostCalls = 200;
@@ -38,7 +39,20 @@ struct Tuner {
         symmetric_in(comm.allocate<std::byte>(ordinary_in.size())),
         symmetric_out(comm.allocate<std::byte>(ordinary_in.size())) {}
 
+  // To the next rank, and from the one before.
+  Request message_of(std::size_t bytes, bool sends) {
+    const int ranks = comm.size();
+    return {.verb = Verb::send_recv,
+            .input = sends ? ordinary_in.data() : nullptr,
+            .output = sends ? nullptr : ordinary_out.data(),
+            .input_count = sends ? bytes / sizeof(float) : 0,
+            .output_count = sends ? 0 : bytes / sizeof(float),
+            .direction = sends ? Direction::send : Direction::receive,
+            .peer = (comm.rank() + (sends ? 1 : ranks - 1)) % ranks};
+  }
+
   Request request_for(const Algorithm& row, std::size_t bytes) {
+    if (row.verb == Verb::send_recv) return message_of(bytes, true);
     const auto ranks = static_cast<std::size_t>(comm.size());
     const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
     const std::size_t whole = row.verb == Verb::barrier ? 0 : std::max(sizeof(float), bytes) / sizeof(float);
@@ -63,7 +77,9 @@ struct Tuner {
   double batch(const Request& request, const Algorithm& row, int calls) {
     comm.barrier();
     const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) engine.run(request, &row);
+    const bool message = row.verb == Verb::send_recv;
+    const Request answer = message_of(request.input_count * sizeof(float), false);
+    for (int i = 0; i < calls; ++i) message ? engine.exchange(request, answer, &row) : engine.run(request, &row);
     const std::chrono::duration<double> took = Clock::now() - start;
     return slowest(took.count() / calls);
   }
@@ -103,7 +119,9 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   std::deque<engine::Pricer> pricers;  // addresses last
   std::vector<Probe> probes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    pricers.emplace_back(*rows[i], communicator.size(), chooser.offers());
+    pricers.push_back(rows[i]->verb == Verb::send_recv
+                          ? engine::Pricer::both_ways(*rows[i], chooser.offers())
+                          : engine::Pricer(*rows[i], communicator.size(), chooser.offers()));
     for (const std::size_t bytes : tuner.sizes) {
       probes.push_back({rows[i], &pricers.back(), bytes, tuner.time(*rows[i], bytes)});
       if (rows[i]->verb == Verb::barrier) break;

@@ -22,6 +22,8 @@ Program lent_scatter(const Shape& shape) { return named_lent(linear_scatter(shap
 Program lent_gather(const Shape& shape) { return named_lent(linear_gather(shape)); }
 Program lent_all_gather(const Shape& shape) { return named_lent(ring_all_gather(shape)); }
 Program lent_all_to_all(const Shape& shape) { return named_lent(pairwise_all_to_all(shape)); }
+Program lent_scan(const Shape& shape) { return named_lent(exchange_scan(shape)); }
+Program lent_exclusive_scan(const Shape& shape) { return named_lent(exchange_exclusive_scan(shape)); }
 Program lent_reduce_scatter(const Shape& shape) { return named_lent(pairwise_reduce_scatter(shape)); }
 
 // The root reduces all inputs at once, in canonical order. Cost: alpha + (p-1) n (beta + gamma), all of it at the root.

@@ -52,9 +52,13 @@ constexpr std::array kAlgorithms = {
     Algorithm{Verb::all_to_all, "linear", linear_all_to_all, true, false, false, true},
     Algorithm{Verb::all_to_all, "lent", lent_all_to_all, true, false, false, false, true, 1, true, false},
     Algorithm{Verb::scan, "recursive_doubling", recursive_doubling_scan, true, false, false},
+    Algorithm{Verb::scan, "exchange", exchange_scan, true, false, false},
     Algorithm{Verb::scan, "chain", chain_scan, false, false, false},
+    Algorithm{Verb::scan, "lent", lent_scan, true, false, false, false, true, 1, true, false},
     Algorithm{Verb::exclusive_scan, "recursive_doubling", recursive_doubling_exclusive_scan, true, false, false},
+    Algorithm{Verb::exclusive_scan, "exchange", exchange_exclusive_scan, true, false, false},
     Algorithm{Verb::exclusive_scan, "chain", chain_exclusive_scan, false, false, false},
+    Algorithm{Verb::exclusive_scan, "lent", lent_exclusive_scan, true, false, false, false, true, 1, true, false},
     Algorithm{Verb::barrier, "flags", flags_barrier, true, false, true},
     Algorithm{Verb::barrier, "dissemination", dissemination_barrier, true, false, false},
 };

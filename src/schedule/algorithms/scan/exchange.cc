@@ -1,0 +1,71 @@
+// Exchange scan: everyone sends its vector to all ranks above it, and everyone reduces what it has been sent.
+//
+//   rank       0            1            2            3
+//   send     a -> 1,2,3   b -> 2,3     c -> 3
+//   reduce   a            a+b          (a+b)+c      (a+b)+(c+d)     in the order of prefixes
+//
+// Nobody waits for a rank above it, so low ranks may run ahead. An exclusive scan leaves the rank's own input out.
+// Cost: alpha + (p-1)(n beta + n gamma): one message deep, which is what counts for small vectors.
+#include <bit>
+
+#include "schedule/algorithms/build.h"
+
+namespace tutti::schedule {
+namespace {
+
+// The steps that reduce `operands` into `output`, in the order of prefixes: blocks of powers of two, each by itself,
+// then from the last to the first. The output is written last, when everybody was heard.
+std::vector<Step> prefix_steps(const std::vector<Operand>& operands, const Operand& output) {
+  const auto scratch = [](int plane) { return Operand::own(Buffer::scratch, all_blocks(1), plane); };
+  std::vector<std::vector<Operand>> blocks;
+  for (std::size_t at = 0; at < operands.size();) {
+    const std::size_t size = std::bit_floor(operands.size() - at);
+    blocks.emplace_back(operands.begin() + static_cast<std::ptrdiff_t>(at),
+                        operands.begin() + static_cast<std::ptrdiff_t>(at + size));
+    at += size;
+  }
+  std::vector<Step> steps;
+  const auto total = [&](const std::vector<Operand>& block, const Operand& place) {
+    if (block.size() == 1) return block.front();
+    steps.push_back(reduce_step({place}, block, false));
+    return place;
+  };
+  if (blocks.size() == 1 && operands.size() == 1) return {copy_step({output}, operands[0])};
+  if (blocks.size() == 1) return {reduce_step({output}, operands, false)};
+  Operand rest = total(blocks.back(), scratch(0));
+  for (std::size_t i = blocks.size() - 1; i-- > 0;) {
+    const Operand before = total(blocks[i], scratch(1));
+    const Operand result = i == 0 ? output : scratch(0);
+    steps.push_back(reduce_step({result}, {before, rest}, false));
+    rest = result;
+  }
+  return steps;
+}
+
+Program exchange(Verb verb, const Shape& shape) {
+  Program program = begin_program(verb, "exchange", shape, 1, 1);
+  if (shape.ranks == 1) return alone(std::move(program));
+  program.landing_planes = shape.ranks - 1;
+  program.scratch_planes = shape.ranks > 2 ? 2 : 0;
+
+  const Operand input = Operand::own(Buffer::input, all_blocks(1));
+  std::vector<Operand> above, below;
+  for (int rank = shape.rank + 1; rank < shape.ranks; ++rank) above.push_back(Operand::slot(Index::absolute(rank)));
+  for (int rank = 0; rank < shape.rank; ++rank) below.push_back(Operand::slot(Index::absolute(rank)));
+  if (verb == Verb::scan) below.push_back(input);
+  Lane lane{"exchange", false, {}};
+  if (!above.empty()) lane.steps.push_back(copy_step(above, input));
+  if (!below.empty()) {
+    for (Step& step : prefix_steps(below, Operand::own(Buffer::output, all_blocks(1))))
+      lane.steps.push_back(std::move(step));
+  }
+  program.lanes.push_back(std::move(lane));
+  return program;
+}
+
+}  // namespace
+
+Program exchange_scan(const Shape& shape) { return exchange(Verb::scan, shape); }
+Program exchange_exclusive_scan(const Shape& shape) { return exchange(Verb::exclusive_scan, shape); }
+
+}  // namespace tutti::schedule
