@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "shell.h"
 #include "tools/launched.h"
@@ -24,11 +25,18 @@ Ended tutti(const std::string& arguments, const std::string& variables = "") {
 
 json content_of(const std::string& path) { return json::parse(std::ifstream(path)); }
 
-std::string replaced(const std::string& path, const char* kind, const char* rate, double value) {
+// In the surveys, which hold before what holds where none was made.
+void replace(const std::string& path, const char* kind, const char* rate, double value) {
   json costs = content_of(path);
-  costs[kind][rate] = value;
+  int surveys = 0;
+  for (json& survey : costs["surveys"]) {
+    if (survey["kind"] != kind) continue;
+    survey["rates"][rate] = value;
+    EXPECT_FALSE(survey["factors"].at("all_gather/ring").empty());
+    ++surveys;
+  }
+  EXPECT_EQ(surveys, 1) << kind;
   std::ofstream(path) << costs;
-  return path;
 }
 
 // What a job expects of a call.
@@ -45,15 +53,16 @@ TEST(Tune, WhatItKeepsALaterJobTakes) {
   const std::string file = folder.path("costs.json"), named = "TUTTI_COSTS=" + file;
   const Ended ended = tutti("tune --quick -n 2 --file " + file);
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
-  for (const char* words : {"shared memory: predictions are off by a factor of", "TCP: predictions are off by"})
+  for (const char* words :
+       {"2 ranks, shared memory: the rates are off by a factor of", "2 ranks, TCP: the rates are off by"})
     EXPECT_THAT(ended.output, HasSubstr(words));
   EXPECT_THAT(ended.output, HasSubstr("wrote " + file));
   for (const char* kind : {"memory", "streams"}) EXPECT_GT(content_of(file).at(kind).at("step").get<double>(), 0);
   EXPECT_LT(predicted_us(folder, named), 1e6);
-  replaced(file, "memory", "step", 2);
+  replace(file, "memory", "step", 2);
   EXPECT_GT(predicted_us(folder, named), 2e6) << "two seconds a step";
   EXPECT_LT(predicted_us(folder, named, "tcp"), 1e6) << "streams have rates of their own";
-  replaced(file, "streams", "call", 2);
+  replace(file, "streams", "call", 2);
   EXPECT_GT(predicted_us(folder, named, "tcp"), 2e6);
 }
 
@@ -64,12 +73,26 @@ TEST(Tune, JobsFindItInTheCache) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(cache + "/tutti")) files.push_back(entry.path());
   ASSERT_EQ(files.size(), 1U) << "and nothing beside it";
-  replaced(files[0], "memory", "step", 2);
+  replace(files[0], "memory", "step", 2);
   EXPECT_GT(predicted_us(folder, variables), 2e6);
   std::ofstream(files[0]) << "{";
   EXPECT_LT(predicted_us(folder, variables), 1e6) << "one that is broken is as good as none";
   ASSERT_EQ(tutti("tune --quick -n 2", variables).exit_code, 0);
   EXPECT_GT(content_of(files[0]).at("memory").at("step").get<double>(), 0) << "and is replaced";
+}
+
+TEST(Tune, GroupsOfOtherSizesKeepTheirSurveys) {
+  const Folder folder;
+  const std::string file = folder.path("costs.json");
+  for (const char* ranks : {"2", "3", "2"}) {
+    const Ended ended = tutti(std::string("tune --quick -n ") + ranks + " --file " + file);
+    ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  }
+  std::multiset<std::string> found;
+  const json costs = content_of(file);
+  for (const json& survey : costs.at("surveys"))
+    found.insert(survey.at("kind").get<std::string>() + std::to_string(survey.at("ranks").get<int>()));
+  EXPECT_EQ(found, (std::multiset<std::string>{"memory2", "memory3", "streams2", "streams3"}));
 }
 
 TEST(Tune, TheFileThatIsNamedNeedNotBeThereYet) {
@@ -89,7 +112,7 @@ TEST(Tune, TheRanksOfAJobMeasureIt) {
                             "TUTTI_TRANSPORT=tcp TUTTI_COSTS=" + file);
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   EXPECT_EQ(count_of(ended.output, "wrote "), 1) << "by one rank\n" << ended.output;
-  EXPECT_EQ(count_of(ended.output, "TCP: predictions are off by"), 1);
+  EXPECT_EQ(count_of(ended.output, "the job: the rates are off by"), 1);
   for (const char* words : {"measured us", "all_reduce", "recursive_halving", "barrier"})
     EXPECT_THAT(ended.output, HasSubstr(words));
   EXPECT_GT(content_of(file).at("streams").at("message").get<double>(), 0);
@@ -144,7 +167,7 @@ TEST(Tune, AFileThatIsNoTableOfCostsIsRefusedWhereItWasNamed) {
   refused("not a JSON object");
   ASSERT_EQ(tutti("tune --quick -n 2 --file " + file).exit_code, 0);
   EXPECT_EQ(tutti("run -n 2 -- " TUTTI_MEETING_PROBE, "TUTTI_COSTS=" + file).exit_code, 0);
-  replaced(file, "memory", "copy", -1);
+  replace(file, "memory", "copy", -1);
   refused("'copy' is negative or not finite");
 }
 

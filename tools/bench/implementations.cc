@@ -147,6 +147,7 @@ void start_openmpi(Group& group, const StartFacts& facts) {
   const auto set = [&](const std::string& name, const std::string& value) {
     command.insert(command.end(), {"--mca", name, value});
   };
+  set("plm", "isolated");  // one host: no agent to reach others is looked for
   set("pml", "ob1");
   set("btl", tcp ? "tcp,self" : "vader,self");
   if (tcp) set("btl_tcp_if_include", "lo");

@@ -32,10 +32,10 @@ std::vector<Step> prefix_steps(const std::vector<Operand>& operands, const Opera
   };
   if (blocks.size() == 1 && operands.size() == 1) return {copy_step({output}, operands[0])};
   if (blocks.size() == 1) return {reduce_step({output}, operands, false)};
-  Operand rest = total(blocks.back(), scratch(0));
+  Operand rest = total(blocks.back(), scratch(1));
   for (std::size_t i = blocks.size() - 1; i-- > 0;) {
-    const Operand before = total(blocks[i], scratch(1));
-    const Operand result = i == 0 ? output : scratch(0);
+    const Operand before = total(blocks[i], scratch(0));
+    const Operand result = i == 0 ? output : scratch(1);
     steps.push_back(reduce_step({result}, {before, rest}, false));
     rest = result;
   }
@@ -45,14 +45,18 @@ std::vector<Step> prefix_steps(const std::vector<Operand>& operands, const Opera
 Program exchange(Verb verb, const Shape& shape) {
   Program program = begin_program(verb, "exchange", shape, 1, 1);
   if (shape.ranks == 1) return alone(std::move(program));
-  program.landing_planes = shape.ranks - 1;
-  program.scratch_planes = shape.ranks > 2 ? 2 : 0;
+  // The last rank needs the most: so many operands, the largest block of them at once.
+  const bool inclusive = verb == Verb::scan;
+  const int most = inclusive ? shape.ranks : shape.ranks - 1;
+  const int block = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
+  program.landing_planes = most == 1 ? 0 : inclusive && block == most ? most - 1 : block;  // its own is there
+  program.scratch_planes = most < 3 ? 0 : most < 6 ? 1 : 2;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   std::vector<Operand> above, below;
   for (int rank = shape.rank + 1; rank < shape.ranks; ++rank) above.push_back(Operand::slot(Index::absolute(rank)));
   for (int rank = 0; rank < shape.rank; ++rank) below.push_back(Operand::slot(Index::absolute(rank)));
-  if (verb == Verb::scan) below.push_back(input);
+  if (inclusive) below.push_back(input);
   Lane lane{"exchange", false, {}};
   if (!above.empty()) lane.steps.push_back(copy_step(above, input));
   if (!below.empty()) {
