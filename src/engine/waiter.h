@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include "base/deadline.h"
@@ -34,11 +35,11 @@ class Waiter {
       } else if (rounds_ < spin_rounds()) {
         ++rounds_;
         pause_core();
-      } else if (rounds_ < spin_rounds() + kYieldRounds) {
+      } else if (rounds_ < spin_rounds() + yield_rounds()) {
         if (rounds_ == spin_rounds()) yields_until_ = Deadline::after(kLongestYield);
         ++rounds_;
         ::sched_yield();
-        if (yields_until_.passed()) rounds_ = spin_rounds() + kYieldRounds;
+        if (yields_until_.passed()) rounds_ = spin_rounds() + yield_rounds();
       } else if (const auto outcome = sleep(look, hopeless)) {
         return *outcome;
       }
@@ -48,11 +49,14 @@ class Waiter {
  private:
   static constexpr int kSpinRounds = 1000;       // some tens of microseconds
   static constexpr int kCrowdedSpinRounds = 20;  // the peer may need this very core
-  static constexpr int kYieldRounds = 200;
+  static constexpr int kCrowdedYieldRounds = 200;
   // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for the dead meanwhile.
+  // Ranks with a core each yield for all of this: waking one that sleeps takes so long that its peers would fall asleep
+  // over it, and then all of them wait for each other's waking, call after call.
   static constexpr std::chrono::milliseconds kLongestYield{2};
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
+  int yield_rounds() const { return crowded_ ? kCrowdedYieldRounds : std::numeric_limits<int>::max() / 2; }
   int spin_rounds() const { return crowded_ ? kCrowdedSpinRounds : kSpinRounds; }
 
   template <class Look, class Hopeless>
