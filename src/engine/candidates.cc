@@ -16,6 +16,7 @@ constexpr std::array kCandidates = {
     Candidate{Verb::all_reduce, "direct", Where::symmetric, "no copies"},
 
     Candidate{Verb::broadcast, "binomial", Where::anywhere, "fewest rounds"},
+    Candidate{Verb::broadcast, "chain", Where::anywhere, "no rank sends more than once"},
     Candidate{Verb::broadcast, "scatter_all_gather", Where::anywhere, "no rank sends the whole more than twice"},
     Candidate{Verb::broadcast, "staged", Where::memory, "all read what the root stages"},
     Candidate{Verb::broadcast, "lent", Where::lending, "one copy, out of the sender's own memory"},

@@ -17,6 +17,7 @@ constexpr std::array kAlgorithms = {
     Algorithm{Verb::broadcast, "direct", direct_broadcast, true, true, false},
     Algorithm{Verb::broadcast, "staged", staged_broadcast, true, false, true},
     Algorithm{Verb::broadcast, "binomial", binomial_broadcast, true, false, false},
+    Algorithm{Verb::broadcast, "chain", chain_broadcast, true, false, false},
     Algorithm{Verb::broadcast, "scatter_all_gather", scatter_all_gather_broadcast, true, false, false},
     Algorithm{Verb::broadcast, "lent", lent_broadcast, true, false, false, false, true, 1, true, true},
     Algorithm{Verb::send_recv, "message", send_recv, true, false, false},

@@ -45,6 +45,7 @@ Program ring_all_reduce(const Shape& shape);
 Program direct_broadcast(const Shape& shape);
 Program staged_broadcast(const Shape& shape);
 Program binomial_broadcast(const Shape& shape);
+Program chain_broadcast(const Shape& shape);
 Program scatter_all_gather_broadcast(const Shape& shape);
 Program send_recv(const Shape& shape);
 Program direct_reduce(const Shape& shape);
