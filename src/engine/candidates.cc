@@ -62,10 +62,12 @@ constexpr std::array kCandidates = {
     Candidate{Verb::all_to_all, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::all_to_all, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
+    Candidate{Verb::scan, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::scan, "exchange", Where::anywhere, "one message deep"},
     Candidate{Verb::scan, "recursive_doubling", Where::anywhere, "fewest rounds"},
     Candidate{Verb::scan, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::scan, "chain", Where::anywhere, "each byte moves once"},
+    Candidate{Verb::exclusive_scan, "direct", Where::symmetric, "no copies"},
     Candidate{Verb::exclusive_scan, "exchange", Where::anywhere, "one message deep"},
     Candidate{Verb::exclusive_scan, "recursive_doubling", Where::anywhere, "fewest rounds"},
     Candidate{Verb::exclusive_scan, "lent", Where::lending, "one copy, out of the sender's own memory"},

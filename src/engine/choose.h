@@ -56,8 +56,12 @@ class Chooser {
     if (!all_symmetric) return choose_ordinary(call);
     return call.row != nullptr ? call.row : ladders_of(call.verb).direct;
   }
-  // Whether the verb has an algorithm that works in the callers' own buffers.
-  bool may_enter(Verb verb) const { return verbs_[static_cast<std::size_t>(verb)].direct != nullptr; }
+  // Whether the verb has an algorithm that works in the callers' own buffers. Some cannot in place: peers would load
+  // what is being overwritten.
+  bool may_enter(Verb verb, bool in_place) const {
+    const schedule::Algorithm* const direct = verbs_[static_cast<std::size_t>(verb)].direct;
+    return direct != nullptr && (direct->in_place || !in_place);
+  }
   std::vector<Choice> choices() const;
   // What may be chosen for the verb, with ordinary and with symmetric buffers.
   std::vector<const schedule::Algorithm*> candidates_of(Verb verb) const {

@@ -211,8 +211,7 @@ class Engine {
 
 inline void Engine::locate(Call& call) const {
   call.symmetric_memory_exists = transport_->has_allocations();
-  // An all_to_all in place cannot let peers read what is being overwritten.
-  const bool locatable = chooser_.may_enter(call.verb) && !(call.verb == Verb::all_to_all && call.in_place);
+  const bool locatable = chooser_.may_enter(call.verb, call.in_place);
   if (call.symmetric_memory_exists && locatable) {
     if (call.input != nullptr) call.input_ref = transport_->locate(call.input, call.input_bytes);
     if (call.output != nullptr) call.output_ref = transport_->locate(call.output, call.output_bytes);

@@ -22,8 +22,8 @@ constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::re
                                 Verb::gather,     Verb::all_gather,     Verb::reduce_scatter, Verb::all_to_all,
                                 Verb::scan,       Verb::exclusive_scan, Verb::send_recv,      Verb::barrier};
 constexpr double kBatchSeconds = 1e-3;
-constexpr int kBatches = 5;
-constexpr int kMostCalls = 200;
+constexpr int kBatches = 7, kCounted = 1;  // the second quickest
+constexpr int kMostCalls = 2000;
 
 }  // namespace
 
@@ -84,17 +84,29 @@ struct Tuner {
     return slowest(took.count() / calls);
   }
 
-  // Seconds per call: the median over a few batches, of the slowest rank each.
-  double time(const Algorithm& row, std::size_t bytes) {
-    const Request request = request_for(row, bytes);
-    batch(request, row, 1);  // makes the plan
-    const double once = batch(request, row, 2);
+  // Seconds per call of each algorithm, of the slowest rank. They take turns, so that what else runs on the machine
+  // hits all alike, and quick batches count, because what else runs never makes one quicker.
+  std::vector<double> time(std::span<const Algorithm* const> rows, std::size_t bytes) {
+    std::vector<Request> requests;
+    std::vector<double> once;
+    for (const Algorithm* row : rows) {
+      requests.push_back(request_for(*row, bytes));
+      batch(requests.back(), *row, 1);  // makes the plan
+      once.push_back(batch(requests.back(), *row, 2));
+    }
     if (quick) return once;
-    const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, double{kMostCalls}));
-    std::vector<double> batches;
-    for (int i = 0; i < kBatches; ++i) batches.push_back(batch(request, row, calls));
-    std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
-    return batches[kBatches / 2];
+    std::vector<std::vector<double>> batches(rows.size());
+    for (int round = 0; round < kBatches; ++round) {
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const int calls = static_cast<int>(std::clamp(kBatchSeconds / once[i], 1.0, double{kMostCalls}));
+        batches[i].push_back(batch(requests[i], *rows[i], calls));
+      }
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::nth_element(batches[i].begin(), batches[i].begin() + kCounted, batches[i].end());
+      once[i] = batches[i][kCounted];
+    }
+    return once;
   }
 
   Communicator& comm;
@@ -112,21 +124,21 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   const auto tell = [&](double part) {
     if (say && communicator.rank() == 0) say(part);
   };
-  std::vector<const Algorithm*> rows;
-  for (const Verb verb : kVerbsTimed) {
-    for (const Algorithm* row : chooser.candidates_of(verb)) rows.push_back(row);
-  }
   std::deque<engine::Pricer> pricers;  // addresses last
   std::vector<Probe> probes;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    pricers.push_back(rows[i]->verb == Verb::send_recv
-                          ? engine::Pricer::both_ways(*rows[i], chooser.offers())
-                          : engine::Pricer(*rows[i], communicator.size(), chooser.offers()));
-    for (const std::size_t bytes : tuner.sizes) {
-      probes.push_back({rows[i], &pricers.back(), bytes, tuner.time(*rows[i], bytes)});
-      if (rows[i]->verb == Verb::barrier) break;
+  for (std::size_t v = 0; v < std::size(kVerbsTimed); ++v) {
+    const std::vector<const Algorithm*> rows = chooser.candidates_of(kVerbsTimed[v]);
+    const std::size_t first = pricers.size();
+    for (const Algorithm* row : rows) {
+      pricers.push_back(row->verb == Verb::send_recv ? engine::Pricer::both_ways(*row, chooser.offers())
+                                                     : engine::Pricer(*row, communicator.size(), chooser.offers()));
     }
-    tell(0.8 * static_cast<double>(i + 1) / static_cast<double>(rows.size()));
+    for (const std::size_t bytes : tuner.sizes) {
+      const std::vector<double> times = tuner.time(rows, bytes);
+      for (std::size_t i = 0; i < rows.size(); ++i) probes.push_back({rows[i], &pricers[first + i], bytes, times[i]});
+      if (kVerbsTimed[v] == Verb::barrier) break;
+    }
+    tell(0.8 * static_cast<double>(v + 1) / std::size(kVerbsTimed));
   }
   Tuned tuned;
   tuned.memory = chooser.offers().windows_to_scratch;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "check.h"
+#include "schedule/verbs.h"
 #include "verbs/model.h"
 
 namespace tutti {
@@ -43,14 +44,15 @@ constexpr Mixture kMixtures[] = {
     {"the root's input and others' output", root_only, not_root},
 };
 
-bool has_direct(Verb verb) {
-  return verb != Verb::scan && verb != Verb::exclusive_scan && verb != Verb::barrier && verb != Verb::send_recv;
-}
+bool has_direct(Verb verb) { return verb != Verb::barrier && verb != Verb::send_recv; }
+
+// Peers would load what is being overwritten.
+bool never_direct_in_place(Verb verb) { return verb == Verb::all_to_all || schedule::is_prefix(verb); }
 
 // Whether every rank's buffers are symmetric, as far as the verb uses them.
 bool runs_direct(const Case& test, const Mixture& mixture, int ranks) {
   if (!has_direct(test.verb) || test.count == 0) return false;
-  if (test.verb == Verb::all_to_all && test.in_place) return false;
+  if (never_direct_in_place(test.verb) && test.in_place) return false;
   const bool scaled = test.op == ReduceOp::premul_sum;  // elsewhere than in an output, the scaled input is a copy
   if (scaled && test.verb != Verb::all_reduce) return false;
   for (int rank = 0; rank < ranks; ++rank) {

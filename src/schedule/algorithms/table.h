@@ -74,6 +74,8 @@ Program pairwise_all_to_all(const Shape& shape);
 Program linear_all_to_all(const Shape& shape);
 Program recursive_doubling_scan(const Shape& shape);
 Program recursive_doubling_exclusive_scan(const Shape& shape);
+Program direct_scan(const Shape& shape);
+Program direct_exclusive_scan(const Shape& shape);
 Program exchange_scan(const Shape& shape);
 Program exchange_exclusive_scan(const Shape& shape);
 Program chain_scan(const Shape& shape);

@@ -9,38 +9,10 @@
 #include <bit>
 
 #include "schedule/algorithms/build.h"
+#include "schedule/algorithms/scan/prefix.h"
 
 namespace tutti::schedule {
 namespace {
-
-// The steps that reduce `operands` into `output`, in the order of prefixes: blocks of powers of two, each by itself,
-// then from the last to the first. The output is written last, when everybody was heard.
-std::vector<Step> prefix_steps(const std::vector<Operand>& operands, const Operand& output) {
-  const auto scratch = [](int plane) { return Operand::own(Buffer::scratch, all_blocks(1), plane); };
-  std::vector<std::vector<Operand>> blocks;
-  for (std::size_t at = 0; at < operands.size();) {
-    const std::size_t size = std::bit_floor(operands.size() - at);
-    blocks.emplace_back(operands.begin() + static_cast<std::ptrdiff_t>(at),
-                        operands.begin() + static_cast<std::ptrdiff_t>(at + size));
-    at += size;
-  }
-  std::vector<Step> steps;
-  const auto total = [&](const std::vector<Operand>& block, const Operand& place) {
-    if (block.size() == 1) return block.front();
-    steps.push_back(reduce_step({place}, block, false));
-    return place;
-  };
-  if (blocks.size() == 1 && operands.size() == 1) return {copy_step({output}, operands[0])};
-  if (blocks.size() == 1) return {reduce_step({output}, operands, false)};
-  Operand rest = total(blocks.back(), scratch(1));
-  for (std::size_t i = blocks.size() - 1; i-- > 0;) {
-    const Operand before = total(blocks[i], scratch(0));
-    const Operand result = i == 0 ? output : scratch(1);
-    steps.push_back(reduce_step({result}, {before, rest}, false));
-    rest = result;
-  }
-  return steps;
-}
 
 Program exchange(Verb verb, const Shape& shape) {
   Program program = begin_program(verb, "exchange", shape, 1, 1);
@@ -50,7 +22,7 @@ Program exchange(Verb verb, const Shape& shape) {
   const int most = inclusive ? shape.ranks : shape.ranks - 1;
   const int block = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
   program.landing_planes = most == 1 ? 0 : inclusive && block == most ? most - 1 : block;  // its own is there
-  program.scratch_planes = most < 3 ? 0 : most < 6 ? 1 : 2;
+  program.scratch_planes = prefix_planes(most);
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   std::vector<Operand> above, below;
