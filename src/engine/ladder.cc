@@ -73,7 +73,7 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
               const Prices& prices) {
   if (ranks == 1 || (rows.size() == 1 && direct == nullptr)) return {{{kAnyBytes, rows.front()}}};
   std::vector<Pricer> pricers;
-  for (const Algorithm* row : rows) pricers.emplace_back(*row, ranks, offers);
+  for (const Algorithm* row : rows) pricers.push_back(Pricer::compared(*row, ranks, offers));
   std::optional<Pricer> other;
   if (direct != nullptr) other.emplace(*direct, ranks, offers);
   Ladder found;

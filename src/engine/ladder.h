@@ -35,6 +35,10 @@ class Pricer {
   Pricer(const schedule::Algorithm& row, int ranks, const Offers& offers);
   // Two ranks that send each other a message and receive the other's, by the algorithm of messages.
   static Pricer both_ways(const schedule::Algorithm& row, const Offers& offers);
+  // As calls are compared: messages go both ways, which is how pipelines and exchanges use them.
+  static Pricer compared(const schedule::Algorithm& row, int ranks, const Offers& offers) {
+    return row.verb == Verb::send_recv && ranks > 1 ? both_ways(row, offers) : Pricer(row, ranks, offers);
+  }
   // Seconds for a call that moves `bytes`: as it is chosen by, and as the rates alone would have it.
   double at(std::uint64_t bytes, const Prices& prices) const {
     return at(bytes, prices.rates) * prices.factor(*row_, bytes);

@@ -129,10 +129,8 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   for (std::size_t v = 0; v < std::size(kVerbsTimed); ++v) {
     const std::vector<const Algorithm*> rows = chooser.candidates_of(kVerbsTimed[v]);
     const std::size_t first = pricers.size();
-    for (const Algorithm* row : rows) {
-      pricers.push_back(row->verb == Verb::send_recv ? engine::Pricer::both_ways(*row, chooser.offers())
-                                                     : engine::Pricer(*row, communicator.size(), chooser.offers()));
-    }
+    for (const Algorithm* row : rows)
+      pricers.push_back(engine::Pricer::compared(*row, communicator.size(), chooser.offers()));
     for (const std::size_t bytes : tuner.sizes) {
       const std::vector<double> times = tuner.time(rows, bytes);
       for (std::size_t i = 0; i < rows.size(); ++i) probes.push_back({rows[i], &pricers[first + i], bytes, times[i]});
