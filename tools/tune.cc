@@ -15,7 +15,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
 #include "rendezvous/host.h"
+#include "tools/bench/progress.h"
 #include "tools/verbs.h"
 #include "topology/cost_file.h"
 #include "tutti/init.h"
@@ -50,14 +50,16 @@ struct Asked {
   std::string file;
 };
 
-void show_progress(std::string_view what, double part) {
-  if (::isatty(STDERR_FILENO) == 0) return;
-  constexpr int kColumns = 30;
-  const int done = static_cast<int>(std::lround(part * kColumns));
-  std::string bar;
-  for (int i = 0; i < kColumns; ++i) bar += i < done ? "█" : "░";
-  fmt::print(stderr, "\r{:<24} {} {:3.0f} %{}", what, bar, part * 100, part >= 1 ? "\n" : "");
-  std::fflush(stderr);
+// Times the group, and says on the terminal how far it is.
+Tuned tune_shown(Communicator& comm, const std::string& what, bool quick) {
+  bench::Progress progress;
+  progress.headline(what);
+  const auto say = [&](double part) {
+    progress.show(static_cast<std::size_t>(std::lround(part * 100)), 100, "every algorithm, every size");
+  };
+  Tuned tuned = tune(comm, say, quick);
+  progress.clear();
+  return tuned;
 }
 
 std::string summary_of(const Tuned& tuned, const std::string& what, bool show) {
@@ -97,16 +99,7 @@ class Kept {
   ~Kept() { static_cast<void>(::unlink(beside_.c_str())); }
 
   // What the file said so far: groups of other sizes are not measured anew. The usual costs where it says nothing.
-  topology::CostTable before() const {
-    std::ifstream file(path_);
-    std::ostringstream text;
-    text << file.rdbuf();
-    try {
-      return topology::costs_from_text(text.str());
-    } catch (const Error&) {
-      return topology::usual_costs(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-    }
-  }
+  topology::CostTable before() const { return topology::costs_kept_in(path_); }
 
   void write(const topology::CostTable& costs) {
     file_ << topology::to_text(costs);
@@ -129,16 +122,6 @@ std::string named_file(const Asked& asked) {
 }
 
 // What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and the words about it.
-std::string read_all(int descriptor) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-}
-
 void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(descriptor, text.data(), text.size());
@@ -158,8 +141,7 @@ topology::CostTable tune_here(const Asked& asked, int ranks, TransportKind trans
   // The pipe holds little, and ranks are waited for elsewhere.
   std::thread reader([&] { found = read_all(from.get()); });
   const auto body = [&](Communicator& comm) {
-    const Tuned tuned = tune(
-        comm, [&](double part) { show_progress(what, part); }, asked.quick);
+    const Tuned tuned = tune_shown(comm, what, asked.quick);
     if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, what, asked.show));
   };
   std::vector<RankEnd> ends_of_ranks;
@@ -192,8 +174,6 @@ void tune_host(const Asked& asked) {
          {std::pair{TransportKind::shm, "shared memory"}, {TransportKind::tcp, "TCP"}}) {
       std::fflush(stdout);  // before ranks are forked
       const topology::CostTable found = tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what));
-      const bool memory = found.surveys.front().memory;
-      (memory ? costs.memory : costs.streams) = memory ? found.memory : found.streams;
       topology::put_survey(costs, found.surveys.front());
     }
   }
@@ -215,15 +195,11 @@ void tune_job(const Asked& asked) {
     for (const Name& each : names) hosts.emplace_back(each.data());
     kept.emplace(named.empty() ? topology::cost_file(Environment::of_process(), hosts) : named);
   }
-  const Tuned tuned = tune(
-      comm, [&](double part) { show_progress("the job", part); }, asked.quick);
+  const Tuned tuned = tune_shown(comm, "the job", asked.quick);
   if (!kept) return;
   fmt::print("{}", summary_of(tuned, "the job", asked.show));
-  topology::CostTable costs = topology::costs_from_text(tuned.costs);
-  for (const topology::Survey& other : kept->before().surveys) {
-    const topology::Survey& own = costs.surveys.front();
-    if (other.memory != own.memory || other.ranks != own.ranks) costs.surveys.push_back(other);
-  }
+  topology::CostTable costs = kept->before();
+  topology::put_survey(costs, topology::costs_from_text(tuned.costs).surveys.front());
   kept->write(costs);
 }
 

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
 #include <utility>
 
 namespace tutti {
@@ -27,5 +29,16 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+// All that can be read: until the other end is closed, or, of a descriptor that does not block, all that is there.
+inline std::string read_all(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    if (got == 0 || (got < 0 && errno != EINTR)) return text;
+  }
+}
 
 }  // namespace tutti

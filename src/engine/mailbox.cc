@@ -44,16 +44,8 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       inbound_(index(size_)),
       judged_(index(size_) + 1) {}
 
-// The same at both ends, which know how long the message is, unless they ask for `row`.
-const Plan& Mailbox::plan_of(int sender, int peer, std::uint64_t bytes, const schedule::Algorithm* row) {
-  Call call;
-  call.row = row;
-  call.moved_bytes = bytes;
-  call.verb = Verb::send_recv;
-  call.root = sender;
-  call.peer = peer;
-  return plans_->get(call, *chooser_->choose(call), channel_);
-}
+// The same at both ends, which know how long the message is.
+const Plan& Mailbox::plan_of(const Call& call) { return plans_->get(call, *chooser_->choose(call), channel_); }
 
 Mailbox::Outbound& Mailbox::outbound(int peer) {
   auto& out = outbound_[index(peer)];
@@ -187,7 +179,7 @@ bool Mailbox::advance_send(Outbound& out) {
         binding.count = call.count;
         binding.element_bytes = call.unit_bytes;
         binding.fingerprint = call.fingerprint;
-        out.operation.start(plan_of(rank_, out.peer, call.input_bytes, call.row), binding);
+        out.operation.start(plan_of(call), binding);
         message.running = &out.operation;
       }
     }
@@ -287,8 +279,15 @@ void Mailbox::start_landing(Inbound& in, std::byte* output) {
   binding.count = units.count;
   binding.element_bytes = units.bytes;
   binding.fingerprint = fingerprint_of(in.head.statement, 0);
-  const schedule::Algorithm* const row = in.receive == nullptr ? nullptr : in.receive->call->row;
-  in.operation.start(plan_of(in.head.source, in.head.source, units.all_bytes(), row), binding);
+  if (in.receive != nullptr) {
+    in.operation.start(plan_of(*in.receive->call), binding);
+  } else {
+    Call call;  // nobody has asked for it yet
+    call.verb = Verb::send_recv;
+    call.root = call.peer = in.head.source;
+    call.moved_bytes = units.all_bytes();
+    in.operation.start(plan_of(call), binding);
+  }
   in.stage = Inbound::Stage::landing;
   activate(in);
 }

@@ -87,7 +87,7 @@ class Mailbox {
   Outbound& outbound(int peer);
   Inbound& inbound(int peer);
   void activate(Inbound& in);
-  const Plan& plan_of(int sender, int peer, std::uint64_t bytes, const schedule::Algorithm* row);
+  const Plan& plan_of(const Call& call);
   void post_send(Message& message);
   void post_receive(Message& message);
   void send_to_self(Message& message);

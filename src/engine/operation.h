@@ -103,6 +103,7 @@ class Operation {
   void close_slots(const PlanStep& step);
   void run_step(const PlanStep& step, std::uint64_t segment);
   void run_pieces(const PlanStep& step, std::uint64_t count);
+  void copy(const PlanStep& step, std::span<void* const> destinations, const void* source, std::uint64_t count) const;
   void apply_own(void* result, const void* left, const void* right, std::uint64_t count) const;
   void combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count);
   // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks

@@ -78,12 +78,7 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
   const std::uint32_t to = destination - step.operands_begin, from = step.sources_begin - step.operands_begin;
   for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
     void* const target = address_of(to);
-    const std::byte* source = address_of(from);
-    if (binding_.outgrows_caches) {
-      kernels::stream(target, source, count * binding_.element_bytes);
-    } else {
-      kernels::copy(&target, 1, source, count * binding_.element_bytes);
-    }
+    copy(step, {&target, 1}, address_of(from), count);
   });
 }
 
@@ -220,9 +215,15 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
                     step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
     return;
   }
-  if (binding_.outgrows_caches && step.writes_output && destination_count == 1)
-    return kernels::stream(destinations[0], sources[0], count * binding_.element_bytes);
-  kernels::copy(destinations, destination_count, sources[0], count * binding_.element_bytes);
+  copy(step, {destinations, destination_count}, sources[0], count);
+}
+
+void Operation::copy(const PlanStep& step, std::span<void* const> destinations, const void* source,
+                     std::uint64_t count) const {
+  const std::uint64_t bytes = count * binding_.element_bytes;
+  if (binding_.outgrows_caches && step.writes_output && destinations.size() == 1)
+    return kernels::stream(destinations[0], source, bytes);
+  kernels::copy(destinations.data(), destinations.size(), source, bytes);
 }
 
 // What the caller's code throws becomes an error of the call, on whichever thread that runs.

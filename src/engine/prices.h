@@ -11,8 +11,6 @@
 namespace tutti::engine {
 
 struct Prices {
-  static constexpr std::size_t kMostRows = 96;
-
   Prices() : Prices(topology::Rates()) {}
   Prices(const topology::Rates& machine);  // NOLINT: rates are prices, of algorithms that nobody has timed
 
@@ -20,7 +18,7 @@ struct Prices {
   double factor(const schedule::Algorithm& row, std::uint64_t bytes) const;
 
   topology::Rates rates;
-  float factors[kMostRows][topology::kSurveySizes];  // by row of the table of algorithms
+  float factors[schedule::kMostAlgorithms][topology::kSurveySizes];  // by row of the table of algorithms
 };
 
 // Between ranks that share memory, and between ranks that have streams only.

@@ -156,7 +156,6 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
                              probe.pricer->at(probe.bytes, rates) * 1e6});
     }
   }
-  (tuned.memory ? costs.memory : costs.streams) = rates;
   topology::put_survey(costs, std::move(survey));
   tuned.costs = topology::to_text(costs);
   std::uint64_t length = tuned.costs.size();

@@ -31,17 +31,6 @@ namespace {
   ::_exit(written < 0 ? 2 : 1);
 }
 
-// All that is there now: a child of the child may keep the pipe open for ever.
-std::string read_all(int descriptor) {
-  std::string text;
-  char buffer[512];
-  for (;;) {
-    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
-    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EINTR)) return text;
-  }
-}
-
 }  // namespace
 
 std::string in_words(const ChildEnd& end) {
@@ -80,6 +69,7 @@ ForkedGroup::~ForkedGroup() { end_all(); }
 
 ChildEnd ForkedGroup::reap(std::size_t rank) {
   ChildEnd end;
+  // All that is there now: a child of the child may keep the pipe open for ever.
   end.message = read_all(words_[rank].get());
   int status = 0;
   while (::waitpid(pids_[rank], &status, 0) < 0 && errno == EINTR) {

@@ -31,7 +31,17 @@ std::string content_of(const std::string& path) {
   return file ? text.str() : std::string();
 }
 
+CostTable usual_costs_here() { return usual_costs(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)))); }
+
 }  // namespace
+
+CostTable costs_kept_in(const std::string& path) {
+  try {
+    return costs_from_text(content_of(path));
+  } catch (const Error&) {
+    return usual_costs_here();
+  }
+}
 
 std::string cost_file(const Environment& environment, std::vector<std::string> hosts) {
   if (const auto named = environment.get("TUTTI_COSTS")) return *named;
@@ -55,7 +65,7 @@ CostTable find_costs(const Environment& environment, const std::vector<std::stri
       log.warn(path + ": " + error.what());
     }
   }
-  return usual_costs(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+  return usual_costs_here();
 }
 
 }  // namespace tutti::topology

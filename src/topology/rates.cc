@@ -98,6 +98,7 @@ const Survey* nearest_survey(const CostTable& table, bool memory, int ranks) {
 void put_survey(CostTable& table, Survey survey) {
   std::erase_if(table.surveys,
                 [&](const Survey& old) { return old.memory == survey.memory && old.ranks == survey.ranks; });
+  (survey.memory ? table.memory : table.streams) = survey.rates;
   table.surveys.push_back(std::move(survey));
 }
 

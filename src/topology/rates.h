@@ -64,7 +64,8 @@ struct CostTable {
 
 // The survey of that kind whose group is nearest in size; nullptr where there is none.
 const Survey* nearest_survey(const CostTable& table, bool memory, int ranks);
-// Takes the place of the survey of the same kind and size, if there is one.
+// Takes the place of the survey of the same kind and size, if there is one; groups that were never timed go by its
+// rates.
 void put_survey(CostTable& table, Survey survey);
 
 // What holds where nothing was measured: a machine of our time, neither fast nor slow.

@@ -53,7 +53,7 @@ void add_pair(FigureSet& set, const std::vector<std::string>& there) {
   set.plans.push_back(plan);
   using Kind = Figure::Kind;
   const auto add = [&](const char* where, bool symmetric, const std::vector<Verb>& verbs, double mean) {
-    set.figures.push_back({where, index, Kind::peers, 2, symmetric, verbs, 0, "", 0.95, mean});
+    set.figures.push_back({where, index, Kind::peers, 2, symmetric, verbs, 0, "", 0.95, mean, 0.1});
   };
   add("shm, 2 ranks, ordinary, reductions", false, kReductions, 2.0);
   add("shm, 2 ranks, ordinary, copy verbs", false, kCopies, 1.2);
@@ -146,7 +146,6 @@ FigureSet figures_for(std::size_t cores, const std::vector<std::string>& there) 
 
 Finding judge(const Figure& figure, const std::vector<std::vector<Row>>& runs) {
   constexpr std::uint64_t kTinyBytes = 512;
-  constexpr double kTinyAllowance_us = 0.1;
   std::map<std::string, Merged> cells;
   for (std::vector<Row> rows : runs) {
     if (!figure.only_peer.empty()) {
@@ -165,7 +164,7 @@ Finding judge(const Figure& figure, const std::vector<std::vector<Row>>& runs) {
   double logs = 0;
   for (const auto& [name, cell] : cells) {
     const double value = median_of(cell.values);
-    const bool excused = cell.bytes < kTinyBytes && median_of(cell.slower_us) <= kTinyAllowance_us;
+    const bool excused = cell.bytes < kTinyBytes && median_of(cell.slower_us) <= figure.tiny_us;
     logs += std::log(value);
     if (figure.floor > 0 && value < figure.floor && !excused) ++finding.below_floor;
     if (finding.cells++ == 0 || (high_is_bad ? value > finding.worst : value < finding.worst)) {

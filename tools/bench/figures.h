@@ -23,6 +23,7 @@ struct Figure {
   std::string only_peer;  // empty = the best of all
   double floor = 0;       // no cell below; 0 = not asked
   double mean = 0;        // the geometric mean at least (peers), or at most (limit, regret)
+  double tiny_us = 0;     // so much slower than the peer a cell below 512 bytes may be, whatever its ratio
 };
 
 struct FigureSet {
@@ -39,7 +40,7 @@ struct Finding {
   double mean = 0;
   double worst = 0;
   std::string worst_cell;
-  int below_floor = 0;  // cells; below 512 bytes 0.1 us more than the peer is allowed whatever the ratio
+  int below_floor = 0;  // cells, but for those that the figure's tiny_us allows
   bool met() const { return cells > 0 && mean_met && below_floor == 0; }
   bool mean_met = false;
 };

@@ -66,6 +66,8 @@ constexpr std::array kAlgorithms = {
     Algorithm{Verb::barrier, "dissemination", dissemination_barrier, true, false, false},
 };
 
+static_assert(kAlgorithms.size() <= kMostAlgorithms);
+
 }  // namespace
 
 std::span<const Algorithm> algorithms() { return kAlgorithms; }

@@ -31,6 +31,8 @@ struct Algorithm {
 };
 
 std::span<const Algorithm> algorithms();
+// More rows there are not, for those who keep something for each in plain data.
+inline constexpr std::size_t kMostAlgorithms = 96;
 
 // nullptr where there is none of that name.
 const Algorithm* find_algorithm(Verb verb, std::string_view name);
