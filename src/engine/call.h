@@ -38,15 +38,16 @@ struct UnevenChunks {
 };
 
 struct Call {
-  Verb verb = Verb::all_reduce;
+  // First, in pairs: what is copied and at once read in other pieces makes the processor wait.
   const std::byte* input = nullptr;  // nullptr where this rank has none
   std::byte* output = nullptr;
+  schedule::Chunks input_chunks = {}, output_chunks = {};
+  Verb verb = Verb::all_reduce;
   // The executor moves units: elements, or single bytes of the caller's own elements where nothing is reduced.
   std::uint64_t count = 0;  // units of the vector, or of each chunk
   std::uint32_t unit_bytes = 1;
   std::uint64_t input_bytes = 0, output_bytes = 0;  // of this rank's buffers
   std::uint64_t moved_bytes = 0;                    // of the vector or of all chunks: the same on all ranks
-  schedule::Chunks input_chunks = {}, output_chunks = {};
 
   int root = 0;                              // send_recv: the sender; kAnySource until it is known
   int peer = -1;                             // send_recv: the other rank, likewise

@@ -96,26 +96,36 @@ void Engine::set_timeout(std::chrono::milliseconds timeout) {
   options_.timeout = std::min<std::chrono::milliseconds>(timeout, Deadline::kForever);
 }
 
-Track& Engine::admit(Call& call) {
+void Engine::prepare(const Request& request, const schedule::Algorithm* row, Call& call) {
+  recall_.call_of(request, asked_, chunks_, call);
+  call.row = row;
+  admit(call);
+}
+
+void Engine::admit(Call& call) {
   // Who fell out has done its part of the agreement that comes before all calls; a slow rank may finish its own.
   if (transport_->given_up() && next_collective_ != Call::kUnnumbered) refuse(call);
   call.timeout = options_.timeout;
   locate(call);
   call.sequence = next_collective_++;
   call.fingerprint = chain_ = fingerprint_of(call.statement(), chain_);
-  return *tracks_[call.sequence % kTracks];
 }
 
 Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   if (request.verb == Verb::send_recv) return run_message(request, row);
   require_alive();
-  Call call = call_of(request, asked_, chunks_);
-  call.row = row;
-  Track& track = admit(call);
-  if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
+  Track& track = next_track();
+  if (track.queued.load(std::memory_order_acquire) == 0) {
+    prepare(request, row, track.draft());
+  } else {
+    Call call;  // the track's own is in use
+    prepare(request, row, call);
+    drain(track);
+    track.draft() = call;
+  }
   bool finished = false;
   try {
-    track.start(call);
+    track.start();
     const auto look = [&] { return track.advance(); };
     const auto hopeless = [&] { return track.hopeless(); };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
@@ -170,7 +180,8 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       admit_message(call);
       pending->message = Message(call, pending.get());
     } else {
-      pending->track = &admit(call);
+      pending->track = &next_track();
+      admit(call);
     }
   }
   {
@@ -271,7 +282,8 @@ Advance Engine::progress_queue(Track& track) {
   Advance advance = Advance::stuck;
   try {
     if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
-      track.start(first->call);
+      track.draft() = first->call;
+      track.start();
       first->state.store(Pending::State::running, std::memory_order_relaxed);
     }
     advance = track.advance();

@@ -25,6 +25,7 @@
 #include "engine/mailbox.h"
 #include "engine/origin.h"
 #include "engine/plans.h"
+#include "engine/recall.h"
 #include "engine/request.h"
 #include "engine/track.h"
 #include "engine/waiter.h"
@@ -98,7 +99,9 @@ class Engine {
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   // Once this communicator has failed: throws why, if the caller does not know yet, and Error(aborted) afterwards.
-  void require_alive();
+  void require_alive() {
+    if (aborted_.load(std::memory_order_acquire)) throw_failed();
+  }
 
  private:
   // The caller takes the work over from the progress thread, for as long as this lives.
@@ -124,8 +127,12 @@ class Engine {
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
   void start_thread();
-  // Gives the call its track and what must be read in the order of the calls.
-  Track& admit(Call& call);
+  // The one that the next collective runs on.
+  Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
+  // Gives the call, which goes to next_track(), what must be read in the order of the calls.
+  void admit(Call& call);
+  // The request as a call that is admitted. Throws before it is, where the request cannot be carried out.
+  void prepare(const Request& request, const schedule::Algorithm* row, Call& call);
   // Where the call's buffers lie, if its algorithm may depend on it.
   void locate(Call& call) const;
   void admit_message(Call& call);
@@ -148,6 +155,7 @@ class Engine {
   [[noreturn]] void throw_given_up(const Message& message);
 
   // engine_failure.cc
+  [[noreturn]] void throw_failed();
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
   // `spoken_of` is the async call that the error speaks of, or nullptr.
@@ -181,6 +189,7 @@ class Engine {
   std::uint32_t groups_ = 0;
   kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
   Asked asked_;
+  Recall recall_;
   UnevenChunks chunks_;  // of the blocking call at hand
   Plans plans_;
   Chooser chooser_;

@@ -24,8 +24,7 @@ Error error_of_another(const Error& error, const std::string& words, const Call&
 
 }  // namespace
 
-void Engine::require_alive() {
-  if (!aborted_.load(std::memory_order_acquire)) return;
+void Engine::throw_failed() {
   const std::lock_guard lock(error_mutex_);
   // What the progress thread found is news to the caller.
   if (!told_->exchange(true)) throw Error(*error_);

@@ -23,7 +23,8 @@ void Engine::admit_message(Call& call) {
 
 Received Engine::run_message(const Request& request, const schedule::Algorithm* row) {
   require_alive();
-  Call call = call_of(request, asked_, chunks_);
+  Call call;
+  recall_.call_of(request, asked_, chunks_, call);
   call.row = row;
   admit_message(call);
   Message message(call);
@@ -40,7 +41,9 @@ void Engine::require_exchange(const Request& sent, const Request& received) {
 Received Engine::exchange(const Request& sent, const Request& received, const schedule::Algorithm* row) {
   require_alive();
   require_exchange(sent, received);
-  Call calls[] = {call_of(sent, asked_, chunks_), call_of(received, asked_, chunks_)};
+  Call calls[2];
+  recall_.call_of(sent, asked_, chunks_, calls[0]);
+  recall_.call_of(received, asked_, chunks_, calls[1]);
   const std::byte* out = calls[1].output;
   const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
   if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)

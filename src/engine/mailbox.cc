@@ -174,12 +174,11 @@ bool Mailbox::advance_send(Outbound& out) {
       if (!out.sender->try_send({&piece, 1}, sizeof header, kHeaderMark)) break;
       out.header_sent = moved = message.patience.moved = true;
       if (!inside) {
-        Binding binding;
-        binding.input = call.input;
-        binding.count = call.count;
-        binding.element_bytes = call.unit_bytes;
-        binding.fingerprint = call.fingerprint;
-        out.operation.start(plan_of(call), binding);
+        out.binding.input = call.input;
+        out.binding.count = call.count;
+        out.binding.element_bytes = call.unit_bytes;
+        out.binding.fingerprint = call.fingerprint;
+        out.operation.start(plan_of(call), out.binding);
         message.running = &out.operation;
       }
     }
@@ -274,19 +273,18 @@ bool Mailbox::agrees(Message& receive, const Envelope& envelope) {
 
 void Mailbox::start_landing(Inbound& in, std::byte* output) {
   const Units units = units_of(in.head.statement);
-  Binding binding;
-  binding.output = output;
-  binding.count = units.count;
-  binding.element_bytes = units.bytes;
-  binding.fingerprint = fingerprint_of(in.head.statement, 0);
+  in.binding.output = output;
+  in.binding.count = units.count;
+  in.binding.element_bytes = units.bytes;
+  in.binding.fingerprint = fingerprint_of(in.head.statement, 0);
   if (in.receive != nullptr) {
-    in.operation.start(plan_of(*in.receive->call), binding);
+    in.operation.start(plan_of(*in.receive->call), in.binding);
   } else {
     Call call;  // nobody has asked for it yet
     call.verb = Verb::send_recv;
     call.root = call.peer = in.head.source;
     call.moved_bytes = units.all_bytes();
-    in.operation.start(plan_of(call), binding);
+    in.operation.start(plan_of(call), in.binding);
   }
   in.stage = Inbound::Stage::landing;
   activate(in);

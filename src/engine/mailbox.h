@@ -61,6 +61,7 @@ class Mailbox {
     int peer = 0;
     transport::Sender* sender = nullptr;
     Operation operation;
+    Binding binding;  // the operation's
     Message *first = nullptr, *last = nullptr;
     bool header_sent = false;  // of the first
     std::uint64_t sequence = 0;
@@ -74,6 +75,7 @@ class Mailbox {
 
     transport::Receiver* receiver = nullptr;
     Operation operation;
+    Binding binding;  // the operation's
     Stage stage = Stage::listening;
     bool active = false;   // in active_
     bool cleared = false;  // something that was in the way has moved since find_hopeless() looked

@@ -12,7 +12,7 @@ using schedule::StepOp;
 
 void Operation::start(const Plan& plan, const Binding& binding) {
   plan_ = &plan;
-  binding_ = binding;
+  binding_ = &binding;
   const schedule::Program& program = plan.lowered.program;
   if (binding.input_chunks.counts != nullptr || binding.output_chunks.counts != nullptr) {
     plan.shape.fit_uneven(plan, binding.input_chunks, binding.output_chunks, binding.element_bytes);
@@ -81,7 +81,7 @@ Advance Operation::advance() {
       ++head.step;
       head.sent = 0;
       if (lane.published != nullptr) {
-        lane.published->store(progress_word(binding_.epoch, head.segment, head.step - lane.steps_begin),
+        lane.published->store(progress_word(binding_->epoch, head.segment, head.step - lane.steps_begin),
                               std::memory_order_release);
         transport_->notify_all();
       }
@@ -110,6 +110,7 @@ bool Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (step.op == StepOp::wait) return true;
   if (step.writes_output && !(gate_open_ && heard_all_) && !may_write()) return false;
   if (step.stream) return try_stream(step, head);
+  if (shape_->kept() && step.runs_end - step.runs_begin == 1) return try_short(step);
   if (step.has_slots && !open_slots(step, head.segment)) return false;
   if (step.writes_output && !touched_output_ && !changes_nothing(step, head.segment)) touched_output_ = true;
   run_step(step, head.segment);
@@ -133,11 +134,12 @@ bool Operation::hears_all() {
 
 // Flags alone could come from another call. A rank that has gone on to a later one has made this comparison itself.
 bool Operation::gate_opens() {
-  for (std::size_t rank = 0; rank < binding_.gate.size(); ++rank) {
-    const transport::Flags& flags = *binding_.gate[rank];
+  for (std::size_t rank = 0; rank < binding_->gate.size(); ++rank) {
+    const transport::Flags& flags = *binding_->gate[rank];
     const std::uint64_t entered = flags.entered.load(std::memory_order_acquire);
-    if (entered < binding_.epoch) return false;
-    if (entered > binding_.epoch || flags.fingerprint.load(std::memory_order_acquire) == binding_.fingerprint) continue;
+    if (entered < binding_->epoch) return false;
+    if (entered > binding_->epoch || flags.fingerprint.load(std::memory_order_acquire) == binding_->fingerprint)
+      continue;
     // Read while the rank entered a later call?
     if (flags.entered.load(std::memory_order_relaxed) != entered) return false;
     mismatched_peer_ = static_cast<int>(rank);
@@ -156,7 +158,7 @@ bool Operation::waits_hold(const PlanStep& step, std::uint64_t segment) const {
 // Entry needs no look: windows onto peers' buffers are bound only after all ranks have entered.
 bool Operation::wait_holds(const PlanWait& wait, std::uint64_t segment) const {
   if (wait.word == nullptr || segment < wait.segments_back) return true;
-  const std::uint64_t needed = progress_word(binding_.epoch, segment - wait.segments_back, wait.step + 1);
+  const std::uint64_t needed = progress_word(binding_->epoch, segment - wait.segments_back, wait.step + 1);
   return static_cast<std::int64_t>(wait.word->load(std::memory_order_acquire) - needed) >= 0;
 }
 
@@ -177,8 +179,8 @@ Blocked Operation::blocked() const {
       if (operand.receiver != nullptr && !operand.receiver->ready()) return at(Blocked::On::message, operand.rank);
       if (operand.sender != nullptr && !operand.sender->has_credit()) return at(Blocked::On::credit, operand.rank);
     }
-    for (std::size_t rank = 0; step.writes_output && !gate_open_ && rank < binding_.gate.size(); ++rank) {
-      if (binding_.gate[rank]->entered.load(std::memory_order_acquire) < binding_.epoch) {
+    for (std::size_t rank = 0; step.writes_output && !gate_open_ && rank < binding_->gate.size(); ++rank) {
+      if (binding_->gate[rank]->entered.load(std::memory_order_acquire) < binding_->epoch) {
         return at(Blocked::On::entry, static_cast<int>(rank));
       }
     }

@@ -62,6 +62,7 @@ class Operation {
  public:
   explicit Operation(transport::Transport& transport) : transport_(&transport) {}
 
+  // The binding must last until the operation has finished, and may be asked about until another one starts.
   void start(const Plan& plan, const Binding& binding);
   Advance advance();
 
@@ -94,11 +95,13 @@ class Operation {
   }
 
   // operation_step.cc: how a step moves its bytes
+  bool try_short(const PlanStep& step);
   bool try_stream(const PlanStep& step, LaneHead& head);
   bool send_stream(const PlanStep& step, LaneHead& head, std::uint64_t bytes);
   void copy_within(const PlanStep& step, std::uint32_t destination, std::uint64_t segment);
   bool receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment, std::uint64_t bytes);
   std::span<const transport::Piece> pieces_of(const PlanStep& step, std::uint32_t operand, std::uint64_t segment);
+  std::byte* open_slot(const PlanStep& step, const PlanOperand& operand, std::uint64_t bytes);
   bool open_slots(const PlanStep& step, std::uint64_t segment);
   void close_slots(const PlanStep& step);
   void run_step(const PlanStep& step, std::uint64_t segment);
@@ -109,7 +112,7 @@ class Operation {
   // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks
   // are as a whole, so that the first segment already tells whether both ends mean the same.
   std::uint64_t mark_of(const PlanStep& step) const {
-    return layout().uneven() ? mix(binding_.fingerprint, chunk_elements(step)) : binding_.fingerprint;
+    return layout().uneven() ? mix(binding_->fingerprint, chunk_elements(step)) : binding_->fingerprint;
   }
   std::uint64_t chunk_elements(const PlanStep& step) const;
   std::uint64_t step_bytes(const PlanStep& step, std::uint64_t segment) const;
@@ -122,7 +125,7 @@ class Operation {
 
   transport::Transport* transport_;
   const Plan* plan_ = nullptr;
-  Binding binding_;
+  const Binding* binding_ = nullptr;
   const Shape* shape_ = nullptr;  // the plan's, fitted to this call
   std::vector<LaneHead> heads_;
   std::vector<std::byte*> slots_;         // per operand of the step at hand, for slots

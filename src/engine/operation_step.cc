@@ -47,6 +47,31 @@ void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&
   }
 }
 
+// A step of one run whose places are kept, as most steps of small calls are: the general way, without its detours.
+bool Operation::try_short(const PlanStep& step) {
+  const auto number = static_cast<std::size_t>(&step - plan_->steps.data());
+  const std::uint64_t* const offsets = &shape_->offsets[plan_->runs[step.runs_begin].first_index];
+  const std::uint32_t operands = step.operands_end - step.operands_begin;
+  const std::uint32_t from = step.sources_begin - step.operands_begin;
+  for (std::uint32_t k = 0; k < operands; ++k) {
+    const PlanOperand& operand = plan_->operands[step.operands_begin + k];
+    if (operand.kind == Operand::Kind::slot) {
+      pieces_[k] = open_slot(step, operand, shape_->step_bytes[number]);
+      if (pieces_[k] == nullptr) return false;
+    } else {
+      pieces_[k] = base_of(operand) + offsets[k];
+    }
+  }
+  for (std::uint32_t k = 0; step.writes_output && k < from; ++k) {
+    const PlanOperand& operand = plan_->operands[step.operands_begin + k];
+    const bool output = operand.kind == Operand::Kind::own && operand.buffer == Buffer::output;
+    if (output && !(step.keeps_input && pieces_[k] == pieces_[from])) touched_output_ = true;
+  }
+  if (const std::uint64_t count = shape_->run_counts[step.runs_begin]; count != 0) run_pieces(step, count);
+  if (step.has_slots) close_slots(step);
+  return true;
+}
+
 bool Operation::try_stream(const PlanStep& step, LaneHead& head) {
   const std::uint64_t bytes = step_bytes(step, head.segment);
   const PlanOperand& source = plan_->operands[step.sources_begin];
@@ -102,7 +127,7 @@ std::span<const transport::Piece> Operation::pieces_of(const PlanStep& step, std
                                                        std::uint64_t segment) {
   std::size_t pieces = 0;
   for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
-    stream_[pieces++] = {address_of(operand - step.operands_begin), count * binding_.element_bytes};
+    stream_[pieces++] = {address_of(operand - step.operands_begin), count * binding_->element_bytes};
   });
   return {stream_.data(), pieces};
 }
@@ -111,7 +136,7 @@ std::uint64_t Operation::step_bytes(const PlanStep& step, std::uint64_t segment)
   if (shape_->kept()) return shape_->step_bytes[static_cast<std::size_t>(&step - plan_->steps.data())];
   std::uint64_t elements = 0;
   for_each_run(step, segment, [&](std::uint64_t count, const auto&) { elements += count; });
-  return elements * binding_.element_bytes;
+  return elements * binding_->element_bytes;
 }
 
 // Of the chunks that a step of a v-verb names, in all segments together.
@@ -125,23 +150,26 @@ std::uint64_t Operation::chunk_elements(const PlanStep& step) const {
   return elements;
 }
 
+// The memory of a message that leaves or has come; nullptr where it must be waited for, or belongs to another call.
+std::byte* Operation::open_slot(const PlanStep& step, const PlanOperand& operand, std::uint64_t bytes) {
+  if (operand.sender != nullptr) return operand.sender->try_begin(bytes);
+  std::uint64_t fingerprint = 0;
+  const std::byte* const slot = operand.receiver->try_begin(bytes, &fingerprint);
+  if (slot != nullptr && fingerprint != mark_of(step)) {
+    mismatched_peer_ = operand.rank;
+    return nullptr;
+  }
+  return const_cast<std::byte*>(slot);  // only ever read
+}
+
 bool Operation::open_slots(const PlanStep& step, std::uint64_t segment) {
   const std::uint64_t bytes = step_bytes(step, segment);
   for (std::uint32_t i = step.operands_begin; i < step.operands_end; ++i) {
     const PlanOperand& operand = plan_->operands[i];
+    if (operand.kind != Operand::Kind::slot) continue;
     std::byte*& slot = slots_[i - step.operands_begin];
-    if (operand.sender != nullptr) {
-      slot = operand.sender->try_begin(bytes);
-      if (slot == nullptr) return false;
-    } else if (operand.receiver != nullptr) {
-      std::uint64_t fingerprint = 0;
-      slot = const_cast<std::byte*>(operand.receiver->try_begin(bytes, &fingerprint));  // only ever read
-      if (slot == nullptr) return false;
-      if (fingerprint != mark_of(step)) {
-        mismatched_peer_ = operand.rank;
-        return false;
-      }
-    }
+    slot = open_slot(step, operand, bytes);
+    if (slot == nullptr) return false;
   }
   return true;
 }
@@ -159,7 +187,7 @@ void Operation::close_slots(const PlanStep& step) {
 
 // `begin` counts from the start of the operand's buffer, or of its plane of scratch.
 std::byte* Operation::address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const {
-  const std::uint64_t offset = begin * binding_.element_bytes;
+  const std::uint64_t offset = begin * binding_->element_bytes;
   if (operand.buffer != Buffer::scratch) return base_of(operand) + offset;
   const auto depth = static_cast<std::uint64_t>(plan_->lowered.program.scratch_depth);
   return operand.scratch + (operand.plane * depth + segment % depth) * shape_->scratch_copy_bytes + offset;
@@ -170,9 +198,9 @@ std::byte* Operation::base_of(const PlanOperand& operand) const {
   if (operand.buffer == Buffer::scratch) return operand.scratch;
   const bool input = operand.buffer == Buffer::input;
   if (operand.kind == Operand::Kind::own) {
-    return input ? const_cast<std::byte*>(binding_.input) : binding_.output;  // input is only ever read
+    return input ? const_cast<std::byte*>(binding_->input) : binding_->output;  // input is only ever read
   }
-  return (input ? binding_.input_windows : binding_.output_windows)[operand.rank];
+  return (input ? binding_->input_windows : binding_->output_windows)[operand.rank];
 }
 
 // Whether a copy from the input to the output finds them to be the same memory.
@@ -199,7 +227,7 @@ void Operation::run_step(const PlanStep& step, std::uint64_t segment) {
       pieces_[k] = slot ? slots_[k] + slot_offset : address_of(k);
     }
     run_pieces(step, count);
-    slot_offset += count * binding_.element_bytes;
+    slot_offset += count * binding_->element_bytes;
   });
 }
 
@@ -207,12 +235,12 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
   void* const* destinations = pieces_.data();
   const std::size_t destination_count = step.sources_begin - step.operands_begin;
   void* const* sources = destinations + destination_count;
-  if (step.op == StepOp::reduce && binding_.own != nullptr) {
+  if (step.op == StepOp::reduce && binding_->own != nullptr) {
     return combine_own({destinations, destination_count}, {sources, step.operands_end - step.sources_begin}, count);
   }
   if (step.op == StepOp::reduce) {
-    binding_.reduce(destinations, destination_count, const_cast<const void* const*>(sources),
-                    step.operands_end - step.sources_begin, count, step.last ? binding_.divisor : 1);
+    binding_->reduce(destinations, destination_count, const_cast<const void* const*>(sources),
+                     step.operands_end - step.sources_begin, count, step.last ? binding_->divisor : 1);
     return;
   }
   copy(step, {destinations, destination_count}, sources[0], count);
@@ -220,8 +248,8 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
 
 void Operation::copy(const PlanStep& step, std::span<void* const> destinations, const void* source,
                      std::uint64_t count) const {
-  const std::uint64_t bytes = count * binding_.element_bytes;
-  if (binding_.outgrows_caches && step.writes_output && destinations.size() == 1)
+  const std::uint64_t bytes = count * binding_->element_bytes;
+  if (binding_->outgrows_caches && step.writes_output && destinations.size() == 1)
     return kernels::stream(destinations[0], source, bytes);
   kernels::copy(destinations.data(), destinations.size(), source, bytes);
 }
@@ -229,12 +257,12 @@ void Operation::copy(const PlanStep& step, std::span<void* const> destinations, 
 // What the caller's code throws becomes an error of the call, on whichever thread that runs.
 void Operation::apply_own(void* result, const void* left, const void* right, std::uint64_t count) const {
   const auto fail = [&](const std::string& what) {
-    const std::string& name = binding_.own->name;
+    const std::string& name = binding_->own->name;
     throw Error(ErrorCode::invalid_argument,
                 "the operator" + (name.empty() ? "" : " '" + name + "'") + " threw " + what);
   };
   try {
-    binding_.own->combine(result, left, right, count);
+    binding_->own->combine(result, left, right, count);
   } catch (const std::exception& error) {
     fail(std::string("an exception: ") + error.what());
   } catch (...) {
@@ -245,9 +273,9 @@ void Operation::apply_own(void* result, const void* left, const void* right, std
 // As a kernel does it: the tree over the sources in canonical order, a batch of elements at a time.
 void Operation::combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count) {
   constexpr std::uint64_t kBatchBytes = 4096;
-  const std::uint64_t size = binding_.element_bytes;
+  const std::uint64_t size = binding_->element_bytes;
   const std::uint64_t batch = std::max<std::uint64_t>(1, kBatchBytes / size);
-  const std::uintptr_t misaligned = binding_.own->element.alignment() - 1;
+  const std::uintptr_t misaligned = binding_->own->element.alignment() - 1;
   partial_.resize(sources.size() * batch * size + misaligned);
   operands_.resize(sources.size());
   const auto beyond = reinterpret_cast<std::uintptr_t>(partial_.data()) & misaligned;

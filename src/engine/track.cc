@@ -32,10 +32,9 @@ Track::Track(transport::Transport& transport, Plans& plans, const Chooser& choos
   binding_.output_windows = output_windows_.data();
 }
 
-void Track::start(const Call& call) {
-  call_ = call;
+void Track::start() {
+  const Call& call = call_;
   moved_ = true;
-  verdict_ = {};
   entered_ = looked_ = prepared_ = scaled_ = all_symmetric_ = false;
   algorithm_ = nullptr;
   binding_.input = call.input;
@@ -53,19 +52,19 @@ void Track::start(const Call& call) {
   // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
   const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
   if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
-  Binding binding;
-  binding.input = binding.output = &checked_;
-  binding.count = 1;
-  binding.reduce = chooser_->check_reduce();
-  binding.fingerprint = call.fingerprint;
+  checking_binding_.input = checking_binding_.output = &checked_;
+  checking_binding_.count = 1;
+  checking_binding_.reduce = chooser_->check_reduce();
+  checking_binding_.fingerprint = call.fingerprint;
   state();
-  checking_.start(plans_->get(Call{}, chooser_->check(), channel_), binding);
+  checking_.start(plans_->get(Call{}, chooser_->check(), channel_), checking_binding_);
   phase_ = Phase::checking;
 }
 
 void Track::begin_call() {
   const schedule::Algorithm* chosen = chooser_->choose(call_);
-  const bool enters = chosen == nullptr || plans_->get(call_, *chosen, channel_).uses_flags;
+  const Plan* plan = chosen == nullptr ? nullptr : &plans_->get(call_, *chosen, channel_);
+  const bool enters = plan == nullptr || plan->uses_flags;
   if (enters && open_epoch_ != 0 && !all_retired(open_epoch_)) {
     state();
     phase_ = Phase::following;
@@ -73,11 +72,12 @@ void Track::begin_call() {
   }
   if (call_.scale != nullptr) scale_input();
   if (chosen != nullptr) {
-    begin(*chosen);
+    begin(*chosen, *plan);
   } else {
     enter();
     looked_ = true;
-    prepare(*chooser_->choose_entered(call_, true));  // the likely outcome, made ready while the others enter
+    const schedule::Algorithm& likely = *chooser_->choose_entered(call_, true);
+    prepare(likely, plans_->get(call_, likely, channel_));  // made ready while the others enter
     phase_ = Phase::entering;
   }
 }
@@ -129,7 +129,8 @@ Advance Track::advance_phases() {
     if (all_symmetric_) {
       phase_ = Phase::running;
     } else {
-      begin(*chooser_->choose_entered(call_, false));
+      const schedule::Algorithm& algorithm = *chooser_->choose_entered(call_, false);
+      begin(algorithm, plans_->get(call_, algorithm, channel_));
     }
     moved = true;
   }
@@ -194,24 +195,23 @@ void Track::bind_windows() {
   }
 }
 
-void Track::begin(const schedule::Algorithm& algorithm) {
+void Track::begin(const schedule::Algorithm& algorithm, const Plan& plan) {
   const bool compared = entered_;  // entering has compared the calls of all ranks
-  const Plan& plan = plans_->get(call_, algorithm, channel_);
   if (plan.uses_flags && !entered_) enter();
   if (!entered_) state();
   if (plan.uses_flags && !compared) binding_.gate = flags_;
-  prepare(algorithm);
+  prepare(algorithm, plan);
   phase_ = plan.uses_scratch ? Phase::reusing : Phase::running;
 }
 
-void Track::prepare(const schedule::Algorithm& algorithm) {
+void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
   algorithm_ = &algorithm;
   if (algorithm.lent && call_.in_place && !algorithm.lends_in_place) {
     // Peers would copy what is being overwritten.
     kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
     binding_.input = kept_input_.data();
   }
-  operation_.start(plans_->get(call_, algorithm, channel_), binding_);
+  operation_.start(plan, binding_);
   prepared_ = true;
 }
 

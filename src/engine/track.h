@@ -35,7 +35,9 @@ class Track {
   // `check`: every call of the whole group is checked on all ranks before any buffer is touched.
   Track(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel, bool check);
 
-  void start(const Call& call);
+  // The call to start: to be filled in while none runs.
+  Call& draft() { return call_; }
+  void start();
   Advance advance();
   std::string_view algorithm() const { return algorithm_->name; }
   const Call& call() const { return call_; }
@@ -62,8 +64,8 @@ class Track {
   void enter();
   bool all_entered();
   void bind_windows();
-  void begin(const schedule::Algorithm& algorithm);
-  void prepare(const schedule::Algorithm& algorithm);
+  void begin(const schedule::Algorithm& algorithm, const Plan& plan);
+  void prepare(const schedule::Algorithm& algorithm, const Plan& plan);
   bool all_retired(std::uint64_t epoch) const;
   void finish();
   int mismatched_peer() const;
@@ -81,7 +83,7 @@ class Track {
   Operation checking_;
   std::byte checked_{};  // what checking_ reduces
   Call call_;
-  Binding binding_;
+  Binding binding_, checking_binding_;
   Phase phase_ = Phase::running;
   const schedule::Algorithm* algorithm_ = nullptr;
   bool entered_ = false;   // this rank's call is shown to all

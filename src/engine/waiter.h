@@ -21,7 +21,7 @@ class Waiter {
   enum class Outcome : std::uint8_t { finished, timed_out, hopeless };
 
   explicit Waiter(transport::Transport& transport, Deadline deadline = {})
-      : transport_(&transport), deadline_(deadline), crowded_(transport.oversubscribed()) {}
+      : transport_(&transport), deadline_(deadline) {}
 
   // Calls look() (an Advance()) until it has finished, the deadline has passed, or hopeless() (a bool() that may be
   // slow, called between looks that found nothing to do) says that waiting is in vain.
@@ -30,6 +30,10 @@ class Waiter {
     for (;;) {
       const Advance advance = look();
       if (advance == Advance::finished) return Outcome::finished;
+      if (rounds_ == kUnasked) {
+        rounds_ = 0;
+        crowded_ = transport_->oversubscribed();
+      }
       if (advance == Advance::moved) {
         rounds_ = 0;
       } else if (rounds_ < spin_rounds()) {
@@ -47,6 +51,7 @@ class Waiter {
   }
 
  private:
+  static constexpr int kUnasked = -1;             // most calls end at the first look, and need to know nothing
   static constexpr int kSpinRounds = 1000;        // some tens of microseconds
   static constexpr int kCrowdedSpinRounds = 20;   // the peer may need this very core
   static constexpr int kCrowdedStreamRounds = 1;  // a look is a system call, which the peer's core has to wait for
@@ -83,8 +88,8 @@ class Waiter {
 
   transport::Transport* transport_;
   Deadline deadline_;
-  bool crowded_;
-  int rounds_ = 0;
+  bool crowded_ = false;
+  int rounds_ = kUnasked;
   Deadline yields_until_;
 };
 

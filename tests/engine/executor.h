@@ -67,7 +67,8 @@ class Executor {
     binding.input_windows = group_.inputs.data();
     binding.output_windows = group_.outputs.data();
     group_.meeting.arrive_and_wait();
-    operation_.start(*plan_, binding);
+    binding_ = binding;
+    operation_.start(*plan_, binding_);
   }
 
   // Runs a call to its end; collective.
@@ -85,6 +86,7 @@ class Executor {
   Group& group_;
   engine::Operation operation_;
   std::unique_ptr<engine::Plan> plan_;
+  engine::Binding binding_;
   std::uint64_t epoch_ = 0;
 };
 

@@ -73,7 +73,7 @@ class MemorySender final : public Sender {
     header->fingerprint = fingerprint;
     header->payload_end = placed_ = end_;
     header->sequence.store(++sent_, std::memory_order_release);
-    __builtin_prefetch(edge_.header(sent_), 1);  // the receiver was the last to touch it
+    __builtin_prefetch(edge_.header(sent_ + 2), 1);  // the receiver had it last, and looks at those before
     bells_->ring(peer_);
   }
 
@@ -130,7 +130,7 @@ class MemoryReceiver final : public Receiver {
     const std::uint64_t freed = edge_.header(received_)->payload_end;
     edge_.counts->freed.store(freed, std::memory_order_release);
     edge_.counts->taken.store(++received_, std::memory_order_release);
-    __builtin_prefetch(edge_.header(received_));  // there already, if the sender runs ahead
+    __builtin_prefetch(edge_.header(received_ + 1));  // there already, if the sender runs ahead
     bells_->ring(peer_);
   }
 
