@@ -144,6 +144,8 @@ std::optional<Failure> TcpTransport::failure() {
 void TcpTransport::abort(int culprit, ErrorCode cause) {
   if (!control_) return;
   control_->abort(culprit, cause);
+  // What was said when another rank's failure was heard may have been the call before.
+  for (int channel = 0; channel < options_.channels; ++channel) announce(channel);
   given_up_.store(true, std::memory_order_relaxed);
   rouse();
 }
