@@ -12,6 +12,7 @@ constexpr std::array kCandidates = {
     Candidate{Verb::all_reduce, "recursive_doubling", Where::anywhere, "fewest rounds"},
     Candidate{Verb::all_reduce, "recursive_halving", Where::anywhere, "each byte moves twice, the least there is"},
     Candidate{Verb::all_reduce, "ring", Where::anywhere, "each byte moves twice, between neighbours only"},
+    Candidate{Verb::all_reduce, "one_shot", Where::memory, "one wait for the others"},
     Candidate{Verb::all_reduce, "staged", Where::memory, "each rank reduces its chunk out of shared memory"},
     Candidate{Verb::all_reduce, "direct", Where::symmetric, "no copies"},
 
@@ -63,11 +64,13 @@ constexpr std::array kCandidates = {
     Candidate{Verb::all_to_all, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
     Candidate{Verb::scan, "direct", Where::symmetric, "no copies"},
+    Candidate{Verb::scan, "tree", Where::anywhere, "all messages go up, and few"},
     Candidate{Verb::scan, "exchange", Where::anywhere, "one message deep"},
     Candidate{Verb::scan, "recursive_doubling", Where::anywhere, "fewest rounds"},
     Candidate{Verb::scan, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::scan, "chain", Where::anywhere, "each byte moves once"},
     Candidate{Verb::exclusive_scan, "direct", Where::symmetric, "no copies"},
+    Candidate{Verb::exclusive_scan, "tree", Where::anywhere, "all messages go up, and few"},
     Candidate{Verb::exclusive_scan, "exchange", Where::anywhere, "one message deep"},
     Candidate{Verb::exclusive_scan, "recursive_doubling", Where::anywhere, "fewest rounds"},
     Candidate{Verb::exclusive_scan, "lent", Where::lending, "one copy, out of the sender's own memory"},

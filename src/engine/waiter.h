@@ -51,10 +51,9 @@ class Waiter {
   }
 
  private:
-  static constexpr int kUnasked = -1;             // most calls end at the first look, and need to know nothing
-  static constexpr int kSpinRounds = 1000;        // some tens of microseconds
-  static constexpr int kCrowdedSpinRounds = 20;   // the peer may need this very core
-  static constexpr int kCrowdedStreamRounds = 1;  // a look is a system call, which the peer's core has to wait for
+  static constexpr int kUnasked = -1;           // most calls end at the first look, and need to know nothing
+  static constexpr int kSpinRounds = 1000;      // some tens of microseconds
+  static constexpr int kCrowdedSpinRounds = 1;  // the peer may need this very core
   static constexpr int kCrowdedYieldRounds = 200;
   // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for the dead meanwhile.
   // Ranks with a core each yield for all of this: waking one that sleeps takes so long that its peers would fall asleep
@@ -63,10 +62,7 @@ class Waiter {
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
   int yield_rounds() const { return crowded_ ? kCrowdedYieldRounds : std::numeric_limits<int>::max() / 2; }
-  int spin_rounds() const {
-    if (!crowded_) return kSpinRounds;
-    return transport_->offers().operands_in_slots ? kCrowdedSpinRounds : kCrowdedStreamRounds;
-  }
+  int spin_rounds() const { return crowded_ ? kCrowdedSpinRounds : kSpinRounds; }
 
   template <class Look, class Hopeless>
   std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless) {

@@ -21,14 +21,17 @@ Program staged_all_gather(const Shape& shape) {
   if (p == 1) return alone(std::move(program));
 
   Lane in{"in", true, {}}, out{"out", true, {}};
-  in.steps = {copy_step({own_block(Buffer::scratch), own_block(Buffer::output)}, own_block(Buffer::input),
+  in.steps = {copy_step({own_block(Buffer::scratch)}, own_block(Buffer::input),
                         wait_for_others(p, kOut, p - 2, program.scratch_depth))};
   for (int distance = 1; distance < p; ++distance) {
     out.steps.push_back(copy_step({own_block(Buffer::output, distance)},
                                   Operand::window(Index::plus(distance), Buffer::scratch, block_at(distance)),
                                   {{Index::plus(distance), kIn, 0, 0}}));
   }
-  program.lanes = {std::move(in), std::move(out)};
+  // By itself: what writes an output waits until all ranks are there, and staging need not.
+  Lane keep{"keep", false, {}};
+  keep.steps = {copy_step({own_block(Buffer::output)}, own_block(Buffer::input), {{Index::plus(0), kIn, 0, 0}})};
+  program.lanes = {std::move(in), std::move(out), std::move(keep)};
   return program;
 }
 
