@@ -78,6 +78,8 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
   if (direct != nullptr) other.emplace(*direct, ranks, offers);
   Ladder found;
   std::vector<Rung>& rungs = found.rungs;
+  double gained = 0, most_gained = 0;
+  if (other) found.enter_bytes = 0;
   for (int power = kSmallestPower; power <= kLargestPower; ++power) {
     const std::uint64_t bytes = std::uint64_t{1} << power;
     const std::uint64_t below = bytes - bytes / 4;  // between two powers a border lies in their middle
@@ -93,7 +95,13 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
       if (!rungs.empty()) rungs.back().bytes = below;
       rungs.push_back({kAnyBytes, rows[best]});
     }
-    if (other && found.enter_bytes == kAnyBytes && other->at(bytes, prices) < least) found.enter_bytes = below;
+    if (!other) continue;
+    // One border: sizes up to it gain the most, taken together, by not entering. A single odd price does not move it.
+    gained += (other->at(bytes, prices) - least) / least;
+    if (gained > most_gained) {
+      most_gained = gained;
+      found.enter_bytes = power == kLargestPower ? kAnyBytes : bytes + bytes / 2;
+    }
   }
   return found;
 }
