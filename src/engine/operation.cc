@@ -10,6 +10,12 @@ namespace tutti::engine {
 using schedule::Buffer;
 using schedule::StepOp;
 
+namespace {
+
+constexpr int kLentRounds = 4;
+
+}  // namespace
+
 void Operation::start(const Plan& plan, const Binding& binding) {
   plan_ = &plan;
   binding_ = &binding;
@@ -70,8 +76,12 @@ std::uint64_t Operation::segments_of(const PlanLane& lane) const {
 Advance Operation::advance() {
   bool moved = false;
   partly_ = false;
+  int rounds = 0;
   for (bool again = lanes_left_ != 0; again;) {
     again = false;
+    // A copy of what was lent takes long, and this rank's own messages must go on meanwhile: who only receives keeps its
+    // peer waiting, which then only receives, and so on in turns.
+    if (plan_->lent && ++rounds > kLentRounds) break;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
       LaneHead& head = heads_[i];
       const PlanLane& lane = plan_->lanes[i];
