@@ -5,7 +5,8 @@
 // returns a Work; any number of async calls may be under way, and their buffers are the library's until they have
 // ended. docs/api.md shows every verb with a picture.
 //
-// Threads: one thread at a time calls into a communicator, its Works included; which thread may change. Different
+// Threads: one thread at a time calls into a communicator, its Works included; which thread may change. Two things are
+// free: abort(), and while one thread waits for a Work, another may start async calls. Different
 // communicators are independent: threads may use them at once, in any interleaving. init(), split(), subgroup() and
 // duplicate() are calls like others: one thread at a time per (parent) communicator.
 //
@@ -73,6 +74,9 @@ class TUTTI_API Communicator {
   bool valid() const { return engine_ != nullptr; }
   // Leaves the group, as the destructor does. Works still under way fail.
   void close();
+  // By any thread, while others are in calls: those calls fail soon with Error(aborted), and so do later ones. The other
+  // ranks hear of it when a call of this rank has failed, or when it leaves.
+  void abort();
 
   int rank() const;
   int size() const;

@@ -19,7 +19,8 @@
  * own chunk of the longer buffer for all_gather, gather, reduce_scatter and scatter; other overlap is refused. Buffers
  * and arrays that a verb does not use on this rank are not looked at, and may be NULL.
  *
- * Threads: one thread at a time per communicator, its handles included. Different communicators are independent.
+ * Threads: one thread at a time per communicator, its handles included; but tutti_abort may be called at any time, and
+ * while one thread waits for a handle, another may start calls with handles. Different communicators are independent.
  * Operators and everything that takes no communicator may be used by any thread at any time.
  *
  * A program that ends without tutti_comm_free has left its group without a word: ranks that still wait for it fail with
@@ -130,10 +131,10 @@ typedef enum tutti_check { TUTTI_CHECK_QUICK, TUTTI_CHECK_FULL } tutti_check;
 /* Filled in by tutti_options_default, then changed where wanted; what they mean is said in communicator.h and init.h.
  * Strings may be NULL. Later versions may add members at the end, and still take this struct. */
 typedef struct tutti_options {
-  size_t size; /* of this struct, as the caller knows it */
-  int deterministic;      /* 1: the same bits whatever the size, the algorithm or the transport */
-  int64_t timeout_ms;     /* a call fails when nothing has moved for so long */
-  const char* algorithm;  /* run this one wherever a verb has it */
+  size_t size;           /* of this struct, as the caller knows it */
+  int deterministic;     /* 1: the same bits whatever the size, the algorithm or the transport */
+  int64_t timeout_ms;    /* a call fails when nothing has moved for so long */
+  const char* algorithm; /* run this one wherever a verb has it */
   tutti_check check;
   tutti_transport transport;
   /* Where no launcher says them; rank and world_size are -1 otherwise. */
@@ -148,10 +149,34 @@ typedef struct tutti_options {
 tutti_code tutti_options_default(tutti_options* options, size_t size);
 /* Meets the ranks that were launched together with this one; options may be NULL. */
 tutti_code tutti_init(const tutti_options* options, tutti_comm* comm);
+
+/* A place where ranks leave a few words for each other before they are linked, and which the program has already: the
+ * key-value store of another library. Keys and values are text. Functions return NULL, or the words of what went wrong,
+ * which are needed until the next call; they must not throw. */
+typedef struct tutti_store {
+  size_t size; /* sizeof(tutti_store) */
+  void* context;
+  /* When it returns, others can get the value. */
+  const char* (*set)(void* context, const char* key, const char* value, int64_t timeout_ms);
+  /* Waits until somebody has set the key, then writes the value, which ends with a zero, to `value`. */
+  const char* (*get)(void* context, const char* key, char* value, size_t room, int64_t timeout_ms);
+  /* Takes the key out again. */
+  const char* (*remove)(void* context, const char* key);
+} tutti_store;
+/* The group of options->world_size ranks that pass the same options->job and stores with the same content, whoever
+ * started them: launcher and variables say nothing about rank, size, job and place here. Rank 0 leaves its address and,
+ * where there is no token file, a token in the store, and takes them out again before any rank returns: the same job
+ * may then meet again. options->rendezvous is a host:port that all hosts reach, to find the right network by (default:
+ * MASTER_ADDR and MASTER_PORT, else the name of this host); the ranks need not meet there. */
+tutti_code tutti_init_with_store(const tutti_options* options, const tutti_store* store, tutti_comm* comm);
+
 /* Leaves the group and sets *comm to NULL, which is also fine to begin with. Calls under way fail, and symmetric memory
  * goes. Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT); to tell them, every communicator leaves
  * one pointer behind until the process ends. */
 tutti_code tutti_comm_free(tutti_comm* comm);
+/* By any thread, while others are in calls of this communicator: these fail soon with TUTTI_ABORTED, and so do later
+ * ones. The other ranks hear of it when a call of this rank has failed, or when it leaves. */
+tutti_code tutti_abort(tutti_comm comm);
 tutti_code tutti_rank(tutti_comm comm, int* rank);
 tutti_code tutti_size(tutti_comm comm, int* size);
 /* Of the calls that follow, until it is set again. */
@@ -184,6 +209,11 @@ tutti_code tutti_wait_all(tutti_work* works, size_t count);
 /* *done = 1 when the call has ended, well or not, which tutti_wait then says; takes it further otherwise. Fails only
  * where done is NULL. */
 tutti_code tutti_test(tutti_work work, int* done);
+
+/* Has `ended` called once, when the call ends, well or not: by whichever thread takes it to its end, or here where it
+ * has ended. It must be quick and must not call into the communicator, but may wake whoever does; the handle is still
+ * to be given to tutti_wait. It replaces the one that was asked for before. */
+tutti_code tutti_on_end(tutti_work work, void (*ended)(void* context), void* context);
 
 /* ---- Verbs on vectors of `count` elements */
 
@@ -234,9 +264,8 @@ tutti_code tutti_gather_v(tutti_comm comm, const void* input, size_t count, void
 tutti_code tutti_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
                            void* output, size_t count, tutti_type type, int root, tutti_work* work);
 /* Every rank passes the same counts; output has the elements that this rank's says. */
-tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size_t* counts,
-                                  const size_t* displacements, void* output, tutti_type type, tutti_op op,
-                                  tutti_work* work);
+tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
+                                  void* output, tutti_type type, tutti_op op, tutti_work* work);
 /* What rank a sends to rank b must be as long as what b expects from a. */
 tutti_code tutti_all_to_all_v(tutti_comm comm, const void* input, const size_t* input_counts,
                               const size_t* input_displacements, void* output, const size_t* output_counts,

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -42,6 +44,10 @@ class TUTTI_API Work {
   void wait(std::chrono::milliseconds timeout);
   // What it failed with; nullptr while it is under way, and when it ended well. Never throws.
   std::exception_ptr error() const noexcept;
+  // Has `ended` called once, when the operation ends, well or not: by whichever thread takes it to its end, or here
+  // where it has ended. It must be quick, must not throw, and must not call into the communicator: it may wake whoever
+  // does. It replaces the one that was asked for before.
+  void on_end(std::function<void()> ended);
   // Of a receive that has ended well: whose message it was.
   Received received() const;
 

@@ -74,6 +74,39 @@ tutti::Launch launch_of(const tutti_options& given) {
   return launch;
 }
 
+// The caller's store, whose functions are C.
+class ForeignStore : public tutti::Store {
+ public:
+  explicit ForeignStore(const tutti_store& store) : store_(store) {}
+
+  void set(const std::string& key, const std::string& value, std::chrono::milliseconds timeout) override {
+    check(store_.set(store_.context, key.c_str(), value.c_str(), timeout.count()));
+  }
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
+    char value[4096] = "";
+    check(store_.get(store_.context, key.c_str(), value, sizeof value, timeout.count()));
+    value[sizeof value - 1] = 0;
+    return value;
+  }
+  void remove(const std::string& key) override { check(store_.remove(store_.context, key.c_str())); }
+
+ private:
+  static void check(const char* words) {
+    if (words != nullptr) throw tutti::Error(tutti::ErrorCode::system, std::string("the store: ") + words);
+  }
+
+  tutti_store store_;
+};
+
+std::shared_ptr<tutti::Store> store_of(const tutti_store* store) {
+  place(store, "tutti_init_with_store: store");
+  if (store->size != sizeof(tutti_store))
+    reject("tutti_init_with_store: store.size is " + std::to_string(store->size) + "; set it to sizeof(tutti_store)");
+  if (store->set == nullptr || store->get == nullptr || store->remove == nullptr)
+    reject("tutti_init_with_store: set, get and remove are needed, and one of them is NULL");
+  return std::make_shared<ForeignStore>(*store);
+}
+
 // A communicator made of another one.
 template <class Make>
 tutti_code make_child(tutti_comm comm, tutti_comm* child, const char* what, Make&& make) noexcept {
@@ -107,6 +140,14 @@ tutti_code tutti_init(const tutti_options* options, tutti_comm* comm) {
   });
 }
 
+tutti_code tutti_init_with_store(const tutti_options* options, const tutti_store* store, tutti_comm* comm) {
+  return guarded([&] {
+    place(comm, "tutti_init_with_store: comm") = nullptr;
+    const tutti_options known = known_of(options);
+    *comm = handle_of(tutti::init_with_store(options_of(known), launch_of(known), store_of(store)));
+  });
+}
+
 tutti_code tutti_comm_free(tutti_comm* comm) {
   return guarded([&] {
     tutti_comm& freed = place(comm, "tutti_comm_free: comm");
@@ -115,6 +156,10 @@ tutti_code tutti_comm_free(tutti_comm* comm) {
     freed->group.reset();
     freed = nullptr;
   });
+}
+
+tutti_code tutti_abort(tutti_comm comm) {
+  return guarded([&] { communicator_of(comm).abort(); });
 }
 
 tutti_code tutti_rank(tutti_comm comm, int* rank) {

@@ -61,6 +61,14 @@ tutti_code tutti_wait_all(tutti_work* works, size_t count) {
   });
 }
 
+tutti_code tutti_on_end(tutti_work work, void (*ended)(void* context), void* context) {
+  return guarded([&] {
+    place(work, "tutti_on_end: work");
+    if (ended == nullptr) reject("tutti_on_end: ended is NULL");
+    work->work.on_end([ended, context] { ended(context); });
+  });
+}
+
 tutti_code tutti_test(tutti_work work, int* done) {
   return guarded([&] {
     int& ended = place(done, "tutti_test: done");

@@ -127,7 +127,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   try {
     track.start();
     const auto look = [&] { return track.advance(); };
-    const auto hopeless = [&] { return track.hopeless(); };
+    const auto hopeless = [&] { return interrupted_.load(std::memory_order_relaxed) || track.hopeless(); };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
@@ -297,7 +297,7 @@ Advance Engine::progress_queue(Track& track) {
     track.queue.pop_front();
     --queued_;
     track.queued.fetch_sub(1, std::memory_order_release);
-    first->state.store(Pending::State::finished, std::memory_order_release);
+    end(*first, Pending::State::finished);
   }
   return Advance::moved;
 }
@@ -341,9 +341,13 @@ Engine::Stuck Engine::find_stuck() {
       if (track->queue.empty()) continue;
       if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
     }
-    if (track->hopeless()) return {track.get(), nullptr};
+    if (interrupted_.load(std::memory_order_relaxed) || track->hopeless()) return {track.get(), nullptr};
   }
   if (message_count_.load(std::memory_order_acquire) == 0) return {};
+  if (interrupted_.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(queue_mutex_);
+    return {nullptr, messages_.empty() ? nullptr : &messages_.front()->message};
+  }
   return {nullptr, mailbox_.find_hopeless()};
 }
 

@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,7 @@ struct Pending {
   std::atomic<State> state{State::queued};
   std::exception_ptr error;                 // written before state becomes failed
   std::shared_ptr<std::atomic<bool>> told;  // the engine's
+  std::function<void()> on_end;             // guarded by the engine's queue_mutex_
 
   bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
 };
@@ -91,6 +93,10 @@ class Engine {
   void wait(Pending& pending);
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
   void wait_until(Pending& pending, const Deadline& deadline);
+  // engine_failure.cc: has `ended` called when the call ends, at once where it has. See Work::on_end.
+  void on_end(Pending& pending, std::function<void()> ended);
+  // By any thread: calls under way and those to come fail.
+  void interrupt();
   // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's.
   double predict(const Request& request) const;
   double predict(const Request& sent, const Request& received) const;
@@ -180,6 +186,10 @@ class Engine {
   std::string last_words_of(int peer) const;
   // The call spoken of fails with the error as it is; of the others it says what became of their output.
   void fail_queues(const Error& error, const Pending* spoken_of);
+  // The call has ended; queue_mutex_ is held.
+  static void end(Pending& pending, Pending::State state);
+  // Why a call ends that interrupt() ended.
+  Error interrupted(const Call& call, const std::string& words, bool touched) const;
 
   pid_t process_;  // the one it was made in
   std::unique_ptr<transport::Transport> transport_;
@@ -201,6 +211,7 @@ class Engine {
   std::string_view last_algorithm_;
 
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> interrupted_{false};
   std::mutex error_mutex_;
   std::optional<Error> error_;  // the first cause
   // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.

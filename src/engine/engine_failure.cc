@@ -1,4 +1,6 @@
 // How an engine fails: what is recorded, who is told, and the words of the error.
+#include <utility>
+
 #include "base/rank_list.h"
 #include "engine/difference.h"
 #include "engine/engine.h"
@@ -43,9 +45,31 @@ Error Engine::fail_from_caller(const Stuck& stuck) {
   return fail(stuck);
 }
 
+void Engine::interrupt() {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (error_) return;  // it has failed already, and whoever is in a call will hear of it
+    error_ = Error(ErrorCode::aborted, rank_name(rank()) + ": this process aborted the communicator");
+    told_->store(true);
+  }
+  interrupted_.store(true, std::memory_order_release);
+  aborted_.store(true, std::memory_order_release);
+  transport_->notify_self();
+}
+
+Error Engine::interrupted(const Call& call, const std::string& words, bool touched) const {
+  return {ErrorCode::aborted, rank_name(rank()) + ", " + words + ": this process aborted the communicator" +
+                                  words_about_output(call, touched)};
+}
+
 Error Engine::fail(const Stuck& stuck) {
+  const bool aborted_here = interrupted_.load(std::memory_order_acquire);
   if (stuck.track != nullptr) {
     const Track& track = *stuck.track;
+    if (aborted_here) {
+      return fail(interrupted(track.call(), track.call().describe(), track.touched_output()),
+                  track.queue.empty() ? nullptr : track.queue.front().get());
+    }
     const Verdict& verdict = track.verdict();
     const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
     const Error error = explain(verdict, mine, words_of(verdict.blocked, track.program()),
@@ -53,6 +77,8 @@ Error Engine::fail(const Stuck& stuck) {
     return fail(error, track.queue.empty() ? nullptr : track.queue.front().get());
   }
   const Message& message = *stuck.message;
+  if (aborted_here)
+    return fail(interrupted(*message.call, message.describe(), message.touched_output()), message.owner);
   Difference known;
   if (const Mailbox::Ends* ends = mailbox_.differing_ends()) {
     known = difference_between(ends->sender, ends->receiver);
@@ -216,12 +242,28 @@ void Engine::throw_given_up(const Message& message) {
   throw error_of_another(*error_, message.describe(), *message.call, message.touched_output());
 }
 
+void Engine::end(Pending& pending, Pending::State state) {
+  pending.state.store(state, std::memory_order_release);
+  if (pending.on_end) std::exchange(pending.on_end, nullptr)();
+}
+
+void Engine::on_end(Pending& pending, std::function<void()> ended) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (!pending.ended()) {
+      pending.on_end = std::move(ended);
+      return;
+    }
+  }
+  ended();
+}
+
 void Engine::fail_queues(const Error& error, const Pending* spoken_of) {
   const std::lock_guard lock(queue_mutex_);
   const auto fail_call = [&](Pending& pending, const std::string& words, bool touched) {
     pending.error =
         std::make_exception_ptr(&pending == spoken_of ? error : error_of_another(error, words, pending.call, touched));
-    pending.state.store(Pending::State::failed, std::memory_order_release);
+    end(pending, Pending::State::failed);
   };
   for (const auto& track : tracks_) {
     for (const auto& pending : track->queue) {

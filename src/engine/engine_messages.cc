@@ -89,7 +89,10 @@ void Engine::run_messages(std::span<Message> messages) {
       const bool all = std::all_of(messages.begin(), messages.end(), [](const Message& it) { return it.ended; });
       return all ? Advance::finished : advance;
     };
-    const auto hopeless = [&] { return (stuck = mailbox_.find_hopeless()) != nullptr; };
+    const auto hopeless = [&] {
+      stuck = interrupted_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      return stuck != nullptr;
+    };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
@@ -178,7 +181,7 @@ void Engine::finish_messages() {
     messages_.pop_back();
     --queued_;
     ++finished;
-    owner->state.store(Pending::State::finished, std::memory_order_release);
+    end(*owner, Pending::State::finished);
   }
   mailbox_.ended().clear();
   message_count_.fetch_sub(finished, std::memory_order_release);  // the mailbox may be the caller's from here on

@@ -1,9 +1,11 @@
 #include "tutti/init.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/environment.h"
 #include "engine/factory.h"
+#include "rendezvous/address.h"
 #include "rendezvous/launch/arrange.h"
 #include "rendezvous/meeting.h"
 
@@ -39,15 +41,12 @@ unsigned next_meeting() {
   return meetings.fetch_add(1);
 }
 
-}  // namespace
-
-Communicator init(const Options& given, const Launch& launch) {
-  const Environment environment = with_launch(Environment::of_process(), launch);
-  const Options options = with_variables(given, environment);
-  const rendezvous::Launch found = rendezvous::recognise(environment);
+// The meeting, from what was found out about the launch to an engine.
+Communicator meet_as(const rendezvous::Launch& found, const Environment& environment, const Options& options,
+                     unsigned meeting_number, const rendezvous::MakeStore& store_of) {
   const Log log(Log::level_of(environment.word("TUTTI_LOG").value_or("warn")), found.rank);
   const Deadline deadline = Deadline::after(options.timeout);
-  rendezvous::Rendezvous place = rendezvous::arrange(found, environment, next_meeting(), deadline, log);
+  rendezvous::Rendezvous place = rendezvous::arrange(found, environment, meeting_number, deadline, log, store_of);
 
   rendezvous::MeetingOptions meeting;
   meeting.rank = found.rank;
@@ -66,7 +65,93 @@ Communicator init(const Options& given, const Launch& launch) {
   }
   meeting.deadline = deadline;
   meeting.log = log;
-  return Communicator(engine::make_engine(rendezvous::meet(meeting), options, log, Deadline::after(options.timeout)));
+  std::optional<rendezvous::Met> met;
+  try {
+    met = rendezvous::meet(meeting);
+  } catch (...) {
+    if (place.withdraw) place.withdraw();
+    throw;
+  }
+  // The others return only after they have heard from rank 0 once more, in make_engine.
+  if (place.withdraw) place.withdraw();
+  return Communicator(engine::make_engine(*std::move(met), options, log, Deadline::after(options.timeout)));
+}
+
+// The program's store as the meeting sees it.
+class OwnStore : public rendezvous::Store {
+ public:
+  explicit OwnStore(std::shared_ptr<tutti::Store> store) : store_(std::move(store)) {}
+
+  void set(std::string_view key, std::string_view value, const Deadline& deadline) override {
+    store_->set(std::string(key), std::string(value), milliseconds_left(deadline));
+  }
+  std::string get(std::string_view key, const Deadline& deadline) override {
+    return store_->get(std::string(key), milliseconds_left(deadline));
+  }
+  // That the ranks have met counts, not whether the store has forgotten it.
+  void remove(std::string_view key) override {
+    try {
+      store_->remove(std::string(key));
+    } catch (...) {
+    }
+  }
+
+ private:
+  static std::chrono::milliseconds milliseconds_left(const Deadline& deadline) {
+    return std::max(std::chrono::milliseconds(1), std::chrono::ceil<std::chrono::milliseconds>(deadline.left()));
+  }
+
+  std::shared_ptr<tutti::Store> store_;
+};
+
+rendezvous::Launch launch_with_store(const Launch& given, const Environment& environment) {
+  const int size = given.size.value_or(-1);
+  const int rank = given.rank.value_or(-1);
+  if (size < 1 || size > rendezvous::kMostRanks || rank < 0 || rank >= size) {
+    throw Error(ErrorCode::invalid_argument, "init_with_store: rank " + std::to_string(rank) + " of a group of " +
+                                                 std::to_string(size) + "; ranks count from 0 to size - 1");
+  }
+  rendezvous::Launch launch;
+  launch.launcher = rendezvous::Launcher::program;
+  launch.rank = rank;
+  launch.size = size;
+  if (size == 1) return launch;
+  launch.one_host = false;
+  launch.job = given.job.empty() ? "a group of " + std::to_string(size) : given.job;
+  launch.place = rendezvous::Place::own_store;
+  launch.where = given.rendezvous;
+  const auto host = environment.get("MASTER_ADDR");
+  const auto port = environment.get("MASTER_PORT");
+  if (launch.where.empty() && host && port) {
+    const std::string named = *host + ":" + *port;
+    const std::string numbers = "[" + *host + "]:" + *port;  // an IPv6 address
+    launch.where = rendezvous::parse(named) ? named : rendezvous::parse(numbers) ? numbers : "";
+  }
+  if (!launch.where.empty() && !rendezvous::parse(launch.where)) {
+    throw Error(ErrorCode::invalid_argument,
+                "init_with_store: rendezvous is '" + launch.where + "', which is no host:port");
+  }
+  return launch;
+}
+
+}  // namespace
+
+Communicator init(const Options& given, const Launch& launch) {
+  const Environment environment = with_launch(Environment::of_process(), launch);
+  const Options options = with_variables(given, environment);
+  return meet_as(rendezvous::recognise(environment), environment, options, next_meeting(), rendezvous::make_store);
+}
+
+Store::~Store() = default;
+
+Communicator init_with_store(const Options& given, const Launch& launch, std::shared_ptr<Store> store) {
+  if (store == nullptr) throw Error(ErrorCode::invalid_argument, "init_with_store: there is no store");
+  const Environment environment = Environment::of_process().with_defaults(
+      {{"TUTTI_TOKEN_FILE", launch.token_file}, {"TUTTI_INTERFACE", launch.interface}});
+  const Options options = with_variables(given, environment);
+  const auto own = std::make_shared<OwnStore>(std::move(store));
+  return meet_as(launch_with_store(launch, environment), environment, options, 0,
+                 [&](const rendezvous::Launch&, const Deadline&) { return own; });
 }
 
 }  // namespace tutti

@@ -56,6 +56,11 @@ std::exception_ptr Work::error() const noexcept {
   return pending_->error;
 }
 
+void Work::on_end(std::function<void()> ended) {
+  if (!pending_ || pending_->ended()) return ended();
+  pending_->engine->on_end(*pending_, std::move(ended));
+}
+
 Received Work::received() const {
   const bool finished = pending_ && pending_->state.load(std::memory_order_acquire) == engine::Pending::State::finished;
   return finished ? pending_->received : Received{};

@@ -74,7 +74,7 @@ Invitation invitation_of(std::string_view text) {
 // The address of this host that rank 0 tells the others.
 std::string own_address(const Launch& launch, const Environment& environment, const Deadline& deadline) {
   if (const auto words = environment.get("TUTTI_INTERFACE")) return address_of_interface(*words, AF_UNSPEC);
-  if (launch.place == Place::pmix) return address_of_this_host(deadline);
+  if (launch.where.empty()) return address_of_this_host(deadline);
   const Address store = parse(launch.where).value();
   return address_towards(store.host, store.port, deadline);
 }
@@ -94,10 +94,11 @@ void invite(const Launch& launch, const Environment& environment, const Deadline
     result.token = Token::random();
     invitation.token = result.token->hex();
   }
-  result.publish = [store = std::move(store), key, invitation, deadline](const Endpoint& lobby) mutable {
+  result.publish = [store, key, invitation, deadline](const Endpoint& lobby) mutable {
     invitation.lobby = lobby;
     store->set(key, text_of(invitation), deadline);
   };
+  result.withdraw = [store = std::move(store), key] { store->remove(key); };
 }
 
 // The others' part.
@@ -156,7 +157,8 @@ Rendezvous arrange(const Launch& launch, const Environment& environment, unsigne
       result.lobby = endpoint_of(launch.where, static_cast<int>(kFirstPort + hash_of(result.job) % kPorts));
       break;
     case Place::torch_store:
-    case Place::pmix: {
+    case Place::pmix:
+    case Place::own_store: {
       std::shared_ptr<Store> store = store_of(launch, deadline);
       const std::string key = "tutti." + hash + ".lobby";
       if (launch.rank == 0) {

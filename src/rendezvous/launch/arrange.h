@@ -5,6 +5,7 @@
 //   given, Slurm     kept by rank 0 at a place all can name  the variables
 //   one host         kept by rank 0 at a UNIX socket         the variables
 //   torchrun, PMIx   kept by rank 0 at a port of its choice  the store: rank 0 listens, then publishes
+//   own store        the same                                a store that the program brings
 //
 // The port of a Slurm job is 20000 + a hash of the job modulo 8192: below the ports that Linux gives to outgoing
 // connections. Abstract sockets are called @tutti-<user id>-<hash of the job>.
@@ -35,6 +36,8 @@ struct Rendezvous {
   // Where set, the keeper calls it once, with the endpoint it really listens at: the others are waiting for it. It owns
   // the store, and PMIx forgets the words of a rank that has ended: keep this object until the meeting is over.
   std::function<void(const Endpoint&)> publish;
+  // Where set, the keeper calls it when the meeting is over, well or not: what was published goes, the token with it.
+  std::function<void()> withdraw;
 };
 
 // The store that the launch calls for.

@@ -85,9 +85,15 @@ void check_meeting(const Launch& launch) {
 }  // namespace
 
 std::string_view name_of(Launcher launcher) {
-  constexpr std::array<std::string_view, 8> kNames{
-      "no launcher", "TUTTI_RANK and TUTTI_SIZE", "tutti run", "torchrun", "RANK and WORLD_SIZE", "Open MPI", "MPICH",
-      "Slurm"};
+  constexpr std::array<std::string_view, 9> kNames{"no launcher",
+                                                   "TUTTI_RANK and TUTTI_SIZE",
+                                                   "tutti run",
+                                                   "torchrun",
+                                                   "RANK and WORLD_SIZE",
+                                                   "Open MPI",
+                                                   "MPICH",
+                                                   "Slurm",
+                                                   "the program"};
   return kNames[static_cast<std::size_t>(launcher)];
 }
 
@@ -111,6 +117,7 @@ std::string describe(const Launch& launch) {
     case Place::first_host: return text + ", meeting on host " + launch.where + " at a port of the job";
     case Place::torch_store: return text + ", meeting through its store at " + launch.where;
     case Place::pmix: return text + ", meeting through PMIx";
+    case Place::own_store: return text + ", meeting through a store of the program's";
   }
   return text;
 }

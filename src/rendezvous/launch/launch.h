@@ -34,7 +34,8 @@ enum class Launcher : unsigned char {
   torch_variables,
   open_mpi,
   mpich,
-  slurm
+  slurm,
+  program  // says itself which rank it is, and brings a store
 };
 std::string_view name_of(Launcher launcher);
 
@@ -45,7 +46,8 @@ enum class Place : unsigned char {
   unix_socket,  // all ranks are on this host: an abstract socket named after user and job
   first_host,   // on the host `where`, rank 0's, at a port that follows from the job
   torch_store,  // rank 0 leaves the endpoint in the store of torchrun's agent at `where`
-  pmix          // ... or with the PMIx server that started this process
+  pmix,         // ... or with the PMIx server that started this process
+  own_store     // ... or in a store of the program's own; `where` is an endpoint that all hosts reach, or empty
 };
 
 struct Launch {

@@ -16,6 +16,8 @@ class Store {
   virtual void set(std::string_view key, std::string_view value, const Deadline& deadline) = 0;
   // Waits until somebody has set the key. Error(timeout) names it.
   virtual std::string get(std::string_view key, const Deadline& deadline) = 0;
+  // Takes it out again, so that others may meet under the same key. Does nothing where the store's job ends with ours.
+  virtual void remove(std::string_view key) { static_cast<void>(key); }
 };
 
 }  // namespace tutti::rendezvous

@@ -16,6 +16,7 @@ TokenSource token_source(const Launch& launch, const Environment& environment) {
     case Place::unix_socket: return TokenSource::kernel;
     case Place::torch_store: return TokenSource::torch_store;
     case Place::pmix: return TokenSource::pmix;
+    case Place::own_store: return TokenSource::own_store;
     case Place::given:
       if (is_unix(launch.where)) return TokenSource::kernel;
       break;
@@ -39,6 +40,9 @@ std::string_view describe(TokenSource source) {
              "read "
              "it and join the job; set TUTTI_TOKEN_FILE on all hosts to rule that out (`tutti token FILE` makes one)";
     case TokenSource::pmix: return "token agreed through PMIx, where the runtime vouches for the processes of this job";
+    case TokenSource::own_store:
+      return "the token is agreed through the program's store, which whoever reads it could join by; set "
+             "TUTTI_TOKEN_FILE on all hosts to rule that out (`tutti token FILE` makes one)";
   }
   return "";
 }

@@ -16,7 +16,8 @@ enum class TokenSource : unsigned char {
   file,            // TUTTI_TOKEN_FILE
   kernel,          // none needed: a UNIX socket tells the user at its other end
   torch_store,     // rank 0 makes one and leaves it in torchrun's store, which anyone who reaches it can read
-  pmix             // rank 0 makes one and leaves it with PMIx, which lets in the processes of this job
+  pmix,            // rank 0 makes one and leaves it with PMIx, which lets in the processes of this job
+  own_store        // ... and leaves it in the program's store until all have met
 };
 
 // Throws Error(invalid_argument) with the remedy where there is none to be had: ranks on several hosts need a file.
