@@ -1,0 +1,59 @@
+"""Builds the extension against the PyTorch that is installed here and the libtutti of the tutti package.
+
+TUTTI_INCLUDE and TUTTI_LIBRARY name the folders of tutti/tutti.h and libtutti.so instead, of a build of the repository
+for instance.
+"""
+
+import os
+import pathlib
+
+import torch
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+HERE = pathlib.Path(__file__).parent
+
+
+def folders():
+    include, library = os.environ.get("TUTTI_INCLUDE"), os.environ.get("TUTTI_LIBRARY")
+    if include and library:
+        return include, library, [os.path.abspath(library)]
+    try:
+        import tutti
+
+        return tutti.include_dir(), tutti.library_dir(), []
+    except (ImportError, AttributeError):
+        raise SystemExit(
+            "tutti-torch: the package tutti is not installed here; run `pip install .` in the root of the repository "
+            "first, or set TUTTI_INCLUDE and TUTTI_LIBRARY to the folders of tutti/tutti.h and libtutti.so"
+        )
+
+
+include_folder, library_folder, run_paths = folders()
+
+extension = CppExtension(
+    "tutti.torch._backend",
+    sources=sorted(str(path.relative_to(HERE)) for path in (HERE / "src").glob("*.cc")),
+    include_dirs=[str(include_folder)],
+    library_dirs=[str(library_folder)],
+    libraries=["tutti"],
+    define_macros=[("TUTTI_TORCH_VERSION", f'"{torch.__version__}"')],
+    extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare"],
+    # libtutti.so lies in tutti/lib, one folder up from tutti/torch.
+    extra_link_args=["-Wl,-rpath,$ORIGIN/../lib"] + [f"-Wl,-rpath,{path}" for path in run_paths],
+)
+
+
+
+class BuildWithVersion(build_py):
+    """Leaves a note of the PyTorch it was built for, which can be read without loading the extension."""
+
+    def run(self):
+        super().run()
+        note = pathlib.Path(self.build_lib) / "tutti" / "torch" / "_built.py"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f'TORCH_VERSION = "{torch.__version__}"\n')
+
+
+setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension, "build_py": BuildWithVersion})

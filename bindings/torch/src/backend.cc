@@ -1,0 +1,105 @@
+#include "backend.h"
+
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+
+namespace tutti::pytorch {
+
+Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options)
+    : c10d::Backend(options.rank, options.size), group_(Group::meet(store, options)), name_(options.name) {}
+
+Backend::~Backend() { shutdown(); }
+
+c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
+  return c10::make_intrusive<c10d::Backend::Options>("tutti", group_->timeout());
+}
+
+WorkPtr Backend::new_work(const Title& title, const Tensors& inputs, Tensors outputs) {
+  const std::uint64_t sequence = sequence_.fetch_add(1) + 1;
+  WorkPtr work = c10::make_intrusive<Work>(group_, title, inputs, sequence);
+  work->outputs = std::move(outputs);
+  if (at::hasCallbacks()) record(*work, title, inputs, work->outputs);
+  return work;
+}
+
+// For profilers that count bytes: a row of its own, with what went in and out.
+void Backend::record(const Work& work, const Title& title, const Tensors& inputs, const Tensors& outputs) const {
+  const auto total = [](const Tensors& tensors) {
+    std::int64_t count = 0;
+    for (const at::Tensor& tensor : tensors) count += tensor.numel();
+    return count;
+  };
+  const auto type = !inputs.empty()    ? inputs.front().scalar_type()
+                    : !outputs.empty() ? outputs.front().scalar_type()
+                                       : at::kByte;
+  RECORD_PARAM_COMMS_DATA(std::make_tuple(static_cast<std::int64_t>(work.getSequencenumber()), false),
+                          std::make_tuple(getGroupUid(), getGroupDesc()), inputs, outputs, getRank(), title.verb,
+                          total(inputs), total(outputs), type, std::vector<std::int64_t>(), std::vector<std::int64_t>(),
+                          -1, -1, getSize());
+}
+
+void Backend::hold(Work& work, const Tensors& targets, const Tensors& outputs, const Tensors& sources) {
+  work.kept = sources;
+  work.kept.insert(work.kept.end(), targets.begin(), targets.end());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].is_same(outputs[i])) continue;
+    work.copies = [targets, outputs] {
+      for (std::size_t j = 0; j < targets.size(); ++j) copy_back(targets[j], outputs[j]);
+    };
+    return;
+  }
+}
+
+void Backend::setTimeout(Milliseconds timeout) { group_->set_timeout(timeout); }
+
+void Backend::waitForPendingWorks() { group_->await_all(); }
+
+void Backend::abort() { group_->abort(); }
+
+void Backend::shutdown() { group_->leave(false); }
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  if (mine == ranks.end()) return nullptr;
+  GroupOptions child;
+  child.rank = static_cast<int>(mine - ranks.begin());
+  child.size = static_cast<int>(ranks.size());
+  child.name = options != nullptr && !options->group_name.empty() ? options->group_name : name_ + " split";
+  child.timeout = options != nullptr ? options->timeout : group_->timeout();
+  return c10::make_intrusive<Backend>(store->clone(), child);
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                                 const int& rank, const int& size) {
+  GroupOptions merged;
+  merged.rank = rank;
+  merged.size = size;
+  merged.name = options != nullptr && !options->group_name.empty() ? options->group_name : "merged";
+  merged.timeout = options != nullptr ? options->timeout : group_->timeout();
+  return c10::make_intrusive<Backend>(store->clone(), merged);
+}
+
+at::Tensor Backend::empty_symmetric(at::IntArrayRef shape, at::ScalarType type) {
+  std::int64_t count = 1;
+  for (const std::int64_t length : shape) {
+    if (length < 0) throw_value("empty: a length is negative, " + std::to_string(length));
+    count *= length;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(count) * c10::elementSize(type);
+  // An empty tensor still takes part, so that allocations stay in step.
+  void* const memory = group_->allocate(std::max<std::size_t>(bytes, 1));
+  return at::from_blob(
+      memory, shape, [group = group_](void* freed) { group->free_later(freed); }, at::TensorOptions().dtype(type));
+}
+
+bool Backend::supportsTensorAlloc(c10::DeviceIndex /*device*/) { return true; }
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+  if (options.device().type() != c10::DeviceType::CPU)
+    throw_value("allocateTensor: tutti's memory is the CPU's, not " + options.device().str());
+  return empty_symmetric({size}, c10::typeMetaToScalarType(options.dtype()));
+}
+
+}  // namespace tutti::pytorch

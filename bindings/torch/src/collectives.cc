@@ -1,0 +1,229 @@
+// The operations of the whole group.
+#include <algorithm>
+
+#include "backend.h"
+
+namespace tutti::pytorch {
+namespace {
+
+using c10d::OpType;
+
+constexpr Title kBroadcast{OpType::BROADCAST, "broadcast", "tutti:broadcast"};
+constexpr Title kAllReduce{OpType::ALLREDUCE, "all_reduce", "tutti:all_reduce"};
+constexpr Title kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", "tutti:all_reduce_coalesced"};
+constexpr Title kReduce{OpType::REDUCE, "reduce", "tutti:reduce"};
+constexpr Title kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "tutti:reduce_scatter"};
+constexpr Title kReduceScatterTensor{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor",
+                                     "tutti:reduce_scatter_tensor"};
+constexpr Title kReduceScatterCoalesced{OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced",
+                                        "tutti:reduce_scatter_tensor_coalesced"};
+constexpr Title kBarrier{OpType::BARRIER, "barrier", "tutti:barrier"};
+
+// Coalesced tensors of at least this size are reduced where they lie; smaller ones are gathered first.
+constexpr std::size_t kAlone = 256 << 10;
+
+// Those that are reduced together: tensors of one type, in their order.
+struct Bundle {
+  Tensors tensors;
+  at::Tensor buffer;
+};
+
+std::vector<Bundle> bundles_of(const Tensors& tensors) {
+  std::vector<Bundle> bundles;
+  for (const at::Tensor& tensor : tensors) {
+    if (bytes_of(tensor) >= kAlone) continue;
+    const auto same = std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& bundle) {
+      return bundle.tensors.front().scalar_type() == tensor.scalar_type();
+    });
+    (same == bundles.end() ? bundles.emplace_back() : *same).tensors.push_back(tensor);
+  }
+  for (const at::Tensor& tensor : tensors) {
+    if (bytes_of(tensor) >= kAlone) bundles.push_back({{tensor}, {}});
+  }
+  for (Bundle& bundle : bundles) {
+    const bool alone = bundle.tensors.size() == 1;
+    bundle.buffer = alone ? plain_input(bundle.tensors.front()) : gathered_copy(bundle.tensors);
+  }
+  return bundles;
+}
+
+}  // namespace
+
+C10dWork Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const Title& title = kBroadcast;
+  require_one(tensors, title.verb);
+  require_root(options.rootRank, title.verb);
+  const at::Tensor& tensor = tensors.front();
+  const bool root = options.rootRank == getRank();
+  const WorkPtr work = new_work(title, tensors, tensors);
+  const at::Tensor buffer = root ? plain_input(tensor) : plain_output(tensor);
+  if (!root && !buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
+  work->kept = {buffer};
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      return tutti_broadcast(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer), type_to_move(buffer),
+                             static_cast<int>(options.rootRank), handle);
+    });
+  });
+}
+
+C10dWork Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  const Title& title = kAllReduce;
+  require_one(tensors, title.verb);
+  const at::Tensor& tensor = tensors.front();
+  const tutti_type type = type_to_reduce(tensor, title.verb);
+  const Operator op(options.reduceOp);
+  const WorkPtr work = new_work(title, tensors, tensors);
+  const at::Tensor buffer = plain_input(tensor);
+  if (!buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
+  work->kept = {buffer};
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      return tutti_all_reduce(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer), type, op.get(), handle);
+    });
+  });
+}
+
+C10dWork Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& /*options*/) {
+  for (const at::Tensor& tensor : tensors) require_usable(tensor, "all_reduce of sparse tensors");
+  throw_value("all_reduce of sparse tensors: tutti moves dense tensors; make them dense with to_dense()");
+}
+
+C10dWork Backend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  const Title& title = kAllReduceCoalesced;
+  for (const at::Tensor& tensor : tensors) {
+    require_usable(tensor, title.verb);
+    static_cast<void>(type_to_reduce(tensor, title.verb));
+  }
+  const Operator op(options.reduceOp);
+  const WorkPtr work = new_work(title, tensors, tensors);
+  std::vector<Bundle> bundles = bundles_of(tensors);
+  for (const Bundle& bundle : bundles) work->kept.push_back(bundle.buffer);
+  const bool copies = std::any_of(bundles.begin(), bundles.end(), [](const Bundle& bundle) {
+    return bundle.tensors.size() > 1 || !bundle.buffer.is_same(bundle.tensors.front());
+  });
+  if (copies) {
+    work->copies = [bundles] {
+      for (const Bundle& bundle : bundles) {
+        if (bundle.tensors.size() > 1) {
+          scatter_back(bundle.buffer, bundle.tensors);
+        } else {
+          copy_back(bundle.buffer, bundle.tensors.front());
+        }
+      }
+    };
+  }
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    for (const Bundle& bundle : bundles) {
+      const at::Tensor& buffer = bundle.buffer;
+      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+        return tutti_all_reduce(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer),
+                                type_to_reduce(buffer, title.verb), op.get(), handle);
+      });
+    }
+  });
+}
+
+C10dWork Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  const Title& title = kReduce;
+  require_one(tensors, title.verb);
+  require_root(options.rootRank, title.verb);
+  const at::Tensor& tensor = tensors.front();
+  const tutti_type type = type_to_reduce(tensor, title.verb);
+  const Operator op(options.reduceOp);
+  const WorkPtr work = new_work(title, tensors, tensors);
+  const at::Tensor buffer = plain_input(tensor);
+  const bool root = options.rootRank == getRank();
+  if (root && !buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
+  work->kept = {buffer};
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      return tutti_reduce(to, buffer.const_data_ptr(), root ? buffer.data_ptr() : nullptr, count_of(buffer), type,
+                          op.get(), static_cast<int>(options.rootRank), handle);
+    });
+  });
+}
+
+C10dWork Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                 const c10d::ReduceScatterOptions& options) {
+  const Title& title = kReduceScatter;
+  require_one(outputs, title.verb);
+  if (inputs.size() != 1) throw_value("reduce_scatter: one list of inputs is needed, not " + c10::str(inputs.size()));
+  const Tensors& parts = inputs.front();
+  require_ranks(parts, title.verb);
+  const at::Tensor& output = outputs.front();
+  require_same_type(output, parts.front(), title.verb);
+  require_own_part(output, parts, title.verb, "the output", "inputs");
+  const tutti_type type = type_to_reduce(output, title.verb);
+  const Operator op(options.reduceOp);
+  const WorkPtr work = new_work(title, parts, outputs);
+  const at::Tensor target = plain_output(output);
+  if (!target.is_same(output)) work->copies = [=] { copy_back(target, output); };
+  const Layout layout = layout_of(parts);
+  const TensorList list(parts, layout, TensorList::Use::input);
+  work->kept = list.held();
+  work->kept.push_back(target);
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      if (layout == Layout::joined) {
+        return tutti_reduce_scatter(to, list.base(), target.data_ptr(), count_of(target), type, op.get(), handle);
+      }
+      return tutti_reduce_scatter_v(to, list.base(), list.counts(), list.displacements(), target.data_ptr(), type,
+                                    op.get(), handle);
+    });
+  });
+}
+
+C10dWork Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                       const c10d::ReduceScatterOptions& options) {
+  Tensors outputs{output}, inputs{input};
+  return scatter_sums(kReduceScatterTensor, outputs, inputs, options);
+}
+
+C10dWork Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                  const c10d::ReduceScatterOptions& options) {
+  return scatter_sums(kReduceScatterCoalesced, outputs, inputs, options);
+}
+
+C10dWork Backend::scatter_sums(const Title& title, const Tensors& outputs, const Tensors& inputs,
+                               const c10d::ReduceScatterOptions& options) {
+  require_pairs(outputs, inputs, title.verb);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require_times_ranks(outputs[i], inputs[i], title.verb, "the input", "the output");
+    static_cast<void>(type_to_reduce(outputs[i], title.verb));
+  }
+  const Operator op(options.reduceOp);
+  const WorkPtr work = new_work(title, inputs, outputs);
+  Tensors targets, sources;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    targets.push_back(plain_output(outputs[i]));
+    sources.push_back(plain_input(inputs[i]));
+  }
+  hold(*work, targets, outputs, sources);
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+        return tutti_reduce_scatter(to, sources[i].const_data_ptr(), targets[i].data_ptr(), count_of(targets[i]),
+                                    type_to_reduce(targets[i], title.verb), op.get(), handle);
+      });
+    }
+  });
+}
+
+C10dWork Backend::barrier(const c10d::BarrierOptions& options) {
+  const WorkPtr work = new_work(kBarrier, {}, {});
+  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) { return tutti_barrier(to, handle); });
+  });
+}
+
+// The core's barrier names the ranks that have not come when its time is over.
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_all_ranks*/) {
+  const WorkPtr work = new_work(kBarrier, {}, {});
+  launch(work, {false, options.timeout}, [&](tutti_comm comm, bool blocking) {
+    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) { return tutti_barrier(to, handle); });
+  });
+  work->wait();
+}
+
+}  // namespace tutti::pytorch

@@ -1,0 +1,18 @@
+#include "errors.h"
+
+#include <c10/util/Exception.h>
+
+namespace tutti::pytorch {
+
+void throw_value(const std::string& words) { C10_THROW_ERROR(ValueError, words); }
+void throw_type(const std::string& words) { C10_THROW_ERROR(TypeError, words); }
+void throw_failure(const std::string& words) { C10_THROW_ERROR(DistBackendError, words); }
+
+void throw_code(tutti_code code) {
+  const std::string words = tutti_error_message();
+  if (code == TUTTI_INVALID_ARGUMENT) throw_value(words);
+  if (code == TUTTI_UNSUPPORTED) throw_type(words);
+  throw_failure(words);
+}
+
+}  // namespace tutti::pytorch

@@ -1,0 +1,313 @@
+#include "group.h"
+
+#include <pthread.h>
+#include <pybind11/pybind11.h>
+#include <signal.h>
+
+#include <set>
+#include <utility>
+
+#include "store.h"
+#include "work.h"
+
+namespace tutti::pytorch {
+namespace {
+
+// How long works that nobody has waited for may still take when their group is left.
+constexpr Milliseconds kGrace{2000};
+
+std::atomic<int> forks{0};
+const int kWatchForks = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+
+struct Registry {
+  std::mutex mutex;
+  std::set<std::weak_ptr<Group>, std::owner_less<std::weak_ptr<Group>>> groups;
+};
+Registry& registry() {
+  static auto* const kRegistry = new Registry;  // groups may go after all else
+  return *kRegistry;
+}
+
+// Whoever joins a thread that runs Python callbacks must not hold what they need.
+class WithoutPython {
+ public:
+  WithoutPython() {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) state_ = PyEval_SaveThread();
+  }
+  ~WithoutPython() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutPython(const WithoutPython&) = delete;
+  WithoutPython& operator=(const WithoutPython&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+}  // namespace
+
+Group::Group(const GroupOptions& options)
+    : rank_(options.rank), size_(options.size), name_(options.name), timeout_(options.timeout), forks_(forks.load()) {}
+
+std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options) {
+  tutti_options wanted;
+  check(tutti_options_default(&wanted, sizeof wanted));
+  const std::string job = "torch " + options.name;
+  wanted.timeout_ms = options.timeout.count();
+  wanted.rank = options.rank;
+  wanted.world_size = options.size;
+  wanted.job = job.c_str();
+  const std::shared_ptr<Group> group(new Group(options));
+  StoreFunctions functions(store);
+  check(tutti_init_with_store(&wanted, functions.get(), &group->comm_));
+  std::int64_t timeout_ms = 0;  // a variable may have changed it
+  check(tutti_get_timeout(group->comm_, &timeout_ms));
+  group->set_timeout_ = Milliseconds(timeout_ms);
+  group->set_timeout(group->set_timeout_);
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.groups.insert(group);
+  return group;
+}
+
+// The completion thread holds the group, so it has been stopped by leave(), or was never started.
+Group::~Group() {
+  if (comm_ != nullptr) tutti_comm_free(&comm_);
+}
+
+void Group::require_usable() const {
+  if (forks_ != forks.load(std::memory_order_relaxed)) {
+    throw_failure(
+        "this process was forked after the process group was made, and the group is its parent's; call "
+        "init_process_group in the child, or start processes with spawn");
+  }
+}
+
+void Group::prepare(Milliseconds timeout) {
+  require_usable();
+  if (comm_ == nullptr) throw_failure("this process group was destroyed; make a new one with init_process_group");
+  const Milliseconds wanted = timeout > Milliseconds(0) ? timeout : this->timeout();
+  if (wanted != set_timeout_) {
+    check(tutti_set_timeout(comm_, wanted.count()));
+    set_timeout_ = wanted;
+  }
+  sweep();
+}
+
+// Works that ended and that nobody has asked about would keep their tensors.
+void Group::sweep() {
+  std::vector<void*> freed;
+  {
+    const std::lock_guard lock(changed_mutex_);
+    freed.swap(freed_);
+  }
+  for (void* const memory : freed) tutti_free(comm_, memory);
+  for (;;) {
+    WorkPtr first;
+    {
+      const std::lock_guard lock(changed_mutex_);
+      if (kept_.empty() || !kept_.front()->ended_) return;
+      first = kept_.front();
+    }
+    first->settle();
+  }
+}
+
+void Group::settle_all() {
+  for (;;) {
+    WorkPtr first;
+    {
+      const std::lock_guard lock(changed_mutex_);
+      if (kept_.empty()) return;
+      first = kept_.front();
+    }
+    first->settle();
+  }
+}
+
+void Group::keep(const WorkPtr& work) {
+  bool later = false;
+  {
+    const std::lock_guard lock(changed_mutex_);
+    kept_.push_back(work);
+    work->place_ = std::prev(kept_.end());
+    work->is_kept_ = true;
+    if (!work->ended_) open_.fetch_add(1, std::memory_order_release);
+    later = static_cast<bool>(work->copies);
+  }
+  if (later) complete_later(*work);
+}
+
+void Group::release(Work& work) {
+  WorkPtr last;  // goes after the lock
+  const std::lock_guard lock(changed_mutex_);
+  if (!std::exchange(work.is_kept_, false)) return;
+  last = std::move(*work.place_);
+  kept_.erase(work.place_);
+}
+
+void Group::ended(void* context) {
+  auto* const work = static_cast<Work*>(context);
+  Group& group = *work->group_;
+  const std::lock_guard lock(group.changed_mutex_);
+  if (--work->open_handles_ > 0) return;
+  work->ended_ = true;
+  group.open_.fetch_sub(1, std::memory_order_release);
+  if (work->wanted_) group.completions_.push_back(WorkPtr::reclaim_copy(work));
+  group.changed_.notify_all();
+}
+
+void Group::await(Work& work, Milliseconds timeout) {
+  require_usable();
+  const bool limited = timeout > Milliseconds(0);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  const auto left = [&] {
+    if (!limited) return kNoTimeout;
+    return std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now()));
+  };
+  std::unique_lock lock(changed_mutex_);
+  while (!work.ended_) {
+    if (!driving_ && !leaving_) {
+      driving_ = true;
+      lock.unlock();
+      std::exception_ptr late;
+      try {
+        work.drive(left());
+      } catch (...) {
+        late = std::current_exception();
+      }
+      lock.lock();
+      driving_ = false;
+      changed_.notify_all();
+      if (late && !work.ended_) std::rethrow_exception(late);
+    } else if (!limited) {
+      changed_.wait(lock);
+    } else if (changed_.wait_until(lock, until) == std::cv_status::timeout && !work.ended_) {
+      throw_failure("rank " + std::to_string(rank_) + ", " + work.verb_ +
+                    ": still under way when the time given to wait() had passed");
+    }
+  }
+}
+
+void Group::await_all() {
+  std::unique_lock lock(changed_mutex_);
+  changed_.wait(lock, [&] { return open_.load() == 0; });
+}
+
+void Group::complete_later(Work& work) {
+  const std::lock_guard lock(changed_mutex_);
+  if (std::exchange(work.wanted_, true)) return;
+  if (work.ended_) completions_.push_back(WorkPtr::reclaim_copy(&work));
+  if (!completion_thread_.joinable() && !stop_)
+    completion_thread_ = std::thread([self = shared_from_this()] { self->settle_loop(); });
+  changed_.notify_all();
+}
+
+void Group::settle_loop() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "tutti-futures");
+  std::unique_lock lock(changed_mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || !completions_.empty(); });
+    if (completions_.empty()) return;
+    WorkPtr work = std::move(completions_.front());
+    completions_.pop_front();
+    lock.unlock();
+    work->settle();
+    work.reset();
+    lock.lock();
+  }
+}
+
+void Group::stop_completions() {
+  std::thread thread;
+  {
+    const std::lock_guard lock(changed_mutex_);
+    stop_ = true;
+    thread = std::move(completion_thread_);
+    changed_.notify_all();
+  }
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();  // a callback let the last handle of the group go
+  } else {
+    thread.join();
+  }
+}
+
+void Group::leave(bool now) {
+  if (forks_ != forks.load()) return;  // the group is the parent's
+  const WithoutPython without;
+  {
+    std::unique_lock lock(changed_mutex_);
+    if (!now) changed_.wait_for(lock, kGrace, [&] { return leaving_ || open_.load() == 0 || failed(); });
+    if (std::exchange(leaving_, true)) {
+      changed_.wait(lock, [&] { return left_; });
+      return;
+    }
+    if (driving_ || open_.load() > 0) tutti_abort(comm_);
+  }
+  std::unique_lock calls(calls_, std::try_to_lock);
+  if (!calls.owns_lock()) {
+    tutti_abort(comm_);
+    calls.lock();
+  }
+  {
+    std::unique_lock lock(changed_mutex_);
+    changed_.wait(lock, [&] { return !driving_; });
+  }
+  tutti_comm leaving = nullptr;
+  {
+    const std::lock_guard lock(changed_mutex_);  // abort() looks at it
+    leaving = std::exchange(comm_, nullptr);
+  }
+  if (leaving != nullptr) tutti_comm_free(&leaving);  // works under way fail
+  calls.unlock();
+  settle_all();
+  stop_completions();
+  {
+    const std::lock_guard lock(changed_mutex_);
+    left_ = true;
+    changed_.notify_all();
+  }
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.groups.erase(weak_from_this());
+}
+
+// The core's tutti_abort takes none of the locks that it calls ended() with.
+void Group::abort() {
+  if (forks_ != forks.load()) return;
+  const std::lock_guard lock(changed_mutex_);
+  failed_.store(true);
+  if (comm_ != nullptr) tutti_abort(comm_);
+  changed_.notify_all();
+}
+
+void* Group::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_alloc(comm, bytes, &memory)); });
+  return memory;
+}
+
+void Group::free_later(void* memory) {
+  if (forks_ != forks.load()) return;
+  const std::lock_guard lock(changed_mutex_);
+  freed_.push_back(memory);
+}
+
+void Group::leave_all() {
+  std::vector<std::shared_ptr<Group>> groups;
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    for (const auto& group : all.groups) {
+      if (auto alive = group.lock()) groups.push_back(std::move(alive));
+    }
+  }
+  for (const auto& group : groups) group->leave(true);
+}
+
+}  // namespace tutti::pytorch

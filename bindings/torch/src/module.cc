@@ -1,0 +1,44 @@
+// What Python sees of the backend: tutti.torch._backend.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/python.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "backend.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using tutti::pytorch::Backend;
+using tutti::pytorch::Group;
+using tutti::pytorch::GroupOptions;
+using tutti::pytorch::Milliseconds;
+
+c10::intrusive_ptr<Backend> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                   const std::string& name, Milliseconds timeout) {
+  GroupOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.name = name;
+  options.timeout = timeout;
+  return c10::make_intrusive<Backend>(store, options);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  py::module_::import("torch._C._distributed_c10d");
+  module.attr("torch_version") = TUTTI_TORCH_VERSION;
+  module.attr("core_version") = tutti_version();
+  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
+      .def(py::init(&create), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("empty", [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
+        const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;
+        py::gil_scoped_release release;
+        return backend.empty_symmetric(shape, scalar);
+      });
+  module.def("leave_all", &Group::leave_all, py::call_guard<py::gil_scoped_release>());
+}
