@@ -195,6 +195,11 @@ tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child);
 tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory);
 /* Not collective. NULL is fine; what tutti_alloc did not give for this communicator is refused. */
 tutti_code tutti_free(tutti_comm comm, void* memory);
+/* Memory of tutti_alloc that is to outlive its communicator: it is no longer tutti_free's, but stays until
+ * tutti_memory_free, which any thread may call at any time, and which sets *owner to NULL. NULL is fine. */
+typedef struct tutti_memory_s* tutti_memory;
+tutti_code tutti_memory_keep(tutti_comm comm, void* memory, tutti_memory* owner);
+tutti_code tutti_memory_free(tutti_memory* owner);
 
 /* ---- Handles of calls under way */
 

@@ -224,4 +224,24 @@ tutti_code tutti_free(tutti_comm comm, void* memory) {
   });
 }
 
+tutti_code tutti_memory_keep(tutti_comm comm, void* memory, tutti_memory* owner) {
+  return guarded([&] {
+    place(owner, "tutti_memory_keep: owner") = nullptr;
+    Group& group = group_of(comm);
+    const auto found = group.memory.find(memory);
+    if (found == group.memory.end())
+      reject("tutti_memory_keep: tutti_alloc gave no such memory for this communicator, or it was given back already");
+    *owner = new tutti_memory_s{found->second};
+    group.memory.erase(found);
+  });
+}
+
+tutti_code tutti_memory_free(tutti_memory* owner) {
+  return guarded([&] {
+    tutti_memory& freed = place(owner, "tutti_memory_free: owner");
+    delete freed;
+    freed = nullptr;
+  });
+}
+
 }  // extern "C"

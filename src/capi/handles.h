@@ -36,6 +36,10 @@ struct tutti_comm_s {
   std::unique_ptr<tutti::capi::Group> group;
 };
 
+struct tutti_memory_s {
+  std::shared_ptr<void> memory;
+};
+
 struct tutti_work_s {
   tutti::Work work;
   tutti_received* received = nullptr;  // filled in when the wait has ended

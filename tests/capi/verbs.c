@@ -165,6 +165,24 @@ static void check_symmetric(const struct job* job) {
   OK(tutti_free(job->comm, memory));
   FAILS(tutti_free(job->comm, memory), TUTTI_INVALID_ARGUMENT, "given back already");
   OK(tutti_free(job->comm, NULL));
+  // What is kept outlives its communicator.
+  tutti_comm twin;
+  tutti_memory owner = NULL;
+  OK(tutti_comm_duplicate(job->comm, &twin));
+  OK(tutti_alloc(twin, sizeof(int32_t), &address));
+  OK(tutti_memory_keep(twin, address, &owner));
+  FAILS(tutti_free(twin, address), TUTTI_INVALID_ARGUMENT, "no such memory");
+  FAILS(tutti_memory_keep(twin, address, &owner), TUTTI_INVALID_ARGUMENT, "no such memory");
+  CHECK(owner == NULL);
+  OK(tutti_alloc(twin, sizeof(int32_t), &address));
+  OK(tutti_memory_keep(twin, address, &owner));
+  *(int32_t*)address = 1;
+  OK(tutti_all_reduce(twin, address, address, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+  OK(tutti_comm_free(&twin));
+  CHECK(*(int32_t*)address == job->size);
+  OK(tutti_memory_free(&owner));
+  CHECK(owner == NULL);
+  OK(tutti_memory_free(&owner));
 }
 
 int main(void) {

@@ -1,8 +1,23 @@
 #include "backend.h"
 
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
 namespace tutti::pytorch {
+namespace {
+
+// Address space; memory is used where tensors are written.
+constexpr std::size_t kPoolBytes = std::size_t{1} << 30;
+
+at::Tensor tensor_in(const std::shared_ptr<void>& memory, at::IntArrayRef shape, at::ScalarType type) {
+  return at::from_blob(
+      memory.get(), shape, [held = std::shared_ptr<void>(memory)](void*) mutable { held.reset(); },
+      at::TensorOptions().dtype(type));
+}
+
+}  // namespace
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options)
     : c10d::Backend(options.rank, options.size), group_(Group::meet(store, options)), name_(options.name) {}
@@ -82,16 +97,12 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
 }
 
 at::Tensor Backend::empty_symmetric(at::IntArrayRef shape, at::ScalarType type) {
-  std::int64_t count = 1;
   for (const std::int64_t length : shape) {
     if (length < 0) throw_value("empty: a length is negative, " + std::to_string(length));
-    count *= length;
   }
-  const std::size_t bytes = static_cast<std::size_t>(count) * c10::elementSize(type);
-  // An empty tensor still takes part, so that allocations stay in step.
-  void* const memory = group_->allocate(std::max<std::size_t>(bytes, 1));
-  return at::from_blob(
-      memory, shape, [group = group_](void* freed) { group->free_later(freed); }, at::TensorOptions().dtype(type));
+  const auto count = static_cast<std::size_t>(c10::multiply_integers(shape));
+  // An empty tensor takes part, too, so that the ranks stay in step.
+  return tensor_in(group_->allocate(std::max<std::size_t>(count * c10::elementSize(type), 1)), shape, type);
 }
 
 bool Backend::supportsTensorAlloc(c10::DeviceIndex /*device*/) { return true; }
@@ -99,7 +110,10 @@ bool Backend::supportsTensorAlloc(c10::DeviceIndex /*device*/) { return true; }
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   if (options.device().type() != c10::DeviceType::CPU)
     throw_value("allocateTensor: tutti's memory is the CPU's, not " + options.device().str());
-  return empty_symmetric({size}, c10::typeMetaToScalarType(options.dtype()));
+  const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+  if (!pool_) pool_ = std::make_shared<Pool>(group_->allocate(kPoolBytes), kPoolBytes);
+  const auto memory = pool_->take(static_cast<std::size_t>(size) * c10::elementSize(type));
+  return memory ? tensor_in(memory, {size}, type) : at::empty({size}, options);
 }
 
 }  // namespace tutti::pytorch

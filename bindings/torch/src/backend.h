@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "group.h"
+#include "pool.h"
 #include "tensors.h"
 #include "work.h"
 
@@ -81,6 +82,7 @@ class Backend : public c10d::Backend {
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
                                           const int& size);
 
+  // Memory from a pool; the first call is collective.
   bool supportsTensorAlloc(c10::DeviceIndex device);
   at::Tensor allocateTensor(long size, at::TensorOptions options);
   // A tensor in symmetric memory: collective, the same shape and type on every rank.
@@ -157,6 +159,7 @@ class Backend : public c10d::Backend {
   std::string name_;
   std::atomic<std::uint64_t> sequence_{0};
   std::optional<Coalescing> coalescing_;
+  std::shared_ptr<Pool> pool_;
 };
 
 }  // namespace tutti::pytorch

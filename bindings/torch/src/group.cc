@@ -19,6 +19,9 @@ constexpr Milliseconds kGrace{2000};
 std::atomic<int> forks{0};
 const int kWatchForks = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
 
+// The group that this thread completes futures for.
+thread_local const Group* settles_for = nullptr;
+
 struct Registry {
   std::mutex mutex;
   std::set<std::weak_ptr<Group>, std::owner_less<std::weak_ptr<Group>>> groups;
@@ -96,12 +99,6 @@ void Group::prepare(Milliseconds timeout) {
 
 // Works that ended and that nobody has asked about would keep their tensors.
 void Group::sweep() {
-  std::vector<void*> freed;
-  {
-    const std::lock_guard lock(changed_mutex_);
-    freed.swap(freed_);
-  }
-  for (void* const memory : freed) tutti_free(comm_, memory);
   for (;;) {
     WorkPtr first;
     {
@@ -153,7 +150,7 @@ void Group::ended(void* context) {
   if (--work->open_handles_ > 0) return;
   work->ended_ = true;
   group.open_.fetch_sub(1, std::memory_order_release);
-  if (work->wanted_) group.completions_.push_back(WorkPtr::reclaim_copy(work));
+  if (work->wanted_) group.hand_over(*work);
   group.changed_.notify_all();
 }
 
@@ -197,10 +194,31 @@ void Group::await_all() {
 void Group::complete_later(Work& work) {
   const std::lock_guard lock(changed_mutex_);
   if (std::exchange(work.wanted_, true)) return;
-  if (work.ended_) completions_.push_back(WorkPtr::reclaim_copy(&work));
-  if (!completion_thread_.joinable() && !stop_)
-    completion_thread_ = std::thread([self = shared_from_this()] { self->settle_loop(); });
+  if (threads_.empty() && !stop_) start_thread();
+  if (work.ended_) hand_over(work);
+}
+
+void Group::start_thread() {
+  threads_.emplace_back([self = shared_from_this()] { self->settle_loop(); });
+}
+
+void Group::hand_over(Work& work) {
+  completions_.push_back(WorkPtr::reclaim_copy(&work));
+  if (in_callbacks_ == threads_.size() && !stop_) start_thread();
   changed_.notify_all();
+}
+
+void Group::enter_callbacks() {
+  if (settles_for != this) return;
+  const std::lock_guard lock(changed_mutex_);
+  ++in_callbacks_;
+  if (in_callbacks_ == threads_.size() && !completions_.empty() && !stop_) start_thread();
+}
+
+void Group::leave_callbacks() {
+  if (settles_for != this) return;
+  const std::lock_guard lock(changed_mutex_);
+  --in_callbacks_;
 }
 
 void Group::settle_loop() {
@@ -208,6 +226,7 @@ void Group::settle_loop() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "tutti-futures");
+  settles_for = this;
   std::unique_lock lock(changed_mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || !completions_.empty(); });
@@ -222,18 +241,19 @@ void Group::settle_loop() {
 }
 
 void Group::stop_completions() {
-  std::thread thread;
+  std::vector<std::thread> threads;
   {
     const std::lock_guard lock(changed_mutex_);
     stop_ = true;
-    thread = std::move(completion_thread_);
+    threads.swap(threads_);
     changed_.notify_all();
   }
-  if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id()) {
-    thread.detach();  // a callback let the last handle of the group go
-  } else {
-    thread.join();
+  for (std::thread& thread : threads) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();  // a callback let the last handle of the group go
+    } else {
+      thread.join();
+    }
   }
 }
 
@@ -286,16 +306,17 @@ void Group::abort() {
   changed_.notify_all();
 }
 
-void* Group::allocate(std::size_t bytes) {
+std::shared_ptr<void> Group::allocate(std::size_t bytes) {
   void* memory = nullptr;
-  enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_alloc(comm, bytes, &memory)); });
-  return memory;
-}
-
-void Group::free_later(void* memory) {
-  if (forks_ != forks.load()) return;
-  const std::lock_guard lock(changed_mutex_);
-  freed_.push_back(memory);
+  tutti_memory owner = nullptr;
+  enter(Milliseconds(0), [&](tutti_comm comm) {
+    check(tutti_alloc(comm, bytes, &memory));
+    check(tutti_memory_keep(comm, memory, &owner));
+  });
+  // A child that was forked does not tell the others that its parent is done.
+  return {memory, [owner, made = forks_](void*) mutable {
+            if (made == forks.load()) tutti_memory_free(&owner);
+          }};
 }
 
 void Group::leave_all() {

@@ -6,7 +6,8 @@
 // while the core is called: the core calls ended() with a lock of its own held.
 //
 // Futures and copies to outputs that the core could not write itself are completed by one thread, which is started for
-// the first of them.
+// the first of them; another one is started only where all that there are run callbacks of futures, which may wait for
+// further futures.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -71,6 +72,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void release(Work& work);
   // The completion thread is to settle the work once it has ended.
   void complete_later(Work& work);
+  // Around the callbacks of a future.
+  void enter_callbacks();
+  void leave_callbacks();
   // The core's word that a handle of the work has ended.
   static void ended(void* work);
 
@@ -83,10 +87,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void abort();
   void note_failure() { failed_.store(true, std::memory_order_relaxed); }
 
-  // Symmetric memory: collective.
-  void* allocate(std::size_t bytes);
-  // Gives it back with the next call: whoever drops a tensor may hold locks that a call under way waits for.
-  void free_later(void* memory);
+  // Symmetric memory, which lives as long as what is returned: collective.
+  std::shared_ptr<void> allocate(std::size_t bytes);
 
   // Leaves all groups that are left at the end of the program.
   static void leave_all();
@@ -99,6 +101,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void sweep();
   void settle_all();
   void settle_loop();
+  // changed_mutex_ is held.
+  void hand_over(Work& work);
+  void start_thread();
   void stop_completions();
 
   const int rank_, size_;
@@ -119,9 +124,9 @@ class Group : public std::enable_shared_from_this<Group> {
   bool left_ = false;
   std::list<WorkPtr> kept_;
   std::deque<WorkPtr> completions_;
-  std::vector<void*> freed_;  // symmetric memory
   bool stop_ = false;
-  std::thread completion_thread_;
+  std::vector<std::thread> threads_;
+  std::size_t in_callbacks_ = 0;  // of the threads
 };
 
 }  // namespace tutti::pytorch

@@ -157,11 +157,17 @@ void Work::fulfil_future() {
     if (!future_ || std::exchange(fulfilled_, true)) return;
     future = future_;
   }
-  if (error_) {
-    future->setError(error_);
-  } else {
-    future->markCompleted(c10::IValue(outputs));
+  group_->enter_callbacks();
+  try {
+    if (error_) {
+      future->setError(error_);
+    } else {
+      future->markCompleted(c10::IValue(outputs));
+    }
+  } catch (const std::exception& error) {
+    TORCH_WARN("tutti: a callback of a future threw, which nobody can catch: ", error.what());
   }
+  group_->leave_callbacks();
 }
 
 }  // namespace tutti::pytorch

@@ -1,0 +1,169 @@
+"""Groups: several at once, made again, mixed backends, debug mode, leaving."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+
+def subgroups(rank, size):
+    dist.all_reduce(torch.ones(1))
+    pairs = [dist.new_group([a, b]) for a in range(size) for b in range(a + 1, size)]
+    alone = [dist.new_group([r]) for r in range(size)]
+    for group in pairs + alone:
+        if dist.get_rank(group) < 0:
+            continue
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor, group=group)
+        assert torch.all(tensor == dist.get_world_size(group))
+    twin = dist.new_group()
+    tensors = [torch.full((100,), float(i)) for i in range(8)]
+    works = [dist.all_reduce(t, group=g, async_op=True) for t, g in zip(tensors, [None, twin] * 4)]
+    for work in works[::-1]:
+        work.wait()
+    assert all(torch.all(tensor == i * size) for i, tensor in enumerate(tensors))
+    mine = dist.new_subgroups(group_size=1)[0]
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=mine)
+    assert tensor == 1
+    dist.destroy_process_group(pairs[0])
+    dist.barrier()
+
+
+def test_subgroups(ranks):
+    ranks(4, subgroups)
+    ranks(3, subgroups)
+
+
+def again(rank, size, path):
+    """The same group from the same store, many times: nobody is taken for one of the last time."""
+    dist.destroy_process_group()
+    store = dist.FileStore(path, size)
+    for time_ in range(10):
+        dist.init_process_group("tutti", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+        tensor = torch.full((2,), float(time_))
+        dist.all_reduce(tensor)
+        assert torch.all(tensor == time_ * size)
+        dist.destroy_process_group()
+
+
+def test_again(ranks, tmp_path):
+    ranks(3, again, str(tmp_path / "store"))
+
+
+def split(rank, size):
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    store = dist.PrefixStore("halves", dist.distributed_c10d._get_default_store())
+    members = [r for r in range(size) if r % 2 == rank % 2]
+    assert backend.supports_splitting
+    options = backend.options
+    assert options is not None
+    child = backend.__class__(
+        dist.PrefixStore(str(rank % 2), store), members.index(rank), len(members), "half", timedelta(seconds=30)
+    )
+    tensor = torch.ones(2)
+    child.allreduce([tensor]).wait()
+    assert torch.all(tensor == len(members))
+    child.shutdown()
+
+
+def test_split(ranks):
+    ranks(4, split)
+
+
+def mixed_backend(rank, size):
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert torch.all(tensor == size)
+    assert dist.group.WORLD._get_backend(torch.device("cpu")).name() == "tutti"
+
+
+def test_by_device(ranks):
+    ranks(2, mixed_backend, backend="cpu:tutti")
+    ranks(2, mixed_backend, backend="cpu:tutti,cuda:gloo")
+
+
+def leave_early(rank, size):
+    """Ranks that leave are no reason to hang for those that leave later; those in a call are told."""
+    group = dist.new_group()
+    if rank == 0:
+        dist.destroy_process_group(group)
+    else:
+        with pytest.raises(RuntimeError, match="rank 0 has left the group"):
+            dist.all_reduce(torch.ones(3), group=group)
+        dist.destroy_process_group(group)
+    dist.barrier()
+    # Works under way are given a moment, then they fail; nothing hangs.
+    group = dist.new_group()
+    if rank == 0:
+        tensor = torch.zeros(3)
+        work = dist.irecv(tensor, 1, group=group)
+        began = time.monotonic()
+        dist.destroy_process_group(group)
+        assert time.monotonic() - began < 30
+        with pytest.raises(RuntimeError):
+            work.wait()
+        with pytest.raises(RuntimeError, match="destroyed"):
+            group.allreduce([tensor]).wait()
+    dist.barrier()
+
+
+def test_leave_early(ranks):
+    ranks(3, leave_early)
+
+
+def abort(rank, size):
+    """Another thread ends a call that would wait for ever."""
+    group = dist.new_group()
+    if rank == 0:
+        backend = group._get_backend(torch.device("cpu"))
+        thread = threading.Thread(target=lambda: (time.sleep(0.2), backend.abort()))
+        thread.start()
+        with pytest.raises(RuntimeError, match="this process aborted the communicator"):
+            dist.all_reduce(torch.ones(2), group=group)
+        thread.join()
+    dist.barrier()
+
+
+def test_abort(ranks):
+    ranks(2, abort)
+
+
+def in_detail(rank, size):
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    outputs = [torch.zeros(3) for _ in range(size)]
+    dist.all_gather(outputs, tensor)
+    dist.barrier()
+    assert all(torch.all(output == size) for output in outputs)
+    shape = (4,) if rank == 0 else (5,)
+    with pytest.raises(RuntimeError, match="mismatch"):
+        dist.all_reduce(torch.ones(shape))
+
+
+def test_debug_detail(ranks, monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    ranks.stop()
+    try:
+        ranks(2, in_detail)
+    finally:
+        monkeypatch.undo()
+        ranks.stop()
+
+
+def monitored(rank, size):
+    backend = dist.new_group()._get_backend(torch.device("cpu"))
+    backend.monitored_barrier(timedelta(seconds=60))
+    if rank != 1:
+        with pytest.raises(RuntimeError, match="rank 1"):
+            backend.monitored_barrier(timedelta(milliseconds=500))
+    else:
+        time.sleep(2)
+    dist.barrier()
+
+
+def test_monitored_barrier(ranks):
+    ranks(3, monitored)
