@@ -1,5 +1,5 @@
 // Errors of the core as exceptions that Python sees as its own: ValueError for calls that cannot be carried out as
-// written, TypeError, and torch.distributed.DistBackendError for the rest. The words stay as they are.
+// written, TypeError, and torch.distributed.DistBackendError for the rest. The core's words stay as they are.
 #pragma once
 
 #include <string>

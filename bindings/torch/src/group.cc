@@ -118,7 +118,7 @@ void Group::settle_all() {
       if (kept_.empty()) return;
       first = kept_.front();
     }
-    first->settle();
+    first->conclude();
   }
 }
 
@@ -234,7 +234,7 @@ void Group::settle_loop() {
     WorkPtr work = std::move(completions_.front());
     completions_.pop_front();
     lock.unlock();
-    work->settle();
+    work->conclude();
     work.reset();
     lock.lock();
   }

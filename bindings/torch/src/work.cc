@@ -101,8 +101,12 @@ void Work::settle() noexcept {
     c10d::Work::finish(error_);
     settled_.store(true, std::memory_order_release);
   }
-  fulfil_future();
   group_->release(*this);
+}
+
+void Work::conclude() noexcept {
+  settle();
+  fulfil_future();
 }
 
 bool Work::isCompleted() {
@@ -111,7 +115,7 @@ bool Work::isCompleted() {
     const std::lock_guard lock(group_->changed_mutex_);
     if (!ended_) return false;
   }
-  settle();
+  conclude();
   return true;
 }
 
@@ -129,7 +133,7 @@ void Work::synchronize() { wait(); }
 bool Work::wait(Milliseconds timeout) {
   if (!settled()) {
     group_->await(*this, timeout);
-    settle();
+    conclude();
   }
   if (error_) std::rethrow_exception(error_);
   return true;

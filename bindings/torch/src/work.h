@@ -67,8 +67,11 @@ class Work : public c10d::Work {
   [[noreturn]] void fail_to_start(tutti_code code);
   // Drives the core until the work has ended; throws what waiting failed with, TUTTI_TIMEOUT included.
   void drive(Milliseconds timeout);
-  // Takes the result; does nothing the second time. Only once the work has ended.
+  // Takes the result, runs no callbacks; does nothing the second time. Only once the work has ended, and by whoever
+  // holds the work.
   void settle() noexcept;
+  // The same, and completes the future.
+  void conclude() noexcept;
   void take_results();
   void fulfil_future();
   bool settled() const { return settled_.load(std::memory_order_acquire); }
