@@ -155,13 +155,24 @@ def test_debug_detail(ranks, monkeypatch):
 
 
 def monitored(rank, size):
-    backend = dist.new_group()._get_backend(torch.device("cpu"))
-    backend.monitored_barrier(timedelta(seconds=60))
-    if rank != 1:
-        with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 500 ms" if rank == 0 else "reached monitoredBarrier.*rank 1"):
-            backend.monitored_barrier(timedelta(milliseconds=500))
-    else:
-        time.sleep(2)
+    group = dist.new_group()
+    backend = group._get_backend(torch.device("cpu"))
+    for _ in range(3):
+        backend.monitored_barrier(timedelta(seconds=60))
+    for everyone in (False, True):
+        if rank == 0:
+            with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 500 ms"):
+                backend.monitored_barrier(timedelta(milliseconds=500), everyone)
+        elif rank != 1:
+            with pytest.raises(RuntimeError, match=f"Rank {rank} successfully reached monitoredBarrier, but"):
+                backend.monitored_barrier(timedelta(milliseconds=500), everyone)
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="Rank 0 timed out in monitoredBarrier after 0 ms"):
+            backend.monitored_barrier(timedelta(seconds=0))
+    # The group is none the worse for it.
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor, group=group)
+    assert torch.all(tensor == size)
     dist.barrier()
 
 

@@ -152,12 +152,15 @@ class Backend : public c10d::Backend {
   C10dWork gather_tensors(const Title& title, const Tensors& outputs, const Tensors& inputs, const Manner& manner);
   C10dWork scatter_sums(const Title& title, const Tensors& outputs, const Tensors& inputs,
                         const c10d::ReduceScatterOptions& options);
+  // monitored_barrier.cc
+  void collect_arrivals(int tag, Milliseconds limit, bool wait_all_ranks);
   C10dWork send_or_receive(const Title& title, Tensors& tensors, int peer, int tag, bool sends);
   void record(const Work& work, const Title& title, const Tensors& inputs, const Tensors& outputs) const;
 
   std::shared_ptr<Group> group_;
   std::string name_;
   std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<int> monitored_barriers_{0};
   std::optional<Coalescing> coalescing_;
   std::shared_ptr<Pool> pool_;
 };

@@ -217,26 +217,4 @@ C10dWork Backend::barrier(const c10d::BarrierOptions& options) {
   });
 }
 
-// The core's barrier names the ranks that have not come when its time is over; programs look for PyTorch's words.
-void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_all_ranks*/) {
-  const WorkPtr work = new_work(kBarrier, {}, {});
-  try {
-    launch(work, {false, options.timeout}, [&](tutti_comm comm, bool blocking) {
-      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) { return tutti_barrier(to, handle); });
-    });
-    work->wait();
-  } catch (const c10::DistBackendError& error) {
-    const std::string words = error.what_without_backtrace();
-    const auto limit = options.timeout > Milliseconds(0) ? options.timeout : group_->timeout();
-    if (getRank() != 0) {
-      throw_failure("Rank " + std::to_string(getRank()) +
-                    " successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
-                    "rank 0: " +
-                    words);
-    }
-    throw_failure("Rank " + std::to_string(tutti_error_rank()) + " failed to pass monitoredBarrier in " +
-                  std::to_string(limit.count()) + " ms: " + words);
-  }
-}
-
 }  // namespace tutti::pytorch
