@@ -12,8 +12,6 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
-HERE = pathlib.Path(__file__).parent
-
 
 def folders():
     include, library = os.environ.get("TUTTI_INCLUDE"), os.environ.get("TUTTI_LIBRARY")
@@ -34,7 +32,21 @@ include_folder, library_folder, run_paths = folders()
 
 extension = CppExtension(
     "tutti.torch._backend",
-    sources=sorted(str(path.relative_to(HERE)) for path in (HERE / "src").glob("*.cc")),
+    sources=[
+        "src/backend.cc",
+        "src/checks.cc",
+        "src/collectives.cc",
+        "src/errors.cc",
+        "src/group.cc",
+        "src/messages.cc",
+        "src/module.cc",
+        "src/monitored_barrier.cc",
+        "src/moving.cc",
+        "src/pool.cc",
+        "src/store.cc",
+        "src/tensors.cc",
+        "src/work.cc",
+    ],
     include_dirs=[str(include_folder)],
     library_dirs=[str(library_folder)],
     libraries=["tutti"],

@@ -112,12 +112,13 @@ Complaints check_dead_files(const std::vector<Source>& sources) {
   };
   const auto is_listed = [&](const Source& code) {
     return std::any_of(sources.begin(), sources.end(), [&](const Source& list) {
-      if (list.file_name() != "CMakeLists.txt") return false;
-      const std::string folder = list.path.substr(0, list.path.size() - std::string_view("CMakeLists.txt").size());
+      if (list.file_name() != "CMakeLists.txt" && list.file_name() != "setup.py") return false;
+      const std::string folder = list.path.substr(0, list.path.size() - list.file_name().size());
       if (!code.path.starts_with(folder)) return false;
       const std::string name = code.path.substr(folder.size());
       return std::regex_search(
-          list.text, std::regex("(^|[\\s(])" + std::regex_replace(name, std::regex(R"(\.)"), "\\.") + "($|[\\s)])"));
+          list.text,
+          std::regex("(^|[\\s(\"])" + std::regex_replace(name, std::regex(R"(\.)"), "\\.") + "($|[\\s)\"])"));
     });
   };
   Complaints complaints;
@@ -126,7 +127,7 @@ Complaints check_dead_files(const std::vector<Source>& sources) {
       complaints.push_back(source.path + ": included by nobody");
     }
     if (source.is_code() && !source.is_header() && !is_listed(source)) {
-      complaints.push_back(source.path + ": in no CMakeLists.txt of its folder or one above");
+      complaints.push_back(source.path + ": in no CMakeLists.txt or setup.py of its folder or one above");
     }
   }
   return complaints;
