@@ -10,7 +10,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @cmake --build --preset $(1) --parallel $(JOBS)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install demo test test-long test-torch bench asan tsan format tidy clean
+.PHONY: help build install demo test test-long test-torch bench bench-torch asan tsan format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -39,11 +39,11 @@ test: ## build, then run the tests (those labelled long are left out)
 	$(call build,release)
 	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,release)
 
-test-torch: ## the tests that need PyTorch, which is installed outside the tree if it is missing
+test-torch: ## the tests that need PyTorch, the long ones too; it is installed outside the tree if it is missing
 	@scripts/bootstrap.sh build test torch
 	@scripts/configure.sh release
 	$(call build,release)
-	@TORCH_PYTHON=$$(scripts/torch_python.sh install) $(call ctest,release) -R '[Tt]orch'
+	@TORCH_PYTHON=$$(scripts/torch_python.sh install) $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
 	@scripts/bootstrap.sh build test
@@ -68,6 +68,12 @@ bench: ## the figures of this machine, beside the peers it installs (BENCHES=ker
 	@scripts/configure.sh release
 	@cmake --build --preset release --parallel $(JOBS) --target bench_programs
 	@scripts/bench.sh $(BENCHES)
+
+bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step (RANKS=8 for more ranks); keep it idle
+	@scripts/bootstrap.sh build torch
+	@scripts/configure.sh release
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool
+	@$$(scripts/torch_python.sh install) bench/torch_bench.py --ranks $(or $(RANKS),2) --json build/torch_bench.json
 
 format: ## rewrite the sources with clang-format
 	@scripts/bootstrap.sh format

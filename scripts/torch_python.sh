@@ -17,5 +17,5 @@ done
 
 echo "torch: installing PyTorch into $home (some GB, once)" >&2
 python3 -m venv "$home" >&2
-"$home/bin/pip" install --quiet torch numpy >&2
+"$home/bin/pip" install --quiet torch numpy expecttest >&2
 echo "$home/bin/python"

@@ -4,9 +4,9 @@
     torchrun --nproc-per-node 4 examples/torch/ddp_gpt.py --backend gloo      # to compare
     torchrun --nproc-per-node 4 examples/torch/ddp_gpt.py --transport tcp     # the same bits
 
-Every rank has the whole model and learns from its own part of each batch; the gradients are averaged by all_reduce, in
-buckets, while the backward pass goes on. Over Tutti the same job gives the same bits every time, whatever the transport:
-the hash in the last line is the same.
+Every rank has the whole model and learns from its own part of each batch; the gradients are averaged by all_reduce,
+in buckets, while the backward pass goes on. Over Tutti the same job gives the same bits every time, whatever the
+transport: the hash in the last line is the same.
 """
 
 import torch

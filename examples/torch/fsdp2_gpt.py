@@ -2,9 +2,10 @@
 
     torchrun --nproc-per-node 4 examples/torch/fsdp2_gpt.py
 
-Every rank keeps 1/p of every weight, gradient and optimizer state. A block's weights are brought together by all_gather
-just before they are used and dropped afterwards; its gradients go back to their owners by reduce_scatter. The example
-trains a whole copy of the model on the whole batch beside it, in every rank, and checks that both learn the same.
+Every rank keeps 1/p of every weight, gradient and optimizer state. A block's weights are brought together by
+all_gather just before they are used and dropped afterwards; its gradients go back to their owners by
+reduce_scatter. The example trains a whole copy of the model on the whole batch beside it, in every rank, and checks
+that both learn the same.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """A small GPT over characters, and the text it learns: what the examples of this folder share.
 
-The layers have the names that PyTorch's strategies cut at: attention has one projection each for queries, keys and values,
-so that tensor parallelism can give every rank some of the heads, and the head count is read off the width that a rank
-has. Batches depend on (seed, step) alone: a rank takes its part of the batch that all ranks have in mind, so the same
-numbers are learned from whatever the number of ranks.
+The layers have the names that PyTorch's strategies cut at: attention has one projection each for queries, keys and
+values, so that tensor parallelism can give every rank some of the heads, and the head count is read off the width
+that a rank has. Batches depend on (seed, step) alone: a rank takes its part of the batch that all ranks have in
+mind, so the same numbers are learned from whatever the number of ranks.
 """
 
 from dataclasses import dataclass

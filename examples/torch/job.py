@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 4 examples/torch/ddp_gpt.py --backend tutti
 
-`--backend gloo` runs the same over PyTorch's own backend. Every example checks itself: it exits with 1, and says what is
-wrong, where a result is not what it must be.
+`--backend gloo` runs the same over PyTorch's own backend. Every example checks itself: it exits with 1, and says
+what is wrong, where a result is not what it must be.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
     torchrun --nproc-per-node 4 examples/torch/moe.py
 
-A router sends every token to one expert. An expert takes at most `capacity factor` times its fair share from each rank;
-tokens beyond that pass the layer unchanged, so every rank sends chunks of one size: one all_to_all brings tokens to
-their experts, another brings them back. The backward pass runs the same two the other way round. Outputs and gradients
-are compared with all experts computed in one place.
+A router sends every token to one expert. An expert takes at most `capacity factor` times its fair share from each
+rank; tokens beyond that pass the layer unchanged, so every rank sends chunks of one size: one all_to_all brings
+tokens to their experts, another brings them back. The backward pass runs the same two the other way round. Outputs
+and gradients are compared with all experts computed in one place.
 """
 
 import torch

@@ -2,9 +2,10 @@
 
     torchrun --nproc-per-node 2 examples/torch/tensor_parallel.py
 
-Every rank has some of the heads and some of the hidden units: the first matrix of a pair is cut by columns, the second by
-rows, so that one all_reduce per pair is enough in the forward pass and one in the backward pass. The output layer is cut
-by columns and its result brought together by all_gather. Loss and gradients are compared with the uncut model's.
+Every rank has some of the heads and some of the hidden units: the first matrix of a pair is cut by columns, the
+second by rows, so that one all_reduce per pair is enough in the forward pass and one in the backward pass. The
+output layer is cut by columns and its result brought together by all_gather. Loss and gradients are compared with
+the uncut model's.
 """
 
 import torch

@@ -2,9 +2,9 @@
 
     torchrun --nproc-per-node 4 examples/torch/zero_optimizer.py
 
-Gradients are averaged as in data parallel training; then every rank updates the weights it owns, with the only copy of
-their Adam states, and broadcasts them. A model with an ordinary Adam is trained beside it: the weights must be the same,
-bit for bit, at 1/p of the memory for states.
+Gradients are averaged as in data parallel training; then every rank updates the weights it owns, with the only copy
+of their Adam states, and broadcasts them. A model with an ordinary Adam is trained beside it: the weights must be
+the same, bit for bit, at 1/p of the memory for states.
 """
 
 import torch
@@ -16,7 +16,8 @@ from job import Job, arguments, digest
 
 
 def state_bytes(optimizer):
-    return sum(value.nbytes for states in optimizer.state.values() for value in states.values() if torch.is_tensor(value))
+    return sum(value.nbytes for states in optimizer.state.values()
+               for value in states.values() if torch.is_tensor(value))
 
 
 def train(job, options):

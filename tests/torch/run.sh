@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs pytest on files of this folder, with the backend built for the PyTorch of TORCH_PYTHON (or python3) and the
-# library of this build: run.sh BUILD_FOLDER FILE...
+# Runs a file of this folder, test_* by pytest and others as programs, with the backend built for the PyTorch of
+# TORCH_PYTHON (or python3) and the library of this build: run.sh BUILD_FOLDER FILE ARGUMENTS...
 #
-# What is made lies in BUILD_FOLDER/torch: the extension, and an environment with pytest where that PyTorch has none.
+# What is made lies in BUILD_FOLDER/torch: the extension, and an environment with pytest and expecttest (which
+# PyTorch's own tests want) where that PyTorch has none.
 # Ends with 77, and says why, where something is missing that only the user can bring.
 set -eu
 
@@ -21,13 +22,13 @@ mkdir -p "$made"
 # Tests of one build may run at once; what they need is made by the first.
 exec 9>"$made/lock"
 flock 9
-if ! "$python" -c 'import pytest' >/dev/null 2>&1; then
-  if [ ! -x "$made/environment/bin/pytest" ]; then
+if ! "$python" -c 'import pytest, expecttest' >/dev/null 2>&1; then
+  if ! "$made/environment/bin/python" -c 'import pytest, expecttest' >/dev/null 2>&1; then
     "$python" -m venv "$made/environment"
     "$python" -c 'import site; print("\n".join(site.getsitepackages()))' >"$("$made/environment/bin/python" -c \
       'import site; print(site.getsitepackages()[0])')/torch.pth"
-    if ! "$made/environment/bin/python" -m pip install --quiet pytest; then
-      echo "skipped: $python has no pytest, and pip could not install it into $made/environment"
+    if ! "$made/environment/bin/python" -m pip install --quiet pytest expecttest; then
+      echo "skipped: $python lacks pytest or expecttest, and pip could not install them into $made/environment"
       exit 77
     fi
   fi
@@ -43,4 +44,7 @@ fi
 flock -u 9
 export PYTHONPATH="$made/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
 cd "$here"
-exec "$python" -m pytest -q -p no:cacheprovider "$@"
+case $1 in
+  test_*) exec "$python" -m pytest -q -p no:cacheprovider "$@" ;;
+  *) exec "$python" "$@" ;;
+esac

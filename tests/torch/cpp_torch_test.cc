@@ -1,0 +1,61 @@
+// tutti/torch.h as a libtorch project uses it: Tutti is installed into a folder of its own, examples/cpp_torch and
+// tensor_verbs are built against it and against the libtorch of $TORCH_PYTHON (python3 otherwise), and run on four ranks.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shell.h"
+
+namespace tutti::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRanks = 4;
+const fs::path kSource = TUTTI_SOURCE_DIRECTORY;
+
+class CppTorch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended found =
+        shell("${TORCH_PYTHON:-python3} -c 'import torch; print(torch.utils.cmake_prefix_path)'", "2>/dev/null");
+    if (found.exit_code != 0) GTEST_SKIP() << "no PyTorch for python3; TORCH_PYTHON names a python that has it";
+    torch_ = found.output.substr(0, found.output.find('\n'));
+    std::string name = (fs::temp_directory_path() / "tutti_cpp_torch_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    run("cmake --install " TUTTI_BUILD_DIRECTORY " --prefix " + (folder_ / "tutti").string());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string run(const std::string& command) {
+    const Ended ended = shell("( " + command + " )");
+    EXPECT_EQ(ended.exit_code, 0) << command << "\n" << ended.output;
+    return ended.output;
+  }
+  // Builds the project in `source` and runs its program of this name on all ranks.
+  std::string run_project(const fs::path& source, const std::string& program) {
+    const std::string build = (folder_ / program).string();
+    run("cmake -S " + source.string() + " -B " + build + " -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH='" + torch_ +
+        ";" + (folder_ / "tutti").string() + "' -DCMAKE_CXX_COMPILER=" TUTTI_CXX_COMPILER " && cmake --build " + build);
+    if (HasFailure()) return "";
+    return run("timeout 120 " + (folder_ / "tutti/bin/tutti").string() + " run -n " + std::to_string(kRanks) +
+               " --no-prefix -- " + build + "/" + program);
+  }
+
+  fs::path folder_;
+  std::string torch_;
+};
+
+TEST_F(CppTorch, TheExampleLearnsAndAllRanksHoldTheSameParameters) {
+  const std::string output = run_project(kSource / "examples/cpp_torch", "train");
+  EXPECT_EQ(count_of(output, "the same parameters as rank 0"), kRanks) << output;
+}
+
+TEST_F(CppTorch, EveryFunctionOnTensors) {
+  const std::string output = run_project(kSource / "tests/torch/tensor_verbs", "tensor_verbs");
+  EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
+}
+
+}  // namespace
+}  // namespace tutti::testing
