@@ -19,8 +19,8 @@ from pathlib import Path
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples/torch"
 SKIPPED = 77
 # How many ranks, and how many things each checks of itself.
-RANKS_AND_CHECKS = {"ddp_gpt": (4, 2), "fsdp2_gpt": (4, 2), "tensor_parallel": (2, 2), "pipeline": (4, 2), "moe": (4, 4),
-                    "zero_optimizer": (2, 3)}
+RANKS_AND_CHECKS = {"ddp_gpt": (4, 2), "fsdp2_gpt": (4, 2), "tensor_parallel": (2, 2), "pipeline": (4, 2),
+                    "moe": (4, 4), "zero_optimizer": (2, 3)}
 
 
 def run(name, *arguments):
@@ -30,9 +30,9 @@ def run(name, *arguments):
     ended = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="1"), text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     words = " ".join(command[5:])
-    if ended.returncode or ended.stdout.count("right: ") != checks:
-        sys.exit(f"{words}: exit code {ended.returncode}, {ended.stdout.count('right: ')} of {checks} checks are right\n"
-                 f"{ended.stdout}")
+    right = ended.stdout.count("right: ")
+    if ended.returncode or right != checks:
+        sys.exit(f"{words}: exit code {ended.returncode}, {right} of {checks} checks are right\n{ended.stdout}")
     print(f"{words}: {checks} checks are right", flush=True)
     return ended.stdout
 

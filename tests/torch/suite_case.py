@@ -4,6 +4,8 @@ The tests lie inside PyTorch (torch.testing._internal.distributed.distributed_te
 how their processes start is ours: they fork from a server that has imported everything, instead of importing
 PyTorch anew in each of three processes per test (SUITE_START=spawn for the original way).
 
+With SUITE_OPEN=1 the tests that PyTorch keeps for a backend of another name ("only gloo supports ...") run, too.
+
 A module of its own because the processes find the class by importing it: that is when the backend is registered.
 """
 
@@ -13,6 +15,7 @@ import sys
 
 import torch
 import torch.multiprocessing
+from pytorch_suite import KEPT_BY_NAME
 from torch.testing._internal.common_distributed import DistTestCases
 
 BACKEND = os.environ["BACKEND"]
@@ -23,7 +26,34 @@ if BACKEND == OURS:
     for feature in ("ddp", "subgroup", "plugin"):  # what backends have by name; a name that is missing skips its tests
         DistTestCases.backend_feature[feature].add(OURS)
 
-from torch.testing._internal.distributed import distributed_test  # noqa: E402  (decides by the name as it is imported)
+OPEN = os.environ.get("SUITE_OPEN") == "1"
+
+
+def _open_gates():
+    """Before the tests are imported: their decorators skip by name as they are."""
+    theirs = importlib.import_module("torch.testing._internal.common_utils")
+    skip_if, skip = theirs.skip_but_pass_in_sandcastle_if, theirs.skip_but_pass_in_sandcastle
+    theirs.skip_but_pass_in_sandcastle_if = lambda condition, reason: skip_if(
+        condition and not KEPT_BY_NAME.search(reason), reason)
+    theirs.skip_but_pass_in_sandcastle = lambda reason: (
+        (lambda test: test) if KEPT_BY_NAME.search(reason) else skip(reason))
+
+
+class _AlsoGloo(str):
+    """Our name, for the questions that tests ask while they run: `if BACKEND == "gloo"` means "on the CPU"."""
+
+    def __eq__(self, other):
+        return str.__eq__(self, other) or other == "gloo"
+
+    __hash__ = str.__hash__
+
+
+if OPEN:
+    _open_gates()
+from torch.testing._internal.distributed import distributed_test  # noqa: E402
+
+if OPEN:
+    distributed_test.BACKEND = _AlsoGloo(BACKEND)
 
 
 def _in_child(environment, target, arguments, named):
