@@ -7,16 +7,16 @@
 //   tutti::average_gradients(comm, *model);      // every step
 //   optimizer.step();
 //
-// Header-only and not part of tutti.hpp: it needs libtorch (find_package(Torch)), of any version that compiles as C++20.
-// examples/cpp_torch is a whole program.
+// Header-only and not part of tutti.hpp: it needs libtorch (find_package(Torch)), of any version that compiles as
+// C++20. examples/cpp_torch is a whole program.
 //
-// Tensors are dense and on the CPU. One that does not lie in memory in the order of its elements is copied on the way in
-// and, where it is written, on the way out. All element types that the operators know can be reduced; any others
+// Tensors are dense and on the CPU. One that does not lie in memory in the order of its elements is copied on the way
+// in and, where it is written, on the way out. All element types that the operators know can be reduced; any others
 // (8-bit floats, for example) can be moved. Errors are those of the communicator, and Error(invalid_argument) or
 // Error(unsupported) for a tensor that cannot be used, thrown before anything moves. Gradients are not recorded.
 //
-// Chunks are cut along the first dimension, as in PyTorch: all_gather makes {p * n, ...} of {n, ...}. Thread rule as for
-// the communicator.
+// Chunks are cut along the first dimension, as in PyTorch: all_gather makes {p * n, ...} of {n, ...}. Thread rule as
+// for the communicator.
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
@@ -305,7 +305,7 @@ inline void check_alike(Communicator& comm, const Named& tensors, std::string_vi
   for (const auto& [name, tensor] : tensors) {
     add(name);
     add(c10::toString(tensor.scalar_type()));
-    for (const std::int64_t length : tensor.sizes()) add("," + std::to_string(length));
+    for (const std::int64_t length : tensor.sizes()) add(std::to_string(length) + ",");
   }
   std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
   comm.all_gather(one(hash), all);

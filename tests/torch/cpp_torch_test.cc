@@ -1,5 +1,5 @@
 // tutti/torch.h as a libtorch project uses it: Tutti is installed into a folder of its own, examples/cpp_torch and
-// tensor_verbs are built against it and against the libtorch of $TORCH_PYTHON (python3 otherwise), and run on four ranks.
+// tensor_verbs are built against it and against the libtorch of $TORCH_PYTHON (or python3), and run on four ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>

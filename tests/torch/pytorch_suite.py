@@ -177,9 +177,13 @@ def show(progress, name, answer):
     if sys.stderr.isatty():
         print(f"\r\033[K{progress}  {name}", end="", file=sys.stderr)
     if outcome == "fail":
-        errors = [line for line in words.splitlines() if re.match(r"\w+(\.\w+)*(Error|Exception)\b", line)]
-        print(f"\n{progress}: {name} failed after {seconds:.0f} s: {errors[-1] if errors else words[-200:]}",
-              file=sys.stderr)
+        print(f"\n{progress}: {name} failed after {seconds:.0f} s: {gist_of(words)}", file=sys.stderr)
+
+
+def gist_of(words):
+    """The errors of a traceback; all of it is in the file that --json names."""
+    errors = [line for line in words.splitlines() if re.match(r"\w+(\.\w+)*(Error|Exception)\b", line)]
+    return "; ".join(dict.fromkeys(errors[1:] or errors)) or words[-300:]
 
 
 def count(results):
@@ -224,9 +228,9 @@ def compare(ours, opened, gloo, exceptions):
         if theirs == "fail":
             print(f"  gloo fails {name} here; tutti: {mine}")
         if theirs == "pass" and mine != "pass" and name not in exceptions:
-            wrong.append(f"gloo passes {name}; tutti: {mine}: {words}")
+            wrong.append(f"gloo passes {name}; tutti: {mine}: {gist_of(words)}")
         if mine == "fail" and theirs == "skip" and name not in exceptions:
-            wrong.append(f"tutti fails {name}, which gloo does not run: {words}")
+            wrong.append(f"tutti fails {name}, which gloo does not run: {gist_of(words)}")
         if name in exceptions and mine == "pass":
             wrong.append(f"{name} passes: take it out of suite_exceptions.txt")
     return wrong
@@ -283,13 +287,13 @@ def main():
     if options.subset:
         results = dict(all_results["tutti"], **all_results[OPENED])
         none = ["missing", "this PyTorch has no such test"]
-        wrong = [": ".join([name, *results.get(name, none)[:2]]) for name in subset
+        wrong = [f"{name}: {results.get(name, none)[0]}: {gist_of(results.get(name, none)[1])}" for name in subset
                  if fnmatch.fnmatch(name, options.tests) and results.get(name, none)[0] != "pass"]
     elif len(backends) == 2:
         wrong = compare(all_results["tutti"], all_results[OPENED], all_results["gloo"],
                         read_table(HERE / "suite_exceptions.txt"))
     else:
-        wrong = [f"{name} fails:\n{words}" for results in all_results.values()
+        wrong = [f"{name} fails: {gist_of(words)}" for results in all_results.values()
                  for name, (outcome, words, _) in results.items() if outcome == "fail"]
     for line in wrong:
         print(f"WRONG: {line}")
