@@ -237,13 +237,14 @@ def rank_main(options):
 # ---- In the process that started them.
 
 
-def cpp_times(options):
+def cpp_times(options, sizes):
     """{bytes: us} of all_reduce in C++, without PyTorch; empty where the command is missing."""
-    if not Path(options.tutti).exists():
-        return {}
     times = {}
+    if not Path(options.tutti).exists():
+        print(f"there is no {options.tutti}: without times of C++", file=sys.stderr)
+        return times
     with tempfile.TemporaryDirectory() as folder:
-        for size in TINY:
+        for size in sizes:
             file = Path(folder) / "cpp.json"
             command = [options.tutti, "bench", "all_reduce", "-n", str(options.ranks), "-b", str(size), "-e", str(size),
                        "--buffers", "ordinary", "--json", str(file)] + (["--no-pin"] if options.no_pin else [])
@@ -325,7 +326,8 @@ def main():
     except ImportError as error:
         print(f"skipped: {sys.executable}: {error}; TORCH_PYTHON names a python that has it")
         return SKIPPED
-    cpp = cpp_times(options) if options.only in "all_reduce" else {}
+    chosen = [cell for cell in CELLS if options.only in name_of(cell)]
+    cpp = cpp_times(options, [size for verb, size, _ in chosen if verb == "all_reduce" and size in TINY])
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "rows.json")
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
