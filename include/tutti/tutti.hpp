@@ -8,5 +8,6 @@
 #include "tutti/communicator.h"  // IWYU pragma: export
 #include "tutti/fusion.h"        // IWYU pragma: export
 #include "tutti/init.h"          // IWYU pragma: export
+#include "tutti/interrupt.h"     // IWYU pragma: export
 #include "tutti/local.h"         // IWYU pragma: export
 #include "tutti/tune.h"          // IWYU pragma: export

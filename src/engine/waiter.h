@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/deadline.h"
+#include "base/interrupt.h"
 #include "base/pause.h"
 #include "engine/operation.h"
 #include "transport/transport.h"
@@ -78,6 +79,7 @@ class Waiter {
     }
     if (in_vain) return Outcome::hopeless;
     if (deadline_.passed()) return Outcome::timed_out;
+    throw_if_interrupted();
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline_.left(), kLongestSleep));
     return std::nullopt;
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "base/system_error.h"
 
 namespace tutti::rendezvous {
@@ -327,6 +328,8 @@ void EpollNetwork::sweep(Time now) {
 }
 
 void EpollNetwork::poll(Machine& machine, Time until) {
+  throw_if_interrupted();
+  if (interruptible()) until = std::min(until, now() + kAskedEvery);
   deliver_ended(machine);
   until = std::min({until, machine.next_tick(), accept_again_});
   const Time began = now();

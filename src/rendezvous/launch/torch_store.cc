@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/interrupt.h"
 #include "base/system_error.h"
 #include "rendezvous/address.h"
 #include "rendezvous/launch/reach.h"
@@ -47,12 +48,13 @@ std::string query_of_key(Query kind, std::string_view key, bool with_count) {
 
 int milliseconds_left(const Deadline& deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-  return static_cast<int>(std::min<long long>(left, 1'000'000));
+  return static_cast<int>(std::min<long long>(left, interruptible() ? kAskedEvery.count() : 1'000'000));
 }
 
 // Waits until the socket is ready; false at the deadline.
 bool ready(int socket, short events, const Deadline& deadline) {
   for (;;) {
+    throw_if_interrupted();
     pollfd waiting{socket, events, 0};
     const int count = ::poll(&waiting, 1, milliseconds_left(deadline));
     if (count > 0) return true;

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/interrupt.h"
 #include "base/system_error.h"
 
 namespace tutti::transport {
@@ -27,9 +28,10 @@ struct Message {
 
 void await(int socket, short events, const Deadline& deadline, const std::string& what) {
   for (;;) {
+    throw_if_interrupted();
     pollfd entry{socket, events, 0};
     const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left()).count();
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long long>(left_ms + 1, 1'000'000)));
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long long>(left_ms + 1, interruptible() ? kAskedEvery.count() : 1'000'000)));
     if (ready > 0) return;
     if (ready < 0 && errno != EINTR) throw_errno(what);
     if (deadline.passed()) throw Error(ErrorCode::timeout, what + ": no answer before the deadline");

@@ -1,0 +1,42 @@
+// What all verbs share: a prepared call, made.
+#include "errors.h"
+#include "verbs.h"
+#include "work.h"
+
+namespace tutti::python {
+
+Group& group_of(const CommunicatorBase& communicator) {
+  if (communicator.group == nullptr) refuse("this communicator has no group");
+  return *communicator.group;
+}
+
+// Nothing may lie where an empty array begins, and the library wants addresses.
+void set_input(Request& request, const Buffer& input) {
+  static const char kNothing[16] = {};
+  request.input = input.data() != nullptr ? input.data() : kNothing;
+  request.input_count = input.count();
+  request.element = input.element();
+}
+
+void set_output(Request& request, const Buffer& output) {
+  static char nothing[16];
+  request.output = output.data() != nullptr ? output.data() : nothing;
+  request.output_count = output.count();
+  request.element = output.element();
+}
+
+nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bool async) {
+  Group& group = group_of(communicator);
+  const Group::Turn turn(group);
+  if (!async) {
+    const Received received = without_gil([&] { return turn->run(prepared.request); });
+    return prepared.result.is_valid() ? prepared.result : received_of(received);
+  }
+  Underway underway;
+  underway.work = without_gil([&] { return turn->submit(prepared.request); });
+  underway.buffers = std::move(prepared.buffers);
+  underway.op = prepared.request.op;
+  return nb::cast(Handle(group.shared_from_this(), std::move(underway), std::move(prepared.result)));
+}
+
+}  // namespace tutti::python

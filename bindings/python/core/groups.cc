@@ -1,0 +1,146 @@
+// Joining, leaving, what a communicator knows, groups made of it, and symmetric memory.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+
+#include "errors.h"
+#include "tutti/fusion.h"
+#include "tutti/init.h"
+#include "operators.h"
+#include "verbs.h"
+
+namespace tutti::python {
+namespace {
+
+std::chrono::milliseconds timeout_of(double seconds) {
+  constexpr double kMost = 1e9;
+  if (!(seconds > 0)) refuse("a timeout is a number of seconds, more than nothing, not " + std::to_string(seconds));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(std::min(seconds, kMost) * 1e3)));
+}
+
+Options options_of(bool deterministic, std::optional<double> timeout_s, std::optional<std::string> algorithm,
+                   const std::string& check, const std::string& transport) {
+  Options options;
+  options.deterministic = deterministic;
+  if (timeout_s) options.timeout = timeout_of(*timeout_s);
+  if (algorithm) options.algorithm = *algorithm;
+  if (check != "quick" && check != "full") refuse("init: there is no check '" + check + "'; known: quick, full");
+  options.check = check == "full" ? Check::full : Check::quick;
+  if (transport == "shm") {
+    options.transport = TransportKind::shm;
+  } else if (transport == "tcp") {
+    options.transport = TransportKind::tcp;
+  } else if (transport != "auto") {
+    refuse("init: there is no transport '" + transport + "'; known: auto, shm, tcp");
+  }
+  return options;
+}
+
+std::shared_ptr<Group> join(bool deterministic, std::optional<double> timeout_s, std::optional<std::string> algorithm,
+                            const std::string& check, const std::string& transport, std::optional<int> rank,
+                            std::optional<int> world_size, std::optional<std::string> rendezvous,
+                            std::optional<std::string> job, std::optional<std::string> token_file,
+                            std::optional<std::string> network_interface) {
+  const Options options = options_of(deterministic, timeout_s, std::move(algorithm), check, transport);
+  const Launch launch{rank, world_size, rendezvous.value_or(""), job.value_or(""), token_file.value_or(""),
+                      network_interface.value_or("")};
+  return std::make_shared<Group>(without_gil([&] { return init(options, launch); }));
+}
+
+// A group made of another one; nullptr where this rank is not in it.
+template <class Make>
+std::shared_ptr<Group> make_child(const CommunicatorBase& parent, Make&& make) {
+  const Group::Turn turn(group_of(parent));
+  Communicator child = without_gil([&] { return make(*turn); });
+  return child.valid() ? std::make_shared<Group>(std::move(child)) : nullptr;
+}
+
+// Bytes that all ranks of the host can reach, as an array whose views keep it.
+nb::object allocate(const CommunicatorBase& self, std::size_t bytes) {
+  const Group::Turn turn(group_of(self));
+  auto memory = without_gil([&] { return turn->allocate_bytes(bytes); });
+  auto* kept = new std::shared_ptr<void>(std::move(memory));
+  const nb::capsule owner(kept, [](void* held) noexcept { delete static_cast<std::shared_ptr<void>*>(held); });
+  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(kept->get(), {bytes}, owner));
+}
+
+void all_reduce_many(const CommunicatorBase& self, const nb::list& arrays, nb::handle op) {
+  std::vector<Buffer> buffers;
+  for (const nb::handle array : arrays)
+    buffers.emplace_back(array, Access::write, Role{"all_reduce_coalesced", "an array"});
+  if (buffers.empty()) refuse("all_reduce_coalesced: there is no array in the list");
+  std::vector<void*> addresses;
+  std::vector<std::size_t> counts;
+  for (const Buffer& buffer : buffers) {
+    if (!(buffer.element() == buffers.front().element())) {
+      refuse("all_reduce_coalesced: arrays of one dtype share an operation; these are " +
+             name_of_element(buffers.front().element()) + " and " + name_of_element(buffer.element()));
+    }
+    Request request;
+    set_output(request, buffer);
+    addresses.push_back(request.output);
+    counts.push_back(buffer.count());
+  }
+  const Op operation = op_of(op, buffers.front(), "all_reduce_coalesced");
+  const Group::Turn turn(group_of(self));
+  without_gil([&] { all_reduce_coalesced(*turn, addresses, counts, buffers.front().element(), operation); });
+}
+
+}  // namespace
+
+void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
+  nb::class_<Group>(module, "Group");
+  module.def("join", &join, nb::arg("deterministic"), nb::arg("timeout").none(), nb::arg("algorithm").none(),
+             nb::arg("check"), nb::arg("transport"), nb::arg("rank").none(), nb::arg("world_size").none(),
+             nb::arg("rendezvous").none(), nb::arg("job").none(), nb::arg("token_file").none(),
+             nb::arg("network_interface").none());
+  communicator.def(nb::init<std::shared_ptr<Group>>(), nb::arg("group"));
+  communicator.def_prop_ro(
+      "rank", [](const CommunicatorBase& self) { return group_of(self).rank(); }, "This process's number, from 0.");
+  communicator.def_prop_ro(
+      "size", [](const CommunicatorBase& self) { return group_of(self).size(); }, "How many ranks there are.");
+  communicator.def_prop_ro(
+      "closed", [](const CommunicatorBase& self) { return group_of(self).closed(); }, "Whether close() was called.");
+  communicator.def(
+      "close",
+      [](const CommunicatorBase& self) {
+        Group& group = group_of(self);
+        if (!group.closed() && group.in_own_process()) const Group::Turn turn(group);  // refuses while a thread is in it
+        group.close();
+      },
+      "Leaves the group. Calls still under way fail; symmetric arrays stay readable. Again is fine.");
+  communicator.def_prop_rw(
+      "timeout",
+      [](const CommunicatorBase& self) {
+        const Group::Turn turn(group_of(self));
+        return static_cast<double>(turn->timeout().count()) / 1e3;
+      },
+      [](const CommunicatorBase& self, double seconds) {
+        const Group::Turn turn(group_of(self));
+        turn->set_timeout(timeout_of(seconds));
+      },
+      "Seconds after which a call fails if nothing has moved; of the calls that follow.");
+  communicator.def_prop_ro(
+      "last_algorithm",
+      [](const CommunicatorBase& self) {
+        const Group::Turn turn(group_of(self));
+        return std::string(turn->last_algorithm());
+      },
+      "The algorithm that the last blocking collective of this rank ran.");
+  communicator.def("_split", [](const CommunicatorBase& self, int color, int key) {
+    return make_child(self, [&](Communicator& parent) { return parent.split(color, key); });
+  });
+  communicator.def("_subgroup", [](const CommunicatorBase& self, const std::vector<int>& ranks) {
+    return make_child(self, [&](Communicator& parent) { return parent.subgroup(ranks); });
+  });
+  communicator.def("_duplicate", [](const CommunicatorBase& self) {
+    return make_child(self, [](Communicator& parent) { return parent.duplicate(); });
+  });
+  communicator.def("_allocate", &allocate);
+  communicator.def("_all_reduce_many", &all_reduce_many);
+}
+
+}  // namespace tutti::python

@@ -1,0 +1,110 @@
+#include "operators.h"
+
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+
+#include "errors.h"
+
+namespace tutti::python {
+namespace {
+
+// A function of two arrays. Calls come on any thread, without the GIL.
+class Function final : public Operator {
+ public:
+  Function(const Operation& operation, const Buffer& like) : function_(operation.function), dtype_(like.dtype()) {
+    element = like.element();
+    commutative = operation.commutative;
+    name = operation.name;
+  }
+  Function(const Function&) = delete;
+  Function& operator=(const Function&) = delete;
+  ~Function() override {
+    if (Py_IsInitialized() == 0) {
+      static_cast<void>(function_.release());
+      static_cast<void>(dtype_.release());
+      return;
+    }
+    const nb::gil_scoped_acquire acquired;
+    function_.reset();
+    dtype_.reset();
+  }
+
+  void combine(void* result, const void* left, const void* right, std::size_t count) const override {
+    const nb::gil_scoped_acquire acquired;
+    try {
+      // The function sees copies: it may keep them, and result may be left or right.
+      const nb::object joined = function_(copy_of(left, count), copy_of(right, count));
+      const nb::object target = view_of(result, count, false);
+      nb::module_::import_("numpy").attr("copyto")(target, joined, nb::arg("casting") = "same_kind");
+    } catch (const nb::python_error& error) {
+      throw std::runtime_error("the operator " + name + " raised " + error.what());
+    }
+  }
+
+ private:
+  nb::object view_of(const void* memory, std::size_t count, bool read_only) const {
+    const auto bytes = static_cast<Py_ssize_t>(count * element.bytes());
+    auto* data = const_cast<char*>(static_cast<const char*>(memory));
+    const nb::object view = nb::steal(PyMemoryView_FromMemory(data, bytes, read_only ? PyBUF_READ : PyBUF_WRITE));
+    if (!view.is_valid()) throw nb::python_error();
+    return nb::module_::import_("numpy").attr("frombuffer")(view, nb::arg("dtype") = dtype_);
+  }
+  nb::object copy_of(const void* memory, std::size_t count) const {
+    return view_of(memory, count, true).attr("copy")();
+  }
+
+  nb::object function_;
+  nb::object dtype_;
+};
+
+ReduceOp builtin(const std::string& name, const char* verb) {
+  constexpr std::pair<const char*, ReduceOp> kNames[] = {
+      {"sum", ReduceOp::sum},         {"product", ReduceOp::product}, {"prod", ReduceOp::product},
+      {"minimum", ReduceOp::minimum}, {"min", ReduceOp::minimum},     {"maximum", ReduceOp::maximum},
+      {"max", ReduceOp::maximum},     {"average", ReduceOp::average}, {"mean", ReduceOp::average},
+      {"avg", ReduceOp::average},     {"band", ReduceOp::band},       {"bor", ReduceOp::bor},
+      {"bxor", ReduceOp::bxor}};
+  for (const auto& [known, op] : kNames) {
+    if (name == known) return op;
+  }
+  refuse(std::string(verb) + ": there is no operator '" + name +
+         "'; known: sum, product, minimum, maximum, average, band, bor, bxor, tutti.premul_sum(factor), tutti.Op(function)");
+}
+
+}  // namespace
+
+Op op_of(nb::handle op, const Buffer& buffer, const char* verb) {
+  if (nb::isinstance<nb::str>(op)) return builtin(nb::cast<std::string>(op), verb);
+  const Operation* own = nullptr;
+  if (!nb::try_cast(op, own) || own == nullptr)
+    refuse_type(std::string(verb) + ": op is a " + kind_of(op) + "; pass a name like \"sum\", or a tutti.Op");
+  if (!own->function.is_valid()) return Op::premul_sum(own->factor);
+  return Op(std::make_shared<Function>(*own, buffer));
+}
+
+void bind_operators(nb::module_& module) {
+  nb::class_<Operation>(module, "Op",
+                        "An operator of your own: function(left, right) -> array, element by element.\n\n"
+                        "left and right are NumPy arrays of one length, with the dtype of the call (structured dtypes, "
+                        "too);\nleft stems from lower ranks. The function must be associative. Where commutative is "
+                        "False, operands\nkeep the order of the ranks. All ranks pass the same; the name is compared.")
+      .def(
+          "__init__",
+          [](Operation* made, nb::object function, bool commutative, nb::object name) {
+            if (PyCallable_Check(function.ptr()) == 0)
+              refuse_type("Op: the function is a " + kind_of(function) + ", which cannot be called");
+            const bool named = nb::hasattr(function, "__name__");
+            const std::string said = !name.is_none() ? nb::cast<std::string>(name)
+                                     : named         ? nb::cast<std::string>(function.attr("__name__"))
+                                                     : kind_of(function);
+            new (made) Operation{1.0, std::move(function), commutative, said};
+          },
+          nb::arg("function"), nb::kw_only(), nb::arg("commutative") = true, nb::arg("name") = nb::none())
+      .def_ro("name", &Operation::name);
+  module.def(
+      "premul_sum", [](double factor) { return Operation{factor, nb::object(), true, "premul_sum"}; }, nb::arg("factor"),
+      "The sum of every rank's input times its factor, rounded before it is added.");
+}
+
+}  // namespace tutti::python

@@ -1,0 +1,27 @@
+"""Tutti: collective communication for NumPy arrays, and for everything that is memory.
+
+    import numpy, tutti
+
+    comm = tutti.init()                       # whoever started it: tutti run, torchrun, mpirun, srun, nobody
+    x = numpy.full(4, comm.rank, "f4")
+    comm.all_reduce(x, "average")             # in place
+    print(comm.rank, x)
+
+`tutti run -n 4 -- python script.py` starts four ranks of it; tutti.spawn(function, 4) does so from inside a script.
+"""
+
+from ._errors import (AbortedError, ArgumentTypeError, Error, InvalidArgumentError, MismatchError, PeerFailedError,
+                      PeerLostError, SystemRefusedError, TimeoutError, UnsupportedError)
+from ._core import ANY_SOURCE, ANY_TAG, Op, Work, premul_sum
+from ._core import version as __version__
+from ._communicator import Batch, Communicator, init
+from ._paths import include_dir, library_dir
+from ._received import Received
+from ._spawn import RankError, spawn
+
+__all__ = [
+    "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "Error",
+    "InvalidArgumentError", "MismatchError", "Op", "PeerFailedError", "PeerLostError", "RankError", "Received",
+    "SystemRefusedError", "TimeoutError", "UnsupportedError", "Work", "__version__", "include_dir", "init",
+    "library_dir", "premul_sum", "spawn",
+]
