@@ -1,5 +1,7 @@
 #include "buffer.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
