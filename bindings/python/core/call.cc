@@ -10,17 +10,19 @@ Group& group_of(const CommunicatorBase& communicator) {
   return *communicator.group;
 }
 
-// Nothing may lie where an empty array begins, and the library wants addresses.
+namespace {
+// Where empty arrays begin that have no address; the library wants one.
+char nowhere[16];
+}  // namespace
+
 void set_input(Request& request, const Buffer& input) {
-  static const char kNothing[16] = {};
-  request.input = input.data() != nullptr ? input.data() : kNothing;
+  request.input = input.data() != nullptr ? input.data() : nowhere;
   request.input_count = input.count();
   request.element = input.element();
 }
 
 void set_output(Request& request, const Buffer& output) {
-  static char nothing[16];
-  request.output = output.data() != nullptr ? output.data() : nothing;
+  request.output = output.data() != nullptr ? output.data() : nowhere;
   request.output_count = output.count();
   request.element = output.element();
 }

@@ -102,7 +102,7 @@ nb::object barrier(const CommunicatorBase& self, bool async) {
 }  // namespace
 
 void bind_chunks(CommunicatorClass& communicator) {
-  const nb::arg array("array");
+  const auto array = nb::arg("array").none();
   communicator.def("all_gather", &all_gather, array, nb::kw_only(), nb::arg("out") = nb::none(),
                    nb::arg("async_op") = false,
                    "Every rank gets all ranks' arrays, one behind the other along the first axis.\n\n"
@@ -111,7 +111,7 @@ void bind_chunks(CommunicatorClass& communicator) {
   communicator.def("gather", &gather, array, nb::arg("root") = 0, nb::kw_only(), nb::arg("out") = nb::none(),
                    nb::arg("async_op") = false,
                    "As all_gather, for the root alone; other ranks get None.");
-  communicator.def("scatter", &scatter, array.none(), nb::arg("out") = nb::none(), nb::arg("root") = 0, nb::kw_only(),
+  communicator.def("scatter", &scatter, array, nb::arg("out") = nb::none(), nb::arg("root") = 0, nb::kw_only(),
                    nb::arg("async_op") = false,
                    "Cuts the root's array along its first axis, and gives every rank its rows, in out.\n\n"
                    "Ranks other than the root pass None as array, and an out of the right shape.");

@@ -78,7 +78,7 @@ void bind_messages(nb::module_& module, CommunicatorClass& communicator) {
       [](const CommunicatorBase& self, nb::handle array, int peer, int tag, bool async) {
         return make_call(self, prepare("send", Direction::send, array, peer, tag), async);
       },
-      nb::arg("array"), nb::arg("peer"), nb::arg("tag") = 0, nb::kw_only(), nb::arg("async_op") = false,
+      nb::arg("array").none(), nb::arg("peer"), nb::arg("tag") = 0, nb::kw_only(), nb::arg("async_op") = false,
       "Sends the array to a rank, which receives it with the same count, dtype and tag.\n\n"
       "A blocking send may last until it is received: ranks that both send first need send_recv, a batch, or async "
       "calls.");
@@ -87,10 +87,10 @@ void bind_messages(nb::module_& module, CommunicatorClass& communicator) {
       [](const CommunicatorBase& self, nb::handle array, int source, int tag, bool async) {
         return make_call(self, prepare("recv", Direction::receive, array, source, tag), async);
       },
-      nb::arg("array"), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(), nb::arg("async_op") = false,
+      nb::arg("array").none(), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(), nb::arg("async_op") = false,
       "Receives into the array; returns Received(source, tag, count).\n\n"
       "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG.");
-  communicator.def("send_recv", &send_recv, nb::arg("array"), nb::arg("destination"), nb::arg("out"),
+  communicator.def("send_recv", &send_recv, nb::arg("array").none(), nb::arg("destination"), nb::arg("out"),
                    nb::arg("source"), nb::arg("tag") = 0,
                    "Sends array and receives into out at once: never deadlocks, whatever the others do first.\n\n"
                    "Returns Received(source, tag, count).");

@@ -171,7 +171,7 @@ nb::object all_to_all_v(const CommunicatorBase& self, nb::handle array, const Ro
 }  // namespace
 
 void bind_uneven(CommunicatorClass& communicator) {
-  const nb::arg array("array");
+  const auto array = nb::arg("array").none();
   const auto out = nb::arg("out") = nb::none();
   const auto displacements = nb::arg("displacements") = nb::none();
   const auto async = nb::arg("async_op") = false;
@@ -183,7 +183,7 @@ void bind_uneven(CommunicatorClass& communicator) {
   communicator.def("gather_v", &gather_v, array, nb::arg("counts") = nb::none(), nb::arg("root") = 0, nb::kw_only(), out,
                    displacements, async,
                    "As gather, with arrays that differ in their number of rows. All ranks pass counts, or none does.");
-  communicator.def("scatter_v", &scatter_v, array.none(), nb::arg("counts") = nb::none(), out, nb::arg("root") = 0,
+  communicator.def("scatter_v", &scatter_v, array, nb::arg("counts") = nb::none(), out, nb::arg("root") = 0,
                    nb::kw_only(), displacements, async,
                    "As scatter, with chunks of counts[r] rows for rank r; only the root's counts are looked at.\n\n"
                    "Ranks other than the root pass None as array, and an out of the right shape.");

@@ -48,13 +48,18 @@ nb::object broadcast(const CommunicatorBase& self, nb::handle array, int root, n
   Prepared prepared{.verb = "broadcast", .request = {.verb = Verb::broadcast, .root = root}};
   const bool in_place = out.is_none() || out.is(array);
   if (group_of(self).rank() != root) {
-    // The input is looked at on the root only, which needs nothing to write to if it keeps its own.
     const nb::handle target = in_place ? array : out;
     prepared.buffers.emplace_back(target, Access::write, Role{"broadcast", in_place ? "the array" : "out"});
     set_output(prepared.request, prepared.buffers.front());
     prepared.request.input = prepared.request.output;
     prepared.request.input_count = prepared.request.output_count;
     prepared.result = nb::borrow(target);
+  } else if (in_place) {
+    // The root only reads what it already has: it may be read-only there.
+    prepared.buffers.emplace_back(array, Access::read, Role{"broadcast", "the array"});
+    set_input(prepared.request, prepared.buffers.front());
+    set_output(prepared.request, prepared.buffers.front());
+    prepared.result = nb::borrow(array);
   } else {
     set_buffers(prepared, array, out);
   }
@@ -70,7 +75,7 @@ void bind_vectors(CommunicatorClass& communicator) {
         [verb, name](const CommunicatorBase& self, nb::handle array, nb::handle op, nb::handle out, bool async) {
           return reduce_like(verb, name, self, array, op, out, async);
         },
-        nb::arg("array"), nb::arg("op") = "sum", nb::kw_only(), nb::arg("out") = nb::none(),
+        nb::arg("array").none(), nb::arg("op") = "sum", nb::kw_only(), nb::arg("out") = nb::none(),
         nb::arg("async_op") = false, text);
   };
   reduction("all_reduce", Verb::all_reduce,
@@ -83,11 +88,11 @@ void bind_vectors(CommunicatorClass& communicator) {
             "Every rank's array becomes the sum (or op) over ranks 0 .. this one; in place unless out= is given.");
   reduction("exclusive_scan", Verb::exclusive_scan,
             "Every rank's array becomes the sum (or op) over the ranks before this one; rank 0's is left alone.");
-  communicator.def("reduce", &reduce, nb::arg("array"), nb::arg("op") = "sum", nb::arg("root") = 0, nb::kw_only(),
+  communicator.def("reduce", &reduce, nb::arg("array").none(), nb::arg("op") = "sum", nb::arg("root") = 0, nb::kw_only(),
                    nb::arg("out") = nb::none(), nb::arg("async_op") = false,
                    "The root's array becomes the sum (or op) of all ranks' arrays; other ranks' are left alone.\n\n"
                    "Returns the array at the root, None elsewhere.");
-  communicator.def("broadcast", &broadcast, nb::arg("array"), nb::arg("root") = 0, nb::kw_only(),
+  communicator.def("broadcast", &broadcast, nb::arg("array").none(), nb::arg("root") = 0, nb::kw_only(),
                    nb::arg("out") = nb::none(), nb::arg("async_op") = false,
                    "Every rank's array becomes the root's; returns it.\n\n"
                    "With out= the root's array is left where it is and all ranks get it in out; other ranks may pass "

@@ -74,6 +74,8 @@ _CLASSES = {
                 AbortedError, SystemRefusedError)
 }
 _CLASSES["argument_type"] = ArgumentTypeError
+for _class in (Error, *_CLASSES.values()):
+    _class.__module__ = "tutti"  # where people find it
 
 
 def make(code, message, rank):

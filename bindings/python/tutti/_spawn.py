@@ -23,6 +23,7 @@ class RankError(Error):
     """
 
     code = "rank_failed"
+    __module__ = "tutti"
 
     def __init__(self, message="", rank=None, words="", others=()):
         super().__init__(message, rank)

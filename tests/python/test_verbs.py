@@ -1,0 +1,195 @@
+"""Every verb on every element type, in place and not, against NumPy."""
+
+import functools
+
+import numpy as np
+import pytest
+import tutti
+from dtypes import ALL, FLOATS, INTEGERS, NUMBERS, joined, same, values
+
+
+def everyone(comm, dtype, shape=None):
+    shape = shape or (2 * comm.size, 3)
+    return [values(rank, dtype, shape) for rank in range(comm.size)]
+
+
+def folded(arrays, function=np.add):
+    return functools.reduce(function, arrays)
+
+
+def check_vectors(comm, dtype):
+    arrays = everyone(comm, dtype)
+    mine = arrays[comm.rank]
+    total = folded(arrays)
+    x = mine.copy()
+    assert comm.all_reduce(x) is x
+    assert same(x, total), (x, total)
+    x, out = mine.copy(), np.zeros_like(mine)
+    assert comm.all_reduce(x, out=out) is out
+    assert same(out, total) and same(x, mine)
+    root = comm.size - 1
+    x = mine.copy()
+    result = comm.reduce(x, root=root)
+    if comm.rank == root:
+        assert result is x and same(x, total)
+    else:
+        assert result is None and same(x, mine)
+    x = mine.copy()
+    assert comm.scan(x) is x
+    assert same(x, folded(arrays[:comm.rank + 1]))
+    x = mine.copy()
+    assert comm.exclusive_scan(x) is x
+    assert same(x, folded(arrays[:comm.rank]) if comm.rank else mine)
+    assert same(comm.reduce_scatter(mine), total[2 * comm.rank:2 * comm.rank + 2])
+
+
+def check_copies(comm, dtype):
+    arrays = everyone(comm, dtype)
+    mine, root = arrays[comm.rank], comm.size - 1
+    x = mine.copy()
+    assert comm.broadcast(x, root) is x
+    assert same(x, arrays[root])
+    out = np.zeros_like(mine)
+    assert comm.broadcast(mine if comm.rank == root else None, root, out=out) is out
+    assert same(out, arrays[root])
+    whole = joined(arrays)
+    assert same(comm.all_gather(mine), whole)
+    # In place: the input is this rank's rows of the output.
+    out = np.zeros_like(whole)
+    rows = slice(len(mine) * comm.rank, len(mine) * (comm.rank + 1))
+    out[rows] = mine
+    assert comm.all_gather(out[rows], out=out) is out
+    assert same(out, whole)
+    gathered = comm.gather(mine, root)
+    assert same(gathered, whole) if comm.rank == root else gathered is None
+    out = np.zeros((2, 3), dtype)
+    comm.scatter(arrays[root] if comm.rank == root else None, out, root)
+    assert same(out, arrays[root][2 * comm.rank:2 * comm.rank + 2])
+    expected = joined([array[2 * comm.rank:2 * comm.rank + 2] for array in arrays])
+    assert same(comm.all_to_all(mine), expected)
+    x = mine.copy()
+    assert comm.all_to_all(x, out=x) is x
+    assert same(x, expected)
+
+
+def test_vectors_of_every_number(run, ranks, transport):
+    def job(comm):
+        for dtype in NUMBERS:
+            check_vectors(comm, dtype)
+    run(ranks, job, transport=transport)
+
+
+def test_copies_of_every_type(run, ranks, transport):
+    def job(comm):
+        for dtype in ALL:
+            check_copies(comm, dtype)
+    run(ranks, job, transport=transport)
+
+
+@pytest.mark.parametrize("op, function", [("sum", np.add), ("product", np.multiply), ("minimum", np.minimum),
+                                          ("maximum", np.maximum), ("min", np.minimum), ("prod", np.multiply)])
+def test_operators(run, op, function):
+    def job(comm):
+        for dtype in INTEGERS + FLOATS:
+            arrays = everyone(comm, dtype)
+            assert same(comm.all_reduce(arrays[comm.rank].copy(), op), folded(arrays, function))
+    run(3, job)
+
+
+def test_operators_on_bits(run):
+    def job(comm):
+        for op, function in (("band", np.bitwise_and), ("bor", np.bitwise_or), ("bxor", np.bitwise_xor)):
+            for dtype in INTEGERS:
+                arrays = everyone(comm, dtype)
+                assert same(comm.all_reduce(arrays[comm.rank].copy(), op), folded(arrays, function))
+    run(4, job)
+
+
+def test_booleans(run):
+    def job(comm):
+        mine = np.array([comm.rank == 1, True, False])
+        assert comm.all_reduce(mine.copy(), "sum").tolist() == [True, True, False]
+        assert comm.all_reduce(mine.copy(), "product").tolist() == [False, True, False]
+    run(3, job)
+
+
+def test_average_and_premultiplied_sum(run):
+    def job(comm):
+        x = np.array([comm.rank, 1.0])
+        assert comm.all_reduce(x.copy(), "average").tolist() == [1.5, 1.0]
+        assert comm.all_reduce(x.copy(), tutti.premul_sum(0.5)).tolist() == [3.0, 2.0]
+    run(4, job)
+
+
+def test_an_operator_of_ones_own(run):
+    best_type = np.dtype([("value", "f4"), ("owner", "i4")])
+
+    def better(left, right):
+        return np.where(right["value"] > left["value"], right, left)
+
+    def job(comm):
+        mine = np.array([(comm.rank % 3, comm.rank)], best_type)
+        comm.all_reduce(mine, tutti.Op(better))
+        assert mine[0].tolist() == (2.0, 2)
+        # In the order of the ranks: rank 0's comes out.
+        first = tutti.Op(lambda left, right: left, commutative=False, name="first")
+        work = comm.all_reduce(np.array([comm.rank + 5]), first, async_op=True)
+        assert work.wait().tolist() == [5]
+    run(4, job)
+
+
+def test_an_operator_that_raises_fails_the_call_with_its_words(run):
+    def job(comm):
+        def bad(left, right):
+            raise ValueError("no such sum")
+        with pytest.raises(tutti.Error) as caught:
+            comm.all_reduce(np.zeros(3), tutti.Op(bad))
+        return str(caught.value)
+    assert any("no such sum" in words for words in run(2, job))
+
+
+def test_shapes_without_axes_and_without_elements(run):
+    def job(comm):
+        assert comm.all_gather(np.array(comm.rank)).tolist() == list(range(comm.size))
+        x = np.array(1.0)
+        assert comm.all_reduce(x).item() == comm.size
+        assert comm.all_reduce(np.zeros((0, 4))).shape == (0, 4)
+        assert comm.all_gather(np.zeros((0, 4))).shape == (0, 4)
+        assert comm.all_to_all(np.zeros((0,))).shape == (0,)
+    run(3, job)
+
+
+def test_coalesced(run):
+    def job(comm):
+        arrays = [np.full(3, comm.rank, "f4"), np.full((2, 2), 1, "i8"), np.full(1, 2, "f4")]
+        assert comm.all_reduce_coalesced(arrays) is arrays
+        assert [array.ravel().tolist() for array in arrays] == [[3.0] * 3, [3] * 4, [6.0]]
+    run(3, job)
+
+
+def test_groups(run):
+    def job(comm):
+        half = comm.split(comm.rank % 2, -comm.rank)
+        assert (half.rank, half.size) == (1 - comm.rank // 2, 2)
+        assert half.all_gather(np.array([comm.rank])).tolist() == [comm.rank % 2 + 2, comm.rank % 2]
+        assert comm.split(-1 if comm.rank else 0) is None or comm.rank == 0
+        pair = comm.subgroup([3, 1])
+        assert (pair is None) == (comm.rank in (0, 2))
+        if pair:
+            assert pair.rank == (0 if comm.rank == 3 else 1)
+        twin = comm.duplicate()
+        work = comm.all_reduce(np.ones(2), async_op=True)
+        assert twin.all_reduce(np.ones(2)).tolist() == [4.0, 4.0] == work.wait().tolist()
+    run(4, job)
+
+
+def test_last_algorithm_timeout_and_barrier(run):
+    def job(comm):
+        comm.all_reduce(np.ones(2))
+        assert comm.last_algorithm
+        comm.timeout = 12.5
+        assert comm.timeout == 12.5
+        comm.barrier()
+        assert comm.barrier(async_op=True).wait() is None
+    run(2, job)
+    run(2, lambda comm: comm.all_reduce(np.ones(9)), algorithm="ring", deterministic=False)
