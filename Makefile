@@ -10,7 +10,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @cmake --build --preset $(1) --parallel $(JOBS)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install demo test test-long test-torch bench bench-torch asan tsan format tidy clean
+.PHONY: help build install wheel demo test test-long test-torch bench bench-torch asan tsan format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -33,8 +33,15 @@ install: ## headers, library, command; into /usr/local, or make install PREFIX=f
 	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
 	@cmake --install build --prefix "$(PREFIX)" | tail -n +2 | sed 's/^-- //'
 
+wheel: ## the Python package, for this Python; into build/wheels
+	@scripts/bootstrap.sh build python
+	@python=$$(scripts/python_env.sh install) && [ -n "$$python" ] && \
+	  CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CMAKE_CXX_COMPILER_LAUNCHER=$$(command -v ccache) "$$python" -m pip wheel --quiet --no-build-isolation --no-deps . -w build/wheels
+	@ls build/wheels/*.whl
+
 test: ## build, then run the tests (those labelled long are left out)
-	@scripts/bootstrap.sh build test
+	@scripts/bootstrap.sh build test python
+	@scripts/python_env.sh install >/dev/null
 	@scripts/configure.sh release
 	$(call build,release)
 	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,release)
@@ -46,10 +53,11 @@ test-torch: ## the tests that need PyTorch, the long ones too; it is installed o
 	@TORCH_PYTHON=$$(scripts/torch_python.sh install) $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
-	@scripts/bootstrap.sh build test
+	@scripts/bootstrap.sh build test python
+	@scripts/python_env.sh install >/dev/null
 	@scripts/configure.sh release
 	$(call build,release)
-	@$(call ctest,long)
+	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,long)
 
 asan: ## the tests under the address and undefined-behaviour sanitizers, in build-asan/
 	@scripts/bootstrap.sh build test

@@ -8,9 +8,14 @@ preset=$1
 launcher=""
 if command -v ccache >/dev/null 2>&1; then launcher="-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
 
+# The Python package goes along where a python has what it takes (scripts/python_env.sh).
+python_options=""
+python=$("$(dirname "$0")"/python_env.sh)
+if [ -n "$python" ]; then python_options="-DTUTTI_PYTHON=ON -DPython_EXECUTABLE=$python"; fi
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! cmake --preset "$preset" $launcher >"$log" 2>&1; then
+if ! cmake --preset "$preset" $launcher $python_options >"$log" 2>&1; then
   cat "$log" >&2
   echo "configure: the preset '$preset' failed; the lines above say why" >&2
   exit 1

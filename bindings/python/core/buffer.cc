@@ -24,7 +24,8 @@ DType integer_of(bool is_signed, std::size_t bytes) {
 
 // A format of the buffer protocol; what it does not name as a number moves as bytes.
 Element element_of_format(std::string_view format, std::size_t bytes) {
-  if (!format.empty() && std::string_view("@=<").find(format.front()) != std::string_view::npos) format.remove_prefix(1);
+  if (!format.empty() && std::string_view("@=<").find(format.front()) != std::string_view::npos)
+    format.remove_prefix(1);
   if (format == "Zf" && bytes == 8) return DType::complex64;
   if (format == "Zd" && bytes == 16) return DType::complex128;
   if (format.size() != 1) return Element::of_bytes(bytes);
@@ -69,8 +70,9 @@ std::optional<Element> element_of_tensor(const nb::dlpack::dtype& type) {
 }
 
 [[noreturn]] void refuse_objects(Role role) {
-  refuse_type(at(role) + "holds Python objects, which have no place in memory that could be moved; use the object "
-                         "verbs (comm.broadcast_object, gather_object, all_gather_object), or an array of numbers");
+  refuse_type(at(role) +
+              "holds Python objects, which have no place in memory that could be moved; use the object "
+              "verbs (comm.broadcast_object, gather_object, all_gather_object), or an array of numbers");
 }
 
 [[noreturn]] void refuse_read_only(Role role) {
@@ -144,8 +146,8 @@ bool Buffer::take_array(nb::handle object, Access access, Role role) {
   const nb::object type = object.attr("dtype");
   const auto bytes = nb::cast<std::size_t>(type.attr("itemsize"));
   if (!take_buffer(object.attr("view")("V" + std::to_string(bytes)), access, role)) return false;
-  element_ = nb::cast<std::string>(type.attr("name")) == "bfloat16" ? Element(DType::bfloat16)
-                                                                    : Element::of_bytes(bytes);
+  element_ =
+      nb::cast<std::string>(type.attr("name")) == "bfloat16" ? Element(DType::bfloat16) : Element::of_bytes(bytes);
   return true;
 }
 
@@ -153,7 +155,8 @@ bool Buffer::take_dlpack(nb::handle object, Access access, Role role) {
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
   const auto device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
   if (const int kind = nb::cast<int>(nb::int_(device[0])); kind != nb::device::cpu::value) {
-    refuse(at(role) + "lies on a device (" + (kind == nb::device::cuda::value ? "CUDA" : "kind " + std::to_string(kind)) +
+    refuse(at(role) + "lies on a device (" +
+           (kind == nb::device::cuda::value ? "CUDA" : "kind " + std::to_string(kind)) +
            "), and this build moves memory of the host only; copy it to the host first");
   }
   if (!nb::try_cast<nb::ndarray<nb::ro>>(object, tensor_)) {
@@ -183,8 +186,9 @@ void Buffer::require_contiguous(Role role) const {
   if (PyBuffer_IsContiguous(&view_, 'C') != 0) return;
   if (PyBuffer_IsContiguous(&view_, 'F') != 0)
     refuse(at(role) + "is in Fortran order; pass its transpose (array.T), which is the same memory in C order");
-  refuse(at(role) + "is not contiguous, so it is no single piece of memory; pass numpy.ascontiguousarray(array), and "
-                    "copy the result back where it is wanted");
+  refuse(at(role) +
+         "is not contiguous, so it is no single piece of memory; pass numpy.ascontiguousarray(array), and "
+         "copy the result back where it is wanted");
 }
 
 std::size_t Buffer::rows(Role role) const {

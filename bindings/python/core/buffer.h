@@ -52,8 +52,8 @@ class Buffer {
   void require_contiguous(Role role) const;
 
   nb::object object_;
-  Py_buffer view_{};           // held where view_.obj is set
-  nb::ndarray<nb::ro> tensor_; // held where it came by DLPack
+  Py_buffer view_{};            // held where view_.obj is set
+  nb::ndarray<nb::ro> tensor_;  // held where it came by DLPack
   void* data_ = nullptr;
   Element element_ = DType::uint8;
   std::vector<std::size_t> shape_;

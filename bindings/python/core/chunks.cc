@@ -103,14 +103,13 @@ nb::object barrier(const CommunicatorBase& self, bool async) {
 
 void bind_chunks(CommunicatorClass& communicator) {
   const auto array = nb::arg("array").none();
-  communicator.def("all_gather", &all_gather, array, nb::kw_only(), nb::arg("out") = nb::none(),
-                   nb::arg("async_op") = false,
-                   "Every rank gets all ranks' arrays, one behind the other along the first axis.\n\n"
-                   "    comm.all_gather(x)     # x of shape (3, 2) on 4 ranks: the result has shape (12, 2)\n\n"
-                   "A 0-d array gives one number per rank. In place: out is the whole, and array this rank's rows of it.");
+  communicator.def(
+      "all_gather", &all_gather, array, nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("async_op") = false,
+      "Every rank gets all ranks' arrays, one behind the other along the first axis.\n\n"
+      "    comm.all_gather(x)     # x of shape (3, 2) on 4 ranks: the result has shape (12, 2)\n\n"
+      "A 0-d array gives one number per rank. In place: out is the whole, and array this rank's rows of it.");
   communicator.def("gather", &gather, array, nb::arg("root") = 0, nb::kw_only(), nb::arg("out") = nb::none(),
-                   nb::arg("async_op") = false,
-                   "As all_gather, for the root alone; other ranks get None.");
+                   nb::arg("async_op") = false, "As all_gather, for the root alone; other ranks get None.");
   communicator.def("scatter", &scatter, array, nb::arg("out") = nb::none(), nb::arg("root") = 0, nb::kw_only(),
                    nb::arg("async_op") = false,
                    "Cuts the root's array along its first axis, and gives every rank its rows, in out.\n\n"

@@ -85,7 +85,8 @@ Group::Turn::Turn(Group& group) : group_(&group) {
   group.require_usable();
   if (group.busy_) {
     refuse(
-        "another thread is in a call of this communicator, which serves one thread at a time; a thread of its own needs "
+        "another thread is in a call of this communicator, which serves one thread at a time; a thread of its own "
+        "needs "
         "a communicator of its own (comm.duplicate())");
   }
   group.busy_ = true;

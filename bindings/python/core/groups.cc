@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "errors.h"
+#include "operators.h"
 #include "tutti/fusion.h"
 #include "tutti/init.h"
-#include "operators.h"
 #include "verbs.h"
 
 namespace tutti::python {
@@ -45,7 +45,11 @@ std::shared_ptr<Group> join(bool deterministic, std::optional<double> timeout_s,
                             std::optional<std::string> job, std::optional<std::string> token_file,
                             std::optional<std::string> network_interface) {
   const Options options = options_of(deterministic, timeout_s, std::move(algorithm), check, transport);
-  const Launch launch{rank, world_size, rendezvous.value_or(""), job.value_or(""), token_file.value_or(""),
+  const Launch launch{rank,
+                      world_size,
+                      rendezvous.value_or(""),
+                      job.value_or(""),
+                      token_file.value_or(""),
                       network_interface.value_or("")};
   return std::make_shared<Group>(without_gil([&] { return init(options, launch); }));
 }
@@ -108,7 +112,8 @@ void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
       "close",
       [](const CommunicatorBase& self) {
         Group& group = group_of(self);
-        if (!group.closed() && group.in_own_process()) const Group::Turn turn(group);  // refuses while a thread is in it
+        if (!group.closed() && group.in_own_process())
+          const Group::Turn turn(group);  // refuses while a thread is in it
         group.close();
       },
       "Leaves the group. Calls still under way fail; symmetric arrays stay readable. Again is fine.");

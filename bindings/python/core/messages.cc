@@ -87,7 +87,8 @@ void bind_messages(nb::module_& module, CommunicatorClass& communicator) {
       [](const CommunicatorBase& self, nb::handle array, int source, int tag, bool async) {
         return make_call(self, prepare("recv", Direction::receive, array, source, tag), async);
       },
-      nb::arg("array").none(), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(), nb::arg("async_op") = false,
+      nb::arg("array").none(), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(),
+      nb::arg("async_op") = false,
       "Receives into the array; returns Received(source, tag, count).\n\n"
       "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG.");
   communicator.def("send_recv", &send_recv, nb::arg("array").none(), nb::arg("destination"), nb::arg("out"),

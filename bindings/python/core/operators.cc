@@ -69,7 +69,8 @@ ReduceOp builtin(const std::string& name, const char* verb) {
     if (name == known) return op;
   }
   refuse(std::string(verb) + ": there is no operator '" + name +
-         "'; known: sum, product, minimum, maximum, average, band, bor, bxor, tutti.premul_sum(factor), tutti.Op(function)");
+         "'; known: sum, product, minimum, maximum, average, band, bor, bxor, tutti.premul_sum(factor), "
+         "tutti.Op(function)");
 }
 
 }  // namespace
@@ -103,8 +104,11 @@ void bind_operators(nb::module_& module) {
           nb::arg("function"), nb::kw_only(), nb::arg("commutative") = true, nb::arg("name") = nb::none())
       .def_ro("name", &Operation::name);
   module.def(
-      "premul_sum", [](double factor) { return Operation{factor, nb::object(), true, "premul_sum"}; }, nb::arg("factor"),
-      "The sum of every rank's input times its factor, rounded before it is added.");
+      "premul_sum",
+      [](double factor) {
+        return Operation{factor, nb::object(), true, "premul_sum"};
+      },
+      nb::arg("factor"), "The sum of every rank's input times its factor, rounded before it is added.");
 }
 
 }  // namespace tutti::python

@@ -131,7 +131,8 @@ nb::object scatter_v(const CommunicatorBase& self, nb::handle array, const Maybe
     prepared.result = nb::borrow(out);
     return make_uneven(self, std::move(prepared), nullptr, nullptr, async);
   }
-  if (array.is_none() || !counts) refuse("scatter_v: the root needs an array, and the counts of the chunks to cut it into");
+  if (array.is_none() || !counts)
+    refuse("scatter_v: the root needs an array, and the counts of the chunks to cut it into");
   take_input(prepared, array);
   const Buffer& input = prepared.buffers.front();
   input.rows({"scatter_v", "the array"});
@@ -154,7 +155,8 @@ nb::object reduce_scatter_v(const CommunicatorBase& self, nb::handle array, cons
 }
 
 nb::object all_to_all_v(const CommunicatorBase& self, nb::handle array, const Rows& counts, const MaybeRows& out_counts,
-                        nb::handle out, const MaybeRows& displacements, const MaybeRows& out_displacements, bool async) {
+                        nb::handle out, const MaybeRows& displacements, const MaybeRows& out_displacements,
+                        bool async) {
   Prepared prepared{.verb = "all_to_all_v", .request = {.verb = Verb::all_to_all}};
   take_input(prepared, array);
   const Buffer& input = prepared.buffers.front();
@@ -162,8 +164,7 @@ nb::object all_to_all_v(const CommunicatorBase& self, nb::handle array, const Ro
   const int ranks = group_of(self).size();
   const Chunks sent = chunks_of(counts, displacements, input.row_elements(), ranks, {"all_to_all_v", ""});
   const Rows expected = out_counts ? *out_counts : exchange_counts(self, Verb::all_to_all, counts);
-  const Chunks received =
-      chunks_of(expected, out_displacements, input.row_elements(), ranks, {"all_to_all_v", "out_"});
+  const Chunks received = chunks_of(expected, out_displacements, input.row_elements(), ranks, {"all_to_all_v", "out_"});
   set_result(prepared, out, received.rows);
   return make_uneven(self, std::move(prepared), &sent, &received, async);
 }
@@ -180,8 +181,8 @@ void bind_uneven(CommunicatorClass& communicator) {
                    "As all_gather, with arrays that differ in their number of rows.\n\n"
                    "counts are the rows of every rank; where no rank passes them they are asked for, which is a call "
                    "of its own.\ndisplacements say at which row of out each rank's chunk begins.");
-  communicator.def("gather_v", &gather_v, array, nb::arg("counts") = nb::none(), nb::arg("root") = 0, nb::kw_only(), out,
-                   displacements, async,
+  communicator.def("gather_v", &gather_v, array, nb::arg("counts") = nb::none(), nb::arg("root") = 0, nb::kw_only(),
+                   out, displacements, async,
                    "As gather, with arrays that differ in their number of rows. All ranks pass counts, or none does.");
   communicator.def("scatter_v", &scatter_v, array, nb::arg("counts") = nb::none(), out, nb::arg("root") = 0,
                    nb::kw_only(), displacements, async,

@@ -88,8 +88,8 @@ void bind_vectors(CommunicatorClass& communicator) {
             "Every rank's array becomes the sum (or op) over ranks 0 .. this one; in place unless out= is given.");
   reduction("exclusive_scan", Verb::exclusive_scan,
             "Every rank's array becomes the sum (or op) over the ranks before this one; rank 0's is left alone.");
-  communicator.def("reduce", &reduce, nb::arg("array").none(), nb::arg("op") = "sum", nb::arg("root") = 0, nb::kw_only(),
-                   nb::arg("out") = nb::none(), nb::arg("async_op") = false,
+  communicator.def("reduce", &reduce, nb::arg("array").none(), nb::arg("op") = "sum", nb::arg("root") = 0,
+                   nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("async_op") = false,
                    "The root's array becomes the sum (or op) of all ranks' arrays; other ranks' are left alone.\n\n"
                    "Returns the array at the root, None elsewhere.");
   communicator.def("broadcast", &broadcast, nb::arg("array").none(), nb::arg("root") = 0, nb::kw_only(),
