@@ -35,6 +35,7 @@ const std::map<std::string, Rule>& rules() {
       {"capi", {true, {}}},
       {"train", {true, {"base", "kernels"}}},
       {"plan", {true, {"base", "kernels", "schedule"}}},
+      {"bindings", {true, {}}},
       {"tools", {true, {"base", "plan", "topology", "schedule", "rendezvous"}}},
   };
   return kRules;

@@ -1,4 +1,4 @@
-#include "buffer.h"
+#include "core/buffer.h"
 
 #include <nanobind/stl/string.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "errors.h"
+#include "core/errors.h"
 
 namespace tutti::python {
 namespace {

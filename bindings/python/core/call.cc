@@ -1,7 +1,7 @@
 // What all verbs share: a prepared call, made.
-#include "errors.h"
-#include "verbs.h"
-#include "work.h"
+#include "core/errors.h"
+#include "core/verbs.h"
+#include "core/work.h"
 
 namespace tutti::python {
 

@@ -1,7 +1,7 @@
 // Verbs on chunks, one per rank, cut along the first axis: they return a new array unless out= is given.
-#include "errors.h"
-#include "operators.h"
-#include "verbs.h"
+#include "core/errors.h"
+#include "core/operators.h"
+#include "core/verbs.h"
 
 namespace tutti::python {
 namespace {

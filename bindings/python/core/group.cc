@@ -1,11 +1,11 @@
-#include "group.h"
+#include "core/group.h"
 
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "errors.h"
+#include "core/errors.h"
 
 namespace tutti::python {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer.h"
+#include "core/buffer.h"
 #include "tutti/communicator.h"
 #include "tutti/interrupt.h"
 

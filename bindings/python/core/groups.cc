@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-#include "errors.h"
-#include "operators.h"
+#include "core/errors.h"
+#include "core/operators.h"
+#include "core/verbs.h"
 #include "tutti/fusion.h"
 #include "tutti/init.h"
-#include "verbs.h"
 
 namespace tutti::python {
 namespace {

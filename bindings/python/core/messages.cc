@@ -1,9 +1,9 @@
 // Messages: send, recv, both at once, batches, and looking before receiving.
 #include <nanobind/stl/vector.h>
 
-#include "errors.h"
-#include "verbs.h"
-#include "work.h"
+#include "core/errors.h"
+#include "core/verbs.h"
+#include "core/work.h"
 
 namespace tutti::python {
 namespace {

@@ -2,11 +2,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include "errors.h"
-#include "operators.h"
+#include "core/errors.h"
+#include "core/operators.h"
+#include "core/verbs.h"
+#include "core/work.h"
 #include "tutti/tutti.h"
-#include "verbs.h"
-#include "work.h"
 
 NB_MODULE(_core, module) {
   using namespace tutti::python;

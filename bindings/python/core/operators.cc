@@ -1,10 +1,10 @@
-#include "operators.h"
+#include "core/operators.h"
 
 #include <nanobind/stl/string.h>
 
 #include <stdexcept>
 
-#include "errors.h"
+#include "core/errors.h"
 
 namespace tutti::python {
 namespace {

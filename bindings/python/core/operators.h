@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "buffer.h"
+#include "core/buffer.h"
 #include "tutti/op.h"
 
 namespace tutti::python {

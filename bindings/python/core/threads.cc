@@ -5,9 +5,9 @@
 #include <chrono>
 #include <future>
 
-#include "errors.h"
+#include "core/errors.h"
+#include "core/verbs.h"
 #include "tutti/local.h"
-#include "verbs.h"
 
 namespace tutti::python {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "errors.h"
-#include "operators.h"
-#include "verbs.h"
+#include "core/errors.h"
+#include "core/operators.h"
+#include "core/verbs.h"
 
 namespace tutti::python {
 namespace {

@@ -1,9 +1,9 @@
 // Verbs on vectors: in place unless out= says otherwise.
 #include <nanobind/stl/optional.h>
 
-#include "errors.h"
-#include "operators.h"
-#include "verbs.h"
+#include "core/errors.h"
+#include "core/operators.h"
+#include "core/verbs.h"
 
 namespace tutti::python {
 namespace {

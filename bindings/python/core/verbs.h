@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "group.h"
+#include "core/group.h"
 
 namespace tutti::python {
 

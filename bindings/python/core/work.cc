@@ -1,4 +1,4 @@
-#include "work.h"
+#include "core/work.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "errors.h"
+#include "core/errors.h"
 
 namespace tutti::python {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "group.h"
+#include "core/group.h"
 
 namespace tutti::python {
 

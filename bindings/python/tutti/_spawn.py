@@ -120,7 +120,7 @@ def _run_processes(function, ranks, args, method, options):
     try:
         for rank in range(ranks):
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_rank_main, name=f"rank {rank}", daemon=True,
+            process = context.Process(target=_rank_main, name=f"rank {rank}",
                                       args=(theirs, function, rank, ranks, place, args, options))
             process.start()
             theirs.close()
