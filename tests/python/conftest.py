@@ -6,7 +6,8 @@ import tutti
 
 def run_ranks(ranks, function, *args, **options):
     """function(comm, *args) on so many forked ranks; what fails on one of them fails the test."""
-    return tutti.spawn(function, ranks, *args, method="fork", timeout=30, **options)
+    options.setdefault("timeout", 30)
+    return tutti.spawn(function, ranks, *args, method="fork", **options)
 
 
 @pytest.fixture

@@ -84,29 +84,28 @@ def test_handles_may_be_dropped(run):
 
 
 def test_other_threads_run_while_a_call_waits(run):
-    assert run(2, blocked_while_counting)[0] > 1000
+    def job(comm):
+        other = comm.duplicate()
+        if comm.rank == 1:
+            other.recv(np.zeros(1), 0)
+            return comm.send(np.zeros(1), 0)
+        counted = [0]
 
-
-def blocked_while_counting(comm):
-    """Rank 0 waits 0.3 s for a message; how far its other thread counts meanwhile."""
-    if comm.rank == 1:
-        comm.barrier()
-        time.sleep(0.3)
-        return comm.send(np.zeros(1), 0)
-    counted, stop = [0], threading.Event()
-
-    def count():
-        while not stop.is_set():
-            counted[0] += 1
-    thread = threading.Thread(target=count)
-    thread.start()
-    comm.barrier()
-    before = counted[0]
-    comm.recv(np.zeros(1), 1)
-    during = counted[0] - before
-    stop.set()
-    thread.join()
-    return during
+        def count_then_let_it_go():
+            while True:  # until the call is under way
+                try:
+                    comm.timeout
+                except tutti.InvalidArgumentError:
+                    break
+            while counted[0] < 100_000:
+                counted[0] += 1
+            other.send(np.zeros(1), 1)
+        thread = threading.Thread(target=count_then_let_it_go)
+        thread.start()
+        comm.recv(np.zeros(1), 1)  # in vain if it kept the thread from running
+        assert counted[0] == 100_000
+        thread.join()
+    run(2, job, timeout=20)
 
 
 def start(rank, place, call, after="pass"):
