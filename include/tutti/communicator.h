@@ -74,8 +74,8 @@ class TUTTI_API Communicator {
   bool valid() const { return engine_ != nullptr; }
   // Leaves the group, as the destructor does. Works still under way fail.
   void close();
-  // By any thread, while others are in calls: those calls fail soon with Error(aborted), and so do later ones. The other
-  // ranks hear of it when a call of this rank has failed, or when it leaves.
+  // By any thread, while others are in calls: those calls fail soon with Error(aborted), and so do later ones. The
+  // other ranks hear of it when a call of this rank has failed, or when it leaves.
   void abort();
 
   int rank() const;

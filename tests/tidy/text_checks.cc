@@ -56,6 +56,7 @@ Complaints check_words(const Source& source) {
                                              "helper", "helpers", "manager",   "impl2"};
   static const std::regex kUnfinished(R"(\b(TODO|FIXME|XXX|HACK|TBD)\b)");
   static const std::regex kMachine(R"((^|[\s"'(=])/(root|home|work)/)");
+  // Names that others gave.
   static const std::regex kTheirs(R"(std::common_\w+|CMakePackageConfigHelpers|ParamCommsUtils|_coalescing_manager)"
                                   R"(|(torch|torch/csrc|c10)[./]utils?|torch\.testing\._internal\.common_\w+)");
   if (source.is_under("tests/tidy/")) return {};  // has to name what it bans
