@@ -28,25 +28,38 @@ def folders():
         )
 
 
+SOURCES = [
+    "src/backend.cc",
+    "src/checks.cc",
+    "src/collectives.cc",
+    "src/errors.cc",
+    "src/group.cc",
+    "src/messages.cc",
+    "src/module.cc",
+    "src/monitored_barrier.cc",
+    "src/moving.cc",
+    "src/pool.cc",
+    "src/store.cc",
+    "src/tensors.cc",
+    "src/work.cc",
+]
+
+
+def together():
+    """One file that includes all sources: most of the time goes into PyTorch's headers, and so they are read once."""
+    path = pathlib.Path("build/together.cc")
+    text = "".join(f'#include "../{source}"\n' for source in SOURCES)
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    return str(path)
+
+
 include_folder, library_folder, run_paths = folders()
 
 extension = CppExtension(
     "tutti.torch._backend",
-    sources=[
-        "src/backend.cc",
-        "src/checks.cc",
-        "src/collectives.cc",
-        "src/errors.cc",
-        "src/group.cc",
-        "src/messages.cc",
-        "src/module.cc",
-        "src/monitored_barrier.cc",
-        "src/moving.cc",
-        "src/pool.cc",
-        "src/store.cc",
-        "src/tensors.cc",
-        "src/work.cc",
-    ],
+    sources=[together()],
     include_dirs=[str(include_folder)],
     library_dirs=[str(library_folder)],
     libraries=["tutti"],
