@@ -29,19 +29,19 @@ def folders():
 
 
 SOURCES = [
-    "src/backend.cc",
-    "src/checks.cc",
-    "src/collectives.cc",
-    "src/errors.cc",
-    "src/group.cc",
-    "src/messages.cc",
-    "src/module.cc",
-    "src/monitored_barrier.cc",
-    "src/moving.cc",
-    "src/pool.cc",
-    "src/store.cc",
-    "src/tensors.cc",
-    "src/work.cc",
+    "backend/backend.cc",
+    "backend/checks.cc",
+    "backend/collectives.cc",
+    "backend/errors.cc",
+    "backend/group.cc",
+    "backend/messages.cc",
+    "backend/module.cc",
+    "backend/monitored_barrier.cc",
+    "backend/moving.cc",
+    "backend/pool.cc",
+    "backend/store.cc",
+    "backend/tensors.cc",
+    "backend/work.cc",
 ]
 
 
@@ -60,7 +60,7 @@ include_folder, library_folder, run_paths = folders()
 extension = CppExtension(
     "tutti.torch._backend",
     sources=[together()],
-    include_dirs=[str(include_folder)],
+    include_dirs=[str(include_folder), str(pathlib.Path(__file__).parent.resolve())],
     library_dirs=[str(library_folder)],
     libraries=["tutti"],
     define_macros=[("TUTTI_TORCH_VERSION", f'"{torch.__version__}"')],
@@ -68,7 +68,6 @@ extension = CppExtension(
     # libtutti.so lies in tutti/lib, one folder up from tutti/torch.
     extra_link_args=["-Wl,-rpath,$ORIGIN/../lib"] + [f"-Wl,-rpath,{path}" for path in run_paths],
 )
-
 
 
 class BuildWithVersion(build_py):

@@ -1,7 +1,7 @@
 // Data parallel training in C++ with libtorch: a small network learns a function, every rank from samples of its own.
 //
-// All ranks begin with rank 0's weights and average their gradients in every step, so they stay equal bit for bit: this is
-// checked at the end.
+// All ranks begin with rank 0's weights and average their gradients in every step, so they stay equal bit for bit:
+// this is checked at the end.
 //
 //   tutti run -n 4 -- build-train/train
 #include <torch/torch.h>

@@ -79,8 +79,8 @@ Advance Operation::advance() {
   int rounds = 0;
   for (bool again = lanes_left_ != 0; again;) {
     again = false;
-    // A copy of what was lent takes long, and this rank's own messages must go on meanwhile: who only receives keeps its
-    // peer waiting, which then only receives, and so on in turns.
+    // A copy of what was lent takes long, and this rank's own messages must go on meanwhile: who only receives keeps
+    // its peer waiting, which then only receives, and so on in turns.
     if (plan_->lent && ++rounds > kLentRounds) break;
     for (std::size_t i = 0; i < heads_.size(); ++i) {
       LaneHead& head = heads_[i];

@@ -1,7 +1,7 @@
 // The operations of the whole group.
 #include <algorithm>
 
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace tutti::pytorch {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensors.h"
+#include "backend/tensors.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "errors.h"
+#include "backend/errors.h"
 
 namespace tutti::pytorch {
 namespace {

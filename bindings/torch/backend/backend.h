@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "group.h"
-#include "pool.h"
-#include "tensors.h"
-#include "work.h"
+#include "backend/group.h"
+#include "backend/pool.h"
+#include "backend/tensors.h"
+#include "backend/work.h"
 
 namespace tutti::pytorch {
 

@@ -1,4 +1,4 @@
-#include "group.h"
+#include "backend/group.h"
 
 #include <pthread.h>
 #include <pybind11/pybind11.h>
@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "store.h"
-#include "work.h"
+#include "backend/store.h"
+#include "backend/work.h"
 
 namespace tutti::pytorch {
 namespace {

@@ -1,7 +1,7 @@
 // What must hold before the core is asked, and the words where it does not.
 #include <algorithm>
 
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace tutti::pytorch {
 

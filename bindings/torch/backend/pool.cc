@@ -1,4 +1,4 @@
-#include "pool.h"
+#include "backend/pool.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "store.h"
+#include "backend/store.h"
 
 #include <algorithm>
 #include <chrono>

@@ -13,7 +13,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "group.h"
+#include "backend/group.h"
 
 namespace tutti::pytorch {
 

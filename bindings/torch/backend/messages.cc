@@ -1,7 +1,7 @@
 // Messages between two ranks, and calls that are started together.
 #include <algorithm>
 
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace tutti::pytorch {
 namespace {

@@ -1,5 +1,5 @@
 // The operations that move chunks between all ranks without reducing them.
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace tutti::pytorch {
 namespace {

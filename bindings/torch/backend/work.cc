@@ -1,4 +1,4 @@
-#include "work.h"
+#include "backend/work.h"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 //
 // Made of messages that are waited for with a limit, so that a rank which does not come fails the barrier and not the
 // group. Programs look for PyTorch's words, which these are.
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace tutti::pytorch {
 namespace {

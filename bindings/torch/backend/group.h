@@ -26,7 +26,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "errors.h"
+#include "backend/errors.h"
 #include "tutti/tutti.h"
 
 namespace tutti::pytorch {

@@ -1,4 +1,4 @@
-#include "errors.h"
+#include "backend/errors.h"
 
 #include <c10/util/Exception.h>
 

@@ -5,7 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "backend.h"
+#include "backend/backend.h"
 
 namespace py = pybind11;
 
