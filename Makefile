@@ -80,8 +80,9 @@ bench: ## the figures of this machine, beside the peers it installs (BENCHES=ker
 bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step (RANKS=8 for more ranks); keep it idle
 	@scripts/bootstrap.sh build torch
 	@scripts/configure.sh release
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool
-	@$$(scripts/torch_python.sh install) bench/torch_bench.py --ranks $(or $(RANKS),2) --json build/torch_bench.json
+	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
+	@TORCH_PYTHON=$$(scripts/torch_python.sh install) tests/torch/run.sh $(CURDIR)/build \
+	  $(CURDIR)/bench/torch_bench.py --ranks $(or $(RANKS),2) --json $(CURDIR)/build/torch_bench.json
 
 format: ## rewrite the sources with clang-format
 	@scripts/bootstrap.sh format
