@@ -15,7 +15,13 @@ constexpr Title kReduce{OpType::REDUCE, "reduce", "tutti:reduce"};
 constexpr Title kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "tutti:reduce_scatter"};
 constexpr Title kReduceScatterTensor{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor",
                                      "tutti:reduce_scatter_tensor"};
-constexpr Title kReduceScatterCoalesced{OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced",
+// Newer versions of PyTorch have a name for it.
+template <class Type>
+constexpr Type reduce_scatter_coalesced() {
+  if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; }) return Type::REDUCE_SCATTER_TENSOR_COALESCED;
+  return Type::_REDUCE_SCATTER_BASE;
+}
+constexpr Title kReduceScatterCoalesced{reduce_scatter_coalesced<OpType>(), "reduce_scatter_tensor_coalesced",
                                         "tutti:reduce_scatter_tensor_coalesced"};
 constexpr Title kBarrier{OpType::BARRIER, "barrier", "tutti:barrier"};
 

@@ -10,7 +10,13 @@ using Use = TensorList::Use;
 constexpr Title kAllGather{OpType::ALLGATHER, "all_gather", "tutti:all_gather"};
 constexpr Title kAllGatherTensor{OpType::_ALLGATHER_BASE, "all_gather_into_tensor", "tutti:all_gather_into_tensor"};
 constexpr Title kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_coalesced", "tutti:all_gather_coalesced"};
-constexpr Title kAllGatherTensors{OpType::ALLGATHER_INTO_TENSOR_COALESCED, "all_gather_into_tensor_coalesced",
+// Newer versions of PyTorch have a name for it.
+template <class Type>
+constexpr Type all_gather_coalesced() {
+  if constexpr (requires { Type::ALLGATHER_INTO_TENSOR_COALESCED; }) return Type::ALLGATHER_INTO_TENSOR_COALESCED;
+  return Type::_ALLGATHER_BASE;
+}
+constexpr Title kAllGatherTensors{all_gather_coalesced<OpType>(), "all_gather_into_tensor_coalesced",
                                   "tutti:all_gather_into_tensor_coalesced"};
 constexpr Title kGather{OpType::GATHER, "gather", "tutti:gather"};
 constexpr Title kScatter{OpType::SCATTER, "scatter", "tutti:scatter"};

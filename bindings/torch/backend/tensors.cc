@@ -59,7 +59,7 @@ at::Tensor joined_view(const std::vector<at::Tensor>& tensors) {
 }
 
 double factor_of(const c10d::ReduceOp& op) {
-  const auto* supplement = dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
+  const auto* supplement = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());  // of any backend
   if (supplement == nullptr) throw_value("PREMUL_SUM: the factor is missing");
   if (!supplement->tensor_factor.defined()) return supplement->double_factor;
   require_usable(supplement->tensor_factor, "PREMUL_SUM");
