@@ -65,8 +65,9 @@ extension = CppExtension(
     libraries=["tutti"],
     define_macros=[("TUTTI_TORCH_VERSION", f'"{torch.__version__}"')],
     extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare"],
-    # libtutti.so lies in tutti/lib, one folder up from tutti/torch.
-    extra_link_args=["-Wl,-rpath,$ORIGIN/../lib"] + [f"-Wl,-rpath,{path}" for path in run_paths],
+    # libtutti.so lies in tutti/lib, one folder up from tutti/torch. A C++ library that is linked in because the machine
+    # has no shared one stays inside: libtutti.so must not find parts of it here.
+    extra_link_args=["-Wl,-rpath,$ORIGIN/../lib", "-Wl,--exclude-libs,ALL"] + [f"-Wl,-rpath,{path}" for path in run_paths],
 )
 
 
