@@ -331,7 +331,8 @@ void Engine::drive_until_idle() {
   };
   Stuck stuck;
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
-  if (Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck);
+  Waiter waiter(*transport_, {}, Waiter::Place::background);
+  if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck);
 }
 
 Engine::Stuck Engine::find_stuck() {

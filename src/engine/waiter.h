@@ -21,8 +21,12 @@ class Waiter {
  public:
   enum class Outcome : std::uint8_t { finished, timed_out, hopeless };
 
-  explicit Waiter(transport::Transport& transport, Deadline deadline = {})
-      : transport_(&transport), deadline_(deadline) {}
+  // In the foreground the program waits for the call. In the background it computes meanwhile, quite likely on this very
+  // core: looking again and again would take the time that async calls are to save.
+  enum class Place : std::uint8_t { foreground, background };
+
+  explicit Waiter(transport::Transport& transport, Deadline deadline = {}, Place place = Place::foreground)
+      : transport_(&transport), deadline_(deadline), place_(place) {}
 
   // Calls look() (an Advance()) until it has finished, the deadline has passed, or hopeless() (a bool() that may be
   // slow, called between looks that found nothing to do) says that waiting is in vain.
@@ -55,6 +59,7 @@ class Waiter {
   static constexpr int kUnasked = -1;           // most calls end at the first look, and need to know nothing
   static constexpr int kSpinRounds = 1000;      // some tens of microseconds
   static constexpr int kCrowdedSpinRounds = 1;  // the peer may need this very core
+  static constexpr int kBackgroundSpinRounds = 20;
   static constexpr int kCrowdedYieldRounds = 200;
   // Beside programs that keep the cores busy every yield costs a time slice, and nobody looks for the dead meanwhile.
   // Ranks with a core each yield for all of this: waking one that sleeps takes so long that its peers would fall asleep
@@ -62,8 +67,14 @@ class Waiter {
   static constexpr std::chrono::milliseconds kLongestYield{2};
   static constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
-  int yield_rounds() const { return crowded_ ? kCrowdedYieldRounds : std::numeric_limits<int>::max() / 2; }
-  int spin_rounds() const { return crowded_ ? kCrowdedSpinRounds : kSpinRounds; }
+  int yield_rounds() const {
+    if (place_ == Place::background) return 0;
+    return crowded_ ? kCrowdedYieldRounds : std::numeric_limits<int>::max() / 2;
+  }
+  int spin_rounds() const {
+    if (place_ == Place::background) return kBackgroundSpinRounds;
+    return crowded_ ? kCrowdedSpinRounds : kSpinRounds;
+  }
 
   template <class Look, class Hopeless>
   std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless) {
@@ -86,6 +97,7 @@ class Waiter {
 
   transport::Transport* transport_;
   Deadline deadline_;
+  Place place_;
   bool crowded_ = false;
   int rounds_ = kUnasked;
   Deadline yields_until_;
