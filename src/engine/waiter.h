@@ -21,8 +21,8 @@ class Waiter {
  public:
   enum class Outcome : std::uint8_t { finished, timed_out, hopeless };
 
-  // In the foreground the program waits for the call. In the background it computes meanwhile, quite likely on this very
-  // core: looking again and again would take the time that async calls are to save.
+  // In the foreground the program waits for the call. In the background it computes meanwhile, quite likely on this
+  // very core: looking again and again would take the time that async calls are to save.
   enum class Place : std::uint8_t { foreground, background };
 
   explicit Waiter(transport::Transport& transport, Deadline deadline = {}, Place place = Place::foreground)
