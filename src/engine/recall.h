@@ -27,26 +27,21 @@ class Recall {
   static constexpr int kPlaceBits = 4;
 
   struct Entry {
-    const void* input = nullptr;
-    const void* output = nullptr;
-    std::size_t input_count = 0, output_count = 0;
-    Element element = DType::uint8;
-    Verb verb = Verb::all_reduce;
-    ReduceOp op = ReduceOp::sum;
-    Direction direction = Direction::none;
-    bool filled = false;
-    int root = 0, peer = 0, tag = 0;
+    Request request;
     Call call;
+    bool filled = false;
 
-    bool is_for(const Request& request) const {
-      return request.input == input && request.output == output && request.input_count == input_count &&
-             request.output_count == output_count && request.element == element && request.verb == verb &&
-             request.op.builtin() == op && request.direction == direction && request.root == root &&
-             request.peer == peer && request.tag == tag && filled && is_plain(request);
+    bool is_for(const Request& other) const {
+      return other.input == request.input && other.output == request.output &&
+             other.input_count == request.input_count && other.output_count == request.output_count &&
+             other.element == request.element && other.verb == request.verb &&
+             other.op.builtin() == request.op.builtin() && other.direction == request.direction &&
+             other.root == request.root && other.peer == request.peer && other.tag == request.tag && filled &&
+             is_plain(other);
     }
   };
 
-  // Whether an entry says all of it.
+  // Whether what is compared is all of it.
   static bool is_plain(const Request& request) {
     return !request.uneven && request.mark == 0 && request.op.own() == nullptr &&
            request.op.builtin() != ReduceOp::premul_sum;

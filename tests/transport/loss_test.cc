@@ -92,21 +92,6 @@ TEST_P(Losses, TheFirstAbortIsTheOneThatCounts) {
   });
 }
 
-// The others have said what they were in when they heard of the first abort; by now they may be in something else.
-TEST_P(Losses, WhoAbortsLaterSaysWhatItIsInThen) {
-  run(2, [](Transport& transport) {
-    const Statement later{2, 7, 1000};
-    if (transport.rank() == 0) {
-      transport.abort(1, ErrorCode::mismatch);
-      await(transport, [&] { return stated(*transport.flags(0, 1)) == later; });
-    } else {
-      await(transport, [&] { return transport.failure().has_value(); });
-      state(*transport.flags(0, 1), later);
-      transport.abort(0, ErrorCode::mismatch);
-    }
-  });
-}
-
 TEST_P(Losses, ADeadPeerIsNamedByEverySurvivor) {
   if (!testing::has_processes(GetParam())) GTEST_SKIP() << "threads do not die alone";
   SharedMoment death;
