@@ -18,6 +18,8 @@ inline constexpr std::chrono::milliseconds kAskedEvery{100};
 // Of the calling thread.
 Interrupt& interrupt();
 inline bool interruptible() { return interrupt().asked != nullptr; }
+// The most milliseconds to wait at once, for system calls that count them.
+inline long long most_wait_ms() { return interruptible() ? kAskedEvery.count() : 1'000'000; }
 // Error(aborted) where the program says so.
 void throw_if_interrupted();
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "check.h"
 #include "tutti/local.h"
 
 namespace tutti {
@@ -17,19 +18,8 @@ struct Impatient {
   static bool ask(void* context) { return ++static_cast<Impatient*>(context)->asked >= 3; }
 };
 
-void expect_all_ok(const std::vector<RankEnd>& ends) {
-  for (const RankEnd& end : ends) EXPECT_TRUE(end.ok()) << end.message;
-}
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw Error(ErrorCode::system, "the call ended well");
-}
+using testing::error_of;
+using testing::expect_all_ok;
 
 TEST(Interrupt, EndsABlockingCallAndTellsTheOthers) {
   expect_all_ok(run_threads(2, [](Communicator& comm) {

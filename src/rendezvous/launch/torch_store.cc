@@ -48,7 +48,7 @@ std::string query_of_key(Query kind, std::string_view key, bool with_count) {
 
 int milliseconds_left(const Deadline& deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-  return static_cast<int>(std::min<long long>(left, interruptible() ? kAskedEvery.count() : 1'000'000));
+  return static_cast<int>(std::min<long long>(left, most_wait_ms()));
 }
 
 // Waits until the socket is ready; false at the deadline.

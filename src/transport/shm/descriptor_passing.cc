@@ -31,9 +31,7 @@ void await(int socket, short events, const Deadline& deadline, const std::string
     throw_if_interrupted();
     pollfd entry{socket, events, 0};
     const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left()).count();
-    const int ready =
-        ::poll(&entry, 1,
-               static_cast<int>(std::min<long long>(left_ms + 1, interruptible() ? kAskedEvery.count() : 1'000'000)));
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long long>(left_ms + 1, most_wait_ms())));
     if (ready > 0) return;
     if (ready < 0 && errno != EINTR) throw_errno(what);
     if (deadline.passed()) throw Error(ErrorCode::timeout, what + ": no answer before the deadline");
