@@ -53,16 +53,19 @@ def close(model, expected, tolerance=1e-5):
     return all(torch.allclose(a.detach(), b, atol=tolerance) for a, b in zip(got, expected))
 
 
-def ddp(rank, size, settings, hook):
-    model = DistributedDataParallel(make(), bucket_cap_mb=0.0005, **settings)
-    if hook is not None:
-        model.register_comm_hook(None, getattr(default_hooks, hook))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+def train(model, optimizer, rank, size):
     for step in range(5):
         x, y = batch(step, rank, size)
         optimizer.zero_grad()
         nn.functional.mse_loss(model(x), y).backward()
         optimizer.step()
+
+
+def ddp(rank, size, settings, hook):
+    model = DistributedDataParallel(make(), bucket_cap_mb=0.0005, **settings)
+    if hook is not None:
+        model.register_comm_hook(None, getattr(default_hooks, hook))
+    train(model, torch.optim.SGD(model.parameters(), lr=0.05), rank, size)
     assert close(model, train_alone(5, size), 1e-5 if hook in (None, "allreduce_hook") else 1e-2)
 
 
@@ -142,11 +145,7 @@ def test_join_and_zero(ranks):
 def zero(rank, size):
     model = DistributedDataParallel(make())
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.05)
-    for step in range(5):
-        x, y = batch(step, rank, size)
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        optimizer.step()
+    train(model, optimizer, rank, size)
     assert close(model, train_alone(5, size))
     optimizer.consolidate_state_dict(0)
 
@@ -164,12 +163,7 @@ def fsdp(rank, size, from_group):
     fully_shard(model)
     if from_group:
         model.set_allocate_memory_from_process_group_for_comm(True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for step in range(5):
-        x, y = batch(step, rank, size)
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        optimizer.step()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.05), rank, size)
     assert close(model, train_alone(5, size))
 
 
