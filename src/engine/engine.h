@@ -80,6 +80,8 @@ class Engine {
   void adopt(const AgreedCosts& costs);
   const AgreedCosts& costs() const { return costs_; }
   const Chooser& chooser() const { return chooser_; }
+  // More ranks than cores.
+  bool crowded() const { return transport_->oversubscribed(); }
 
   // `row`: the algorithm to run, all ranks alike; nullptr = choose.
   Received run(const Request& request, const schedule::Algorithm* row = nullptr);

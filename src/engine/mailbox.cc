@@ -1,6 +1,7 @@
 #include "engine/mailbox.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -8,11 +9,23 @@
 namespace tutti::engine {
 
 using transport::Arrival;
+using transport::Label;
 using transport::Piece;
 
 namespace {
 
+// Where messages pass through memory, a copy into it and one out of it cost less, for small ones, than lending does. In a
+// stream a label of its own costs a system call on both sides.
+constexpr std::uint64_t kMostTogether = 8 << 10, kMostTogetherInStreams = 64 << 10;
+
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+// The most payload of a labelled message.
+std::uint64_t most_together(const Offers& offers) {
+  const std::uint64_t most = offers.operands_in_slots ? kMostTogether : kMostTogetherInStreams;
+  if (offers.slot_bytes == 0) return most;
+  return offers.slot_bytes < transport::kLabelBytes ? 0 : std::min(most, offers.slot_bytes - transport::kLabelBytes);
+}
 
 std::unique_ptr<Aside> make_aside(const Envelope& envelope) {
   const std::uint64_t bytes = units_of(envelope.statement).all_bytes();
@@ -39,6 +52,7 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       channel_(channel),
       rank_(transport.rank()),
       size_(transport.size()),
+      most_together_(most_together(transport.offers())),
       matching_(size_),
       outbound_(index(size_)),
       inbound_(index(size_)),
@@ -166,14 +180,12 @@ bool Mailbox::advance_send(Outbound& out) {
   while (out.first != nullptr) {
     Message& message = *out.first;
     const Call& call = *message.call;
-    const bool inside = call.input_bytes <= Header::kMostInside;
-    if (!out.header_sent) {
-      Header header{call.statement()};
-      if (inside && call.input_bytes != 0) std::memcpy(header.inside, call.input, call.input_bytes);
-      const Piece piece{reinterpret_cast<std::byte*>(&header), sizeof header};
-      if (!out.sender->try_send({&piece, 1}, sizeof header, kHeaderMark)) break;
-      out.header_sent = moved = message.patience.moved = true;
-      if (!inside) {
+    const bool small = together(call.input_bytes);
+    if (!out.label_sent) {
+      const Piece payload{const_cast<std::byte*>(call.input), small ? call.input_bytes : 0};  // only ever read
+      if (!out.sender->try_send_labelled(std::bit_cast<Label>(call.statement()), payload, kLabelMark)) break;
+      out.label_sent = moved = message.patience.moved = true;
+      if (!small) {
         out.binding.input = call.input;
         out.binding.count = call.count;
         out.binding.element_bytes = call.unit_bytes;
@@ -182,13 +194,13 @@ bool Mailbox::advance_send(Outbound& out) {
         message.running = &out.operation;
       }
     }
-    const Advance advance = !inside                   ? out.operation.advance()
+    const Advance advance = !small                    ? out.operation.advance()
                             : out.sender->try_flush() ? Advance::finished
                                                       : Advance::stuck;
     if (advance != Advance::stuck) moved = message.patience.moved = true;
     if (advance != Advance::finished) break;
     out.first = message.behind;
-    out.header_sent = false;
+    out.label_sent = false;
     end(message);
   }
   return moved;
@@ -202,8 +214,7 @@ bool Mailbox::advance_receive(Inbound& in) {
     return true;
   }
   if (in.stage == Inbound::Stage::listening) return matching_.listens(in.head.source) && listen(in);
-  const Advance advance = in.operation.advance();
-  if (in.operation.mismatched_peer() >= 0) mismatch(in.head.source);
+  const Advance advance = land(in);
   if (advance == Advance::stuck) return false;
   if (in.receive != nullptr) in.receive->patience.moved = true;
   if (in.aside != nullptr) in.cleared = true;
@@ -212,18 +223,35 @@ bool Mailbox::advance_receive(Inbound& in) {
 }
 
 bool Mailbox::listen(Inbound& in) {
-  const Piece piece{reinterpret_cast<std::byte*>(&in.header), sizeof in.header};
-  const Arrival arrival = in.receiver->try_receive({&piece, 1}, sizeof in.header, kHeaderMark);
+  Label label;
+  const Arrival arrival = in.receiver->try_label(label, kLabelMark);
   if (arrival == Arrival::none) return false;
-  if (arrival == Arrival::moved) return true;
-  if (arrival == Arrival::other || !is_sound(in.header.statement, in.head.source, rank_)) {
+  in.head.statement = std::bit_cast<Statement>(label);
+  if (arrival == Arrival::other || !is_sound(in.head.statement, in.head.source, rank_)) {
     mismatch(in.head.source);
     return false;
   }
-  in.head.statement = in.header.statement;
+  in.small = together(units_of(in.head.statement).all_bytes());
+  if (!in.small && in.receiver->try_receive_labelled({}) != Arrival::whole) {  // its bytes follow
+    mismatch(in.head.source);
+    return false;
+  }
   in.stage = Inbound::Stage::held;
   offer(in);
   return true;
+}
+
+Advance Mailbox::land(Inbound& in) {
+  if (in.small) {
+    const Arrival arrival = in.receiver->try_receive_labelled(in.payload);
+    if (arrival == Arrival::other) mismatch(in.head.source);
+    const bool moved = arrival == Arrival::moved || arrival == Arrival::whole;
+    if (moved && in.receive != nullptr && in.aside == nullptr) in.receive->touched = true;
+    return arrival == Arrival::whole ? Advance::finished : moved ? Advance::moved : Advance::stuck;
+  }
+  const Advance advance = in.operation.advance();
+  if (in.operation.mismatched_peer() >= 0) mismatch(in.head.source);
+  return advance;
 }
 
 void Mailbox::offer(Inbound& in) {
@@ -236,15 +264,9 @@ void Mailbox::offer(Inbound& in) {
 
 void Mailbox::deliver(Inbound& in, Message& receive) {
   if (!agrees(receive, in.head)) return;
-  const std::uint64_t bytes = receive.call->output_bytes;
-  if (bytes > Header::kMostInside) {
-    in.receive = &receive;
-    receive.running = &in.operation;
-    return start_landing(in, receive.call->output);
-  }
-  if (bytes != 0) std::memcpy(receive.call->output, in.header.inside, bytes);
-  in.stage = Inbound::Stage::listening;
-  end(receive);
+  in.receive = &receive;
+  if (!in.small) receive.running = &in.operation;
+  start_landing(in, receive.call->output);
 }
 
 void Mailbox::deliver(const Aside& aside, Message& receive) {
@@ -273,6 +295,12 @@ bool Mailbox::agrees(Message& receive, const Envelope& envelope) {
 
 void Mailbox::start_landing(Inbound& in, std::byte* output) {
   const Units units = units_of(in.head.statement);
+  in.stage = Inbound::Stage::landing;
+  if (in.small) {
+    in.payload = {output, units.all_bytes()};
+    if (land(in) == Advance::finished) return finish_landing(in);
+    return activate(in);
+  }
   in.binding.output = output;
   in.binding.count = units.count;
   in.binding.element_bytes = units.bytes;
@@ -286,22 +314,14 @@ void Mailbox::start_landing(Inbound& in, std::byte* output) {
     call.moved_bytes = units.all_bytes();
     in.operation.start(plan_of(call), in.binding);
   }
-  in.stage = Inbound::Stage::landing;
   activate(in);
 }
 
 void Mailbox::set_aside(Inbound& in) {
   auto aside = make_aside(in.head);
-  const std::uint64_t bytes = units_of(in.head.statement).all_bytes();
   in.cleared = true;
-  if (bytes <= Header::kMostInside) {
-    std::memcpy(aside->bytes.get(), in.header.inside, bytes);
-    aside->whole = true;
-    in.stage = Inbound::Stage::listening;
-  } else {
-    in.aside = aside.get();
-    start_landing(in, aside->bytes.get());
-  }
+  in.aside = aside.get();
+  start_landing(in, aside->bytes.get());
   matching_.keep(std::move(aside));
 }
 

@@ -1,9 +1,10 @@
 // The messages of one rank: sends queue per peer, receives wait until Matching gives them a message.
 //
-// On its edge every message is a header, then its bytes, moved by the program of send_recv; those of small messages
-// travel inside the header. Each rank numbers its messages to a peer, and the header carries the number. A message that
-// no receive takes stays on its edge, its header read, so that its sender waits; what is in the way of a receive is set
-// aside in memory of this rank. Messages to oneself are always set aside, or go straight to the receive that waits.
+// On its edge every message has a statement as its label. Small ones are their label's payload; the bytes of others
+// follow, moved by the program of send_recv. Each rank numbers its messages to a peer, and the label carries the number.
+// A message that no receive takes stays on its edge, its label read, so that its sender waits; what is in the way of a
+// receive is set aside in memory of this rank. Messages to oneself are always set aside, or go straight to the receive
+// that waits.
 //
 // One thread at a time. Resumable, and free of allocation once it has had as many messages under way, but for what is
 // set aside.
@@ -63,14 +64,14 @@ class Mailbox {
     Operation operation;
     Binding binding;  // the operation's
     Message *first = nullptr, *last = nullptr;
-    bool header_sent = false;  // of the first
+    bool label_sent = false;  // of the first
     std::uint64_t sequence = 0;
     std::array<Statement, kRemembered> said = {};
   };
   struct Inbound {
     explicit Inbound(transport::Transport& transport) : operation(transport) {}
 
-    // listening: for the next header; held: nobody has taken the message yet; landing: its bytes are coming.
+    // listening: for the next label; held: nobody has taken the message yet; landing: its bytes are coming.
     enum class Stage : std::uint8_t { listening, held, landing };
 
     transport::Receiver* receiver = nullptr;
@@ -79,8 +80,9 @@ class Mailbox {
     Stage stage = Stage::listening;
     bool active = false;   // in active_
     bool cleared = false;  // something that was in the way has moved since find_hopeless() looked
-    Header header;
     Envelope head;
+    bool small = false;              // it lies behind its label; else the operation moves it
+    transport::Piece payload;        // landing: where a small one goes
     Message* receive = nullptr;      // landing: whose output it lands in, or is copied to once all of it is aside
     Aside* aside = nullptr;          // landing: where it lands instead
     std::unique_ptr<Aside> claimed;  // the same, once a receive has taken it
@@ -90,12 +92,14 @@ class Mailbox {
   Inbound& inbound(int peer);
   void activate(Inbound& in);
   const Plan& plan_of(const Call& call);
+  bool together(std::uint64_t bytes) const { return bytes <= most_together_; }
   void post_send(Message& message);
   void post_receive(Message& message);
   void send_to_self(Message& message);
   bool advance_send(Outbound& out);
   bool advance_receive(Inbound& in);
   bool listen(Inbound& in);
+  Advance land(Inbound& in);
   void offer(Inbound& in);
   void deliver(Inbound& in, Message& receive);
   void deliver(const Aside& aside, Message& receive);
@@ -115,6 +119,7 @@ class Mailbox {
   Plans* plans_;
   const Chooser* chooser_;
   int channel_, rank_, size_;
+  std::uint64_t most_together_;  // bytes that travel behind their label
   Matching matching_;
   std::vector<std::unique_ptr<Outbound>> outbound_;  // by peer, made when first used
   std::vector<std::unique_ptr<Inbound>> inbound_;

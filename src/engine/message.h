@@ -10,24 +10,18 @@
 #include "engine/call.h"
 #include "engine/matching.h"
 #include "engine/operation.h"
+#include "transport/transport.h"
 #include "tutti/work.h"
 
 namespace tutti::engine {
 
 struct Pending;
 
-// Goes ahead of every message on its edge, so that its receiver knows what is coming before a byte of it has to go
-// anywhere. Small messages travel inside it: header and all fit the line of a slot in shared memory.
-struct Header {
-  static constexpr std::size_t kMostInside = 72;
+// The label of every message, so that its receiver knows what is coming before a byte of it has to go anywhere.
+static_assert(sizeof(Statement) == transport::kLabelBytes && std::is_trivially_copyable_v<Statement>);
 
-  Statement statement;
-  std::byte inside[kMostInside] = {};
-};
-static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
-
-// What headers carry as their fingerprint; the bytes that follow one carry that of its statement.
-inline constexpr std::uint64_t kHeaderMark = 0x7475747469206d73ull;
+// What labels carry as their fingerprint; what follows on its own carries that of the statement.
+inline constexpr std::uint64_t kLabelMark = 0x7475747469206d73ull;
 
 // How the executor moves what a statement speaks of, on both ends alike.
 struct Units {
@@ -49,10 +43,11 @@ struct Message : Wanted {
   std::string describe() const;
   bool sends() const { return call->sends; }
   // Whether the caller's output is no longer what it was.
-  bool touched_output() const { return !sends() && running != nullptr && running->touched_output(); }
+  bool touched_output() const { return touched || (!sends() && running != nullptr && running->touched_output()); }
 
   Call* call = nullptr;
   bool ended = false;
+  bool touched = false;                // a payload behind its label has begun to land in its output
   Pending* owner = nullptr;            // the async call that it is
   Received received;                   // once a receive or a probe has ended
   const Operation* running = nullptr;  // what moves its bytes, while and after it does

@@ -8,6 +8,7 @@
 // starve or disturb each other. The engine gives each operation in flight a channel of its own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -71,6 +72,10 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
+// What a message may carry ahead of its payload, whose size the receiver need not know before.
+inline constexpr std::size_t kLabelBytes = 32;
+using Label = std::array<std::byte, kLabelBytes>;
+
 // The most pieces of a message that is lent.
 inline constexpr std::size_t kMostLentPieces = 6;
 
@@ -91,6 +96,8 @@ class Sender {
   virtual bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
     return try_send(pieces, bytes, fingerprint);
   }
+  // Takes a message with a label: its receiver sees the label before a byte of the payload has to go anywhere.
+  virtual bool try_send_labelled(Label label, Piece payload, std::uint64_t fingerprint) = 0;
   // Whether everything taken has left this process; takes it further. An operation ends only when its edges have.
   virtual bool try_flush() { return true; }
   // Whether a message would be taken now.
@@ -117,6 +124,10 @@ class Receiver {
   virtual Arrival try_borrow(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
     return try_receive(pieces, bytes, fingerprint);
   }
+  // The label of the next message, without taking the message: none, whole or other.
+  virtual Arrival try_label(Label& label, std::uint64_t fingerprint) = 0;
+  // As try_receive(), for the payload of the message whose label was seen last.
+  virtual Arrival try_receive_labelled(Piece payload) = 0;
   // Whether the next message is here and belongs to this call, without taking it: none, whole or other.
   virtual Arrival hear(std::uint64_t fingerprint);
   // Whether try_receive() would find something to do.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "check.h"
@@ -81,6 +82,37 @@ TEST_P(Conformance, MessagesAreGatheredAndScattered) {
             require(text == text_of(bytes, static_cast<int>(number)), "message " + std::to_string(number));
           }
         }
+      }
+    }
+  });
+}
+
+// A label is seen, as often as one likes, before its payload goes anywhere; then comes the next message.
+TEST_P(Conformance, LabelsAreSeenBeforeTheirPayload) {
+  run(2, [](Transport& transport) {
+    const std::size_t largest = transport.offers().slot_bytes - kLabelBytes;
+    std::vector<std::size_t> sizes{0, 1, 71, 72, 73, 500, 5000, (64 << 10) - 48, (64 << 10) + 100, largest};
+    std::erase_if(sizes, [&](std::size_t bytes) { return bytes > largest; });
+    constexpr std::uint64_t kMark = 77;
+    for (int round = 0; round < 10; ++round) {
+      for (const std::size_t bytes : sizes) {
+        Label label{};
+        std::memcpy(label.data(), &bytes, sizeof bytes);
+        std::string text = transport.rank() == 0 ? text_of(bytes, round) : std::string(bytes, '-');
+        const Piece payload{reinterpret_cast<std::byte*>(text.data()), bytes};
+        if (transport.rank() == 0) {
+          await(transport, [&] { return transport.sender(0, 1).try_send_labelled(label, payload, kMark); });
+          await(transport, [&] { return transport.sender(0, 1).try_flush(); });
+          continue;
+        }
+        Receiver& receiver = transport.receiver(0, 0);
+        Label seen;
+        await(transport, [&] { return receiver.try_label(seen, kMark) == Arrival::whole; });
+        require(receiver.try_label(seen, kMark + 1) == Arrival::other, "another call's label");
+        require(receiver.try_label(seen, kMark) == Arrival::whole && seen == label, "the label, again");
+        require(text == std::string(bytes, '-'), "nothing has landed");
+        await(transport, [&] { return receiver.try_receive_labelled(payload) == Arrival::whole; });
+        require(text == text_of(bytes, round), "payload of " + std::to_string(bytes));
       }
     }
   });

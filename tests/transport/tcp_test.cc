@@ -35,10 +35,12 @@ std::pair<FileDescriptor, FileDescriptor> connect_local() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
+const std::atomic<std::uint32_t> nobody_settles{0};
+
 TEST(TcpReceiver, TakesAMessageByteByByte) {
   auto [near, far] = connect_local();
   Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage);
+  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
   for (int message = 0; message < 3; ++message) {
     const std::string bytes = framed(text_of(40, message), 9);
     std::string text(40, '-');
@@ -60,7 +62,7 @@ TEST(TcpReceiver, TakesAMessageByteByByte) {
 TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
   auto [near, far] = connect_local();
   Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage);
+  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
   std::string bytes;
   for (int message = 0; message < 50; ++message)
     bytes += framed(text_of(static_cast<std::size_t>(message * 37), message), 1);
@@ -77,7 +79,7 @@ TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
 TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
   auto [near, far] = connect_local();
   Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage);
+  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
   put(far, framed("last", 1) + framed("torn", 1).substr(0, 18));
   far.reset();
   std::string text(4, '-');
@@ -88,6 +90,72 @@ TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
   EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
 }
 
+TEST(TcpReceiver, RefusesALabelWithAnotherPayload) {
+  auto [near, far] = connect_local();
+  Breakage breakage;
+  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  put(far, framed(std::string(kLabelBytes, 'l') + "four", 3));
+  Label label;
+  ASSERT_EQ(receiver.try_label(label, 4), Arrival::other);
+  ASSERT_EQ(receiver.try_label(label, 3), Arrival::whole);
+  std::string text(5, '-');
+  EXPECT_EQ(receiver.try_receive_labelled(one_piece(text)[0]), Arrival::other);
+  EXPECT_EQ(receiver.try_receive_labelled({reinterpret_cast<std::byte*>(text.data()), 4}), Arrival::whole);
+  EXPECT_EQ(text, "four-");
+}
+
+// A clock that stands where the test puts it.
+struct StandingClock {
+  static inline std::chrono::nanoseconds at{0};
+  static std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds> now() {
+    return std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>(at);
+  }
+};
+
+// Takes a batch, then asks for the next one until it may be read; how long that took.
+std::chrono::nanoseconds time_held(Pace& pace, int messages) {
+  pace.count_read();
+  for (int i = 0; i < messages; ++i) pace.count_message();
+  const std::chrono::nanoseconds start = StandingClock::at;
+  while (pace.holds<StandingClock>()) StandingClock::at += std::chrono::nanoseconds(100);
+  return StandingClock::at - start;
+}
+
+TEST(Pace, AMessageAloneIsNeverKeptWaiting) {
+  Pace pace(&nobody_settles);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(time_held(pace, 1), std::chrono::nanoseconds(0));
+}
+
+TEST(Pace, AStreamIsReadInEverLargerBatchesUpToABound) {
+  Pace pace(&nobody_settles);
+  std::chrono::nanoseconds before{0};
+  for (int i = 1; i <= 12; ++i) {
+    const std::chrono::nanoseconds held = time_held(pace, 2 * i);
+    EXPECT_GE(held, before);
+    EXPECT_GT(held, std::chrono::nanoseconds(0));
+    before = held;
+  }
+  EXPECT_EQ(before, std::chrono::microseconds(64));
+}
+
+TEST(Pace, WhereWaitingBringsNothingItEnds) {
+  Pace pace(&nobody_settles);
+  std::chrono::nanoseconds held{0};
+  constexpr int kBatches = 2000;
+  for (int i = 0; i < kBatches; ++i) held += time_held(pace, 2);  // pairs: what is answered before more can come
+  EXPECT_LT(held, std::chrono::nanoseconds(100) * kBatches);
+}
+
+TEST(Pace, NobodySleepsOverWhatLiesUnread) {
+  std::atomic<std::uint32_t> settling{0};
+  Pace pace(&settling);
+  pace.count_read();
+  for (int i = 0; i < 2; ++i) pace.count_message();
+  EXPECT_TRUE(pace.holds<StandingClock>());
+  settling = 1;
+  EXPECT_FALSE(pace.holds<StandingClock>());
+}
+
 TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
   auto [near, far] = connect_local();
   const int small = 4096;
@@ -95,7 +163,7 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
   Breakage breakage;
   constexpr std::size_t kBytes = 200'000;
   TcpSender sender(near.get(), kBytes, &breakage);
-  TcpReceiver receiver(far.get(), &breakage);
+  TcpReceiver receiver(far.get(), &breakage, &nobody_settles);
   for (int message = 0; message < 5; ++message) {
     std::string text = text_of(kBytes, message), landed(kBytes, '-');
     ASSERT_TRUE(sender.has_credit());

@@ -34,6 +34,9 @@ struct EdgeMemory {
   static std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
+// Whether the payload lies in the header, too.
+inline bool fits_behind_label(std::size_t bytes) { return kLabelBytes + bytes <= MessageHeader::kInlineBytes; }
+
 class MemorySender final : public Sender {
  public:
   MemorySender(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
@@ -57,6 +60,19 @@ class MemorySender final : public Sender {
     end_ = placed_;
     end(fingerprint);
     lent_ = sent_;
+    return true;
+  }
+
+  bool try_send_labelled(Label label, Piece payload, std::uint64_t fingerprint) override {
+    if (!has_header()) return false;
+    MessageHeader* header = edge_.header(sent_);
+    const bool inside = fits_behind_label(payload.bytes);
+    end_ = inside ? placed_ : edge_.end_behind(placed_, payload.bytes);
+    if (!has_room()) return false;
+    std::memcpy(header->inline_payload, label.data(), kLabelBytes);
+    std::byte* const to = inside ? header->inline_payload + kLabelBytes : edge_.payload_before(end_, payload.bytes);
+    if (payload.bytes != 0) std::memcpy(to, payload.data, payload.bytes);
+    end(fingerprint);
     return true;
   }
 
@@ -111,6 +127,24 @@ class MemoryReceiver final : public Receiver {
     *fingerprint = header->fingerprint;
     return bytes <= MessageHeader::kInlineBytes ? header->inline_payload
                                                 : edge_.payload_before(header->payload_end, bytes);
+  }
+
+  Arrival try_label(Label& label, std::uint64_t fingerprint) override {
+    if (!ready()) return Arrival::none;
+    const MessageHeader& header = *edge_.header(received_);
+    if (header.fingerprint != fingerprint) return Arrival::other;
+    std::memcpy(label.data(), header.inline_payload, kLabelBytes);
+    return Arrival::whole;
+  }
+
+  Arrival try_receive_labelled(Piece payload) override {
+    const MessageHeader& header = *edge_.header(received_);
+    const std::byte* const from = fits_behind_label(payload.bytes)
+                                      ? header.inline_payload + kLabelBytes
+                                      : edge_.payload_before(header.payload_end, payload.bytes);
+    if (payload.bytes != 0) std::memcpy(payload.data, from, payload.bytes);
+    end();
+    return Arrival::whole;
   }
 
   bool ready() override { return edge_.header(received_)->sequence.load(std::memory_order_acquire) == received_ + 1; }

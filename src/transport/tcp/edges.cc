@@ -14,6 +14,7 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t kMostParts = 64;  // of one system call
+constexpr std::size_t kGatheredBytes = 8 << 10;
 
 // Fills `parts` with what lies behind the first `skip` bytes of `pieces`, as far as there is room; returns how many.
 std::size_t parts_of(std::span<const Piece> pieces, std::size_t skip, std::span<iovec> parts) {
@@ -50,8 +51,10 @@ std::size_t TcpSender::write(iovec* parts, std::size_t count) {
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = count;
-  for (;;) {
-    const ssize_t sent = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  for (;;) {  // one part: the simpler call is the faster one
+    const ssize_t sent =
+        count == 1 ? ::send(socket_, parts->iov_base, parts->iov_len, kFlags) : ::sendmsg(socket_, &message, kFlags);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
@@ -69,6 +72,11 @@ bool TcpSender::try_send(std::span<const Piece> pieces, std::size_t bytes, std::
   }
   if (!try_flush()) return false;
   Frame frame{bytes, fingerprint};
+  if (bytes <= kGatheredBytes) {  // copied to one place: cheaper than to let the system gather it
+    keep(frame, pieces, 0);
+    try_flush();
+    return !ended_;
+  }
   std::array<iovec, kMostParts> parts;
   std::size_t sent = 0, offered = 0, taken = 0;
   do {  // once, but for a message of very many pieces
@@ -82,6 +90,11 @@ bool TcpSender::try_send(std::span<const Piece> pieces, std::size_t bytes, std::
   if (ended_) return false;
   if (sent < sizeof frame + bytes) keep(frame, pieces, sent);
   return true;
+}
+
+bool TcpSender::try_send_labelled(Label label, Piece payload, std::uint64_t fingerprint) {
+  const std::array<Piece, 2> pieces{Piece{label.data(), kLabelBytes}, payload};
+  return try_send(pieces, kLabelBytes + payload.bytes, fingerprint);
 }
 
 void TcpSender::keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip) {
@@ -114,7 +127,9 @@ std::size_t TcpReceiver::read(iovec* parts, std::size_t count) {
   message.msg_iov = parts;
   message.msg_iovlen = count;
   for (;;) {
-    const ssize_t got = ::recvmsg(socket_, &message, MSG_DONTWAIT);
+    const ssize_t got = count == 1 ? ::recv(socket_, parts->iov_base, parts->iov_len, MSG_DONTWAIT)
+                                   : ::recvmsg(socket_, &message, MSG_DONTWAIT);
+    if (got > 0) pace_.count_read();
     if (got > 0) return static_cast<std::size_t>(got);
     if (got < 0 && errno == EINTR) continue;
     if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOMEM)) {
@@ -137,9 +152,10 @@ std::size_t TcpReceiver::read_ahead() {
   return got;
 }
 
-bool TcpReceiver::find_frame() {
-  if (ahead() < sizeof(Frame)) read_ahead();
-  return ahead() >= sizeof(Frame);
+bool TcpReceiver::find_frame(std::size_t behind) {
+  const std::size_t wanted = sizeof(Frame) + behind;
+  if (ahead() < wanted && !(ahead() == 0 && pace_.holds())) read_ahead();
+  return ahead() >= wanted;
 }
 
 Frame TcpReceiver::frame_ahead() const {
@@ -160,7 +176,6 @@ bool TcpReceiver::ready() {
 }
 
 Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
-  const std::size_t before = landed_;
   if (!within_) {
     if (!find_frame()) return Arrival::none;
     const Frame frame = frame_ahead();
@@ -168,12 +183,36 @@ Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t byte
     ahead_begin_ += sizeof frame;
     within_ = true;
   }
+  return land_message(pieces, bytes);
+}
+
+Arrival TcpReceiver::try_label(Label& label, std::uint64_t fingerprint) {
+  if (!find_frame()) return Arrival::none;
+  const Frame frame = frame_ahead();
+  if (frame.bytes < kLabelBytes || frame.fingerprint != fingerprint) return Arrival::other;
+  if (!find_frame(kLabelBytes)) return Arrival::none;
+  std::memcpy(label.data(), ahead_.get() + ahead_begin_ + sizeof frame, kLabelBytes);
+  return Arrival::whole;
+}
+
+Arrival TcpReceiver::try_receive_labelled(Piece payload) {
+  if (!within_) {
+    if (frame_ahead().bytes != kLabelBytes + payload.bytes) return Arrival::other;
+    ahead_begin_ += sizeof(Frame) + kLabelBytes;
+    within_ = true;
+  }
+  return land_message({&payload, 1}, payload.bytes);
+}
+
+Arrival TcpReceiver::land_message(std::span<const Piece> pieces, std::size_t bytes) {
+  const std::size_t before = landed_;
   land_ahead(pieces, bytes);
   while (landed_ < bytes && land(pieces, bytes)) {
   }
   if (landed_ < bytes) return landed_ > before ? Arrival::moved : Arrival::none;
   within_ = false;
   landed_ = 0;
+  pace_.count_message();
   return Arrival::whole;
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "transport/tcp/pace.h"
 #include "transport/transport.h"
 
 namespace tutti::transport {
@@ -57,6 +58,7 @@ class TcpSender final : public Sender {
   void end(std::uint64_t fingerprint) override;
 
   bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
+  bool try_send_labelled(Label label, Piece payload, std::uint64_t fingerprint) override;
   bool try_flush() override;
   bool has_credit() override { return try_flush(); }
 
@@ -77,24 +79,29 @@ class TcpSender final : public Sender {
 
 class TcpReceiver final : public Receiver {
  public:
-  TcpReceiver(int socket, Breakage* breakage)
-      : socket_(socket), breakage_(breakage), ahead_(new std::byte[kAheadBytes]) {}
+  // `settling`: as Pace wants it.
+  TcpReceiver(int socket, Breakage* breakage, const std::atomic<std::uint32_t>* settling)
+      : socket_(socket), breakage_(breakage), pace_(settling), ahead_(new std::byte[kAheadBytes]) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override;
   void end() override;
 
   Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
+  Arrival try_label(Label& label, std::uint64_t fingerprint) override;
+  Arrival try_receive_labelled(Piece payload) override;
   Arrival hear(std::uint64_t fingerprint) override;
   bool ready() override;
 
-  static constexpr std::size_t kAheadBytes = 16 << 10;
+  static constexpr std::size_t kAheadBytes = 64 << 10;
 
  private:
   std::size_t ahead() const { return ahead_end_ - ahead_begin_; }
-  // Reads until a frame lies at the beginning of what was read ahead.
-  bool find_frame();
+  // Reads until a frame, and as many bytes behind it, lie at the beginning of what was read ahead.
+  bool find_frame(std::size_t behind = 0);
   Frame frame_ahead() const;
   std::size_t read_ahead();
+  // Lets the message whose frame was accepted land, as far as it goes.
+  Arrival land_message(std::span<const Piece> pieces, std::size_t bytes);
   // Moves what was read ahead to its place in the message.
   void land_ahead(std::span<const Piece> pieces, std::size_t bytes);
   // Reads the rest of the message to its place, and ahead; false when the connection has nothing more for now.
@@ -103,6 +110,7 @@ class TcpReceiver final : public Receiver {
 
   int socket_;
   Breakage* breakage_;
+  Pace pace_;
   bool ended_ = false;
   bool within_ = false;                 // the frame of the message at hand has been accepted
   std::size_t landed_ = 0;              // bytes of its payload

@@ -117,7 +117,7 @@ Receiver& TcpTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[index_of(channel, peer)];
   if (!receiver) {
     Breakage* breakage = &breakages_[index_of(channel, peer)];
-    receiver = std::make_unique<TcpReceiver>(socket_to(channel, peer), breakage);
+    receiver = std::make_unique<TcpReceiver>(socket_to(channel, peer), breakage, &settling_);
   }
   return *receiver;
 }
@@ -155,6 +155,7 @@ void TcpTransport::announce(int channel) {
 }
 
 void TcpTransport::arm() {
+  settling_.fetch_add(1, std::memory_order_relaxed);
   if (control_ && !armed_.exchange(true, std::memory_order_seq_cst)) control_->arm();
 }
 

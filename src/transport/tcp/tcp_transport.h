@@ -58,7 +58,10 @@ class TcpTransport final : public Transport {
 
   void notify_all() override {}  // no peer sees a store to these flags
   void notify_self() override { bell_.ring(); }
-  std::uint32_t prepare_sleep() override { return bell_.rings(); }
+  std::uint32_t prepare_sleep() override {
+    settling_.fetch_add(1, std::memory_order_relaxed);
+    return bell_.rings();
+  }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_.sleep(ticket, at_most); }
   // Asks for one TcpOptions::wake when something has happened that no wake has followed yet.
   void arm();
@@ -86,11 +89,12 @@ class TcpTransport final : public Transport {
   TcpOptions options_;
   Offers offers_;
   SocketBell bell_;
-  std::shared_ptr<void> scratch_;      // per channel; pages that are never touched cost nothing
-  std::unique_ptr<Flags[]> flags_;     // by index_of; only the statements of the peers' are ever written
-  std::vector<Breakage> breakages_;    // by index_of
-  std::atomic<bool> given_up_{false};  // the control plane has heard of a failure
-  std::atomic<bool> armed_{false};     // a wake has been asked for and has not come
+  std::shared_ptr<void> scratch_;           // per channel; pages that are never touched cost nothing
+  std::unique_ptr<Flags[]> flags_;          // by index_of; only the statements of the peers' are ever written
+  std::vector<Breakage> breakages_;         // by index_of
+  std::atomic<bool> given_up_{false};       // the control plane has heard of a failure
+  std::atomic<std::uint32_t> settling_{0};  // how often somebody was about to sleep
+  std::atomic<bool> armed_{false};          // a wake has been asked for and has not come
   // By index_of; made on first use, which is when a plan is compiled.
   std::vector<std::unique_ptr<TcpSender>> senders_;
   std::vector<std::unique_ptr<TcpReceiver>> receivers_;
