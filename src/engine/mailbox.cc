@@ -14,8 +14,8 @@ using transport::Piece;
 
 namespace {
 
-// Where messages pass through memory, a copy into it and one out of it cost less, for small ones, than lending does. In a
-// stream a label of its own costs a system call on both sides.
+// Where messages pass through memory, a copy into it and one out of it cost less, for small ones, than lending does. In
+// a stream a label of its own costs a system call on both sides.
 constexpr std::uint64_t kMostTogether = 8 << 10, kMostTogetherInStreams = 64 << 10;
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
@@ -187,6 +187,7 @@ bool Mailbox::advance_send(Outbound& out) {
       out.label_sent = moved = message.patience.moved = true;
       if (!small) {
         out.binding.input = call.input;
+        out.binding.input_ref = call.input_ref;
         out.binding.count = call.count;
         out.binding.element_bytes = call.unit_bytes;
         out.binding.fingerprint = call.fingerprint;

@@ -1,8 +1,8 @@
 // The messages of one rank: sends queue per peer, receives wait until Matching gives them a message.
 //
 // On its edge every message has a statement as its label. Small ones are their label's payload; the bytes of others
-// follow, moved by the program of send_recv. Each rank numbers its messages to a peer, and the label carries the number.
-// A message that no receive takes stays on its edge, its label read, so that its sender waits; what is in the way of a
+// follow, moved by the program of send_recv. Each rank numbers its messages to a peer; the label carries the number. A
+// message that no receive takes stays on its edge, its label read, so that its sender waits; what is in the way of a
 // receive is set aside in memory of this rank. Messages to oneself are always set aside, or go straight to the receive
 // that waits.
 //

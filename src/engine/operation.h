@@ -19,7 +19,8 @@ namespace tutti::engine {
 struct Binding {
   const std::byte* input = nullptr;  // what each buffer holds: schedule/verbs.h; nullptr where it holds nothing
   std::byte* output = nullptr;
-  std::uint64_t count = 0;  // elements of the vector, or of each chunk
+  transport::MemoryRef input_ref = 0;  // of the input, where a program lends it and nothing else
+  std::uint64_t count = 0;             // elements of the vector, or of each chunk
   // Chunks of different counts, which stay alive until the operation has finished; `count` is then of no meaning. For
   // programs with a lane per edge the counts of this rank's own buffers are enough; others need those of all ranks,
   // in both. Displacements of a buffer that peers see through windows must be the same on all ranks.

@@ -88,8 +88,9 @@ bool Operation::send_stream(const PlanStep& step, LaneHead& head, std::uint64_t 
       continue;
     }
     const auto pieces = pieces_of(step, step.sources_begin, head.segment);
-    const bool taken = plan_->lent ? operand.sender->try_lend(pieces, bytes, mark_of(step))
-                                   : operand.sender->try_send(pieces, bytes, mark_of(step));
+    const bool taken =
+        plan_->lent ? operand.sender->try_lend(pieces, bytes, mark_of(step), {binding_->input, binding_->input_ref})
+                    : operand.sender->try_send(pieces, bytes, mark_of(step));
     if (!taken) return false;
     partly_ = true;
   }

@@ -66,6 +66,12 @@ inline Statement stated(const Flags& flags) {
 // Where memory lies, in words that mean the same on every rank: 0 = ordinary memory, else allocation << 48 | offset.
 using MemoryRef = std::uint64_t;
 
+// Memory of this rank, and where it lies in those words.
+struct Located {
+  const std::byte* begin = nullptr;
+  MemoryRef ref = 0;
+};
+
 // One stretch of a message's memory.
 struct Piece {
   std::byte* data = nullptr;
@@ -93,7 +99,10 @@ class Sender {
   // no credit, and then nothing was taken.
   virtual bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
   // Where offers().lends: the same, but the message may stay where it is, and its memory must too, until try_flush().
-  virtual bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+  // `within`: symmetric memory that all pieces lie in, where that is known.
+  virtual bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
+                        const Located& within) {
+    static_cast<void>(within);
     return try_send(pieces, bytes, fingerprint);
   }
   // Takes a message with a label: its receiver sees the label before a byte of the payload has to go anywhere.

@@ -33,8 +33,8 @@ void expect_received(const Received& received, int source, int tag, std::size_t 
               std::to_string(received.source));
 }
 
-// From what travels inside a header to many segments.
-const std::size_t kCounts[] = {1, 0, 4, 5, 12, 13, 9'000, 2'000'000};
+// From what travels beside its label to many segments.
+const std::size_t kCounts[] = {1, 0, 2, 3, 16, 17, 2'048, 2'049, 9'000, 16'384, 16'385, 2'000'000};
 
 TEST_P(Messages, ComeByTagWhateverTheOrderTheyWereSentIn) {
   run(2, [](Communicator& comm) {
@@ -164,6 +164,28 @@ TEST_P(Messages, AreSetAsideWholeHoweverLarge) {
       require(third == filled(3, 3) && first == large, "the first and the last");
       comm.recv(second, 0, 2);
       require(second == larger, "the one that was in the way");
+    }
+  });
+}
+
+TEST_P(Messages, MayLieInSymmetricMemoryAtEitherEnd) {
+  run(2, [](Communicator& comm) {
+    constexpr std::size_t kCount = 500'000;
+    const Symmetric<int> shared = comm.allocate<int>(kCount);
+    std::vector<int> own(kCount);
+    for (int round = 0; round < 4; ++round) {
+      const std::span<int> data = (round + comm.rank()) % 2 == 0 || round >= 2 ? std::span<int>(shared) : own;
+      const std::span<int> part = data.subspan(static_cast<std::size_t>(round) * 1000, kCount - 5000);
+      if (comm.rank() == 0) {
+        std::iota(part.begin(), part.end(), round);
+        comm.send(part, 1);
+      } else {
+        std::fill(data.begin(), data.end(), -1);
+        comm.recv(part, 0);
+        require(std::equal(part.begin(), part.end(), filled(part.size(), round).begin()), "what was sent");
+        require(round == 0 || data[0] == -1, "nothing beside it");
+      }
+      comm.barrier();
     }
   });
 }

@@ -113,7 +113,7 @@ TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
     std::uint64_t fingerprint = 0;
     if (transport.rank() == 0) {
       for (std::size_t i = 0; i < kBytes; ++i) text[i] = static_cast<char>('a' + i % 23);
-      require(transport.sender(0, 1).try_lend(pieces, kBytes, 7), "lent");
+      require(transport.sender(0, 1).try_lend(pieces, kBytes, 7, {}), "lent");
       require(!transport.sender(0, 1).try_flush(), "and not copied yet");
       send(transport, 1, 1, "go", 0);
       await(transport, [&] { return transport.sender(0, 1).try_flush(); });
@@ -125,6 +125,36 @@ TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
       require(text == std::string(kBytes, '-'), "nothing has landed");
       require(transport.receiver(0, 0).try_borrow({&whole, 1}, kBytes, 7) == Arrival::whole, "it is there");
       for (std::size_t i = 0; i < kBytes; ++i) require(text[i] == static_cast<char>('a' + i % 23), "byte");
+      send(transport, 1, 0, "done", 0);
+    }
+  });
+}
+
+TEST_P(MemoryConformance, WhatIsLentOutOfSymmetricMemoryIsReadThroughAWindow) {
+  run(2, [](Transport& transport) {
+    constexpr std::size_t kBytes = 300'000, kBegin = 777;
+    const auto memory = std::static_pointer_cast<std::byte>(transport.allocate(kBytes + kBegin, soon()));
+    std::byte* const begin = memory.get() + kBegin;
+    std::uint64_t fingerprint = 0;
+    if (transport.rank() == 0) {
+      for (std::size_t i = 0; i < kBytes; ++i) begin[i] = static_cast<std::byte>(i % 251);
+      // No memory is at these addresses: only the reference says where the message lies.
+      auto* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{4096});
+      const std::vector<Piece> pieces{{nowhere, 1000}, {nowhere + 2000, kBytes - 2000}};
+      const Located within{nowhere, transport.locate(begin, kBytes)};
+      require(within.ref != 0, "it is symmetric");
+      require(transport.sender(0, 1).try_lend(pieces, kBytes - 1000, 7, within), "lent");
+      await(transport, [&] { return transport.sender(0, 1).try_flush(); });
+      receive(transport, 1, 1, 4, &fingerprint);
+    } else {
+      std::string text(kBytes - 1000, '-');
+      const Piece whole{reinterpret_cast<std::byte*>(text.data()), text.size()};
+      Receiver& receiver = transport.receiver(0, 0);
+      await(transport, [&] { return receiver.try_borrow({&whole, 1}, text.size(), 7) == Arrival::whole; });
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        const std::size_t from = i < 1000 ? i : i + 1000;
+        require(static_cast<unsigned char>(text[i]) == from % 251, "byte");
+      }
       send(transport, 1, 0, "done", 0);
     }
   });

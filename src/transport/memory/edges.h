@@ -34,8 +34,9 @@ struct EdgeMemory {
   static std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-// Whether the payload lies in the header, too.
-inline bool fits_behind_label(std::size_t bytes) { return kLabelBytes + bytes <= MessageHeader::kInlineBytes; }
+// Where the payload lies in the header behind its label: in the same line, or alone in the second one.
+inline std::size_t behind_label(std::size_t bytes) { return bytes <= 8 ? kLabelBytes : kLabelBytes + 8; }
+inline bool fits_behind_label(std::size_t bytes) { return behind_label(bytes) + bytes <= MessageHeader::kInlineBytes; }
 
 class MemorySender final : public Sender {
  public:
@@ -51,12 +52,11 @@ class MemorySender final : public Sender {
     return has_header() && has_room() ? edge_.payload_before(end_, bytes) : nullptr;
   }
 
-  bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override {
+  bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
+                const Located& within) override {
     if (bytes <= MessageHeader::kInlineBytes) return try_send(pieces, bytes, fingerprint);
     if (!has_header()) return false;
-    Lent& lent = edge_.header(sent_)->lent;
-    lent.pieces = pieces.size();
-    std::copy(pieces.begin(), pieces.end(), lent.at);
+    edge_.header(sent_)->lent = Lent::of(pieces, within);
     end_ = placed_;
     end(fingerprint);
     lent_ = sent_;
@@ -69,9 +69,11 @@ class MemorySender final : public Sender {
     const bool inside = fits_behind_label(payload.bytes);
     end_ = inside ? placed_ : edge_.end_behind(placed_, payload.bytes);
     if (!has_room()) return false;
-    std::memcpy(header->inline_payload, label.data(), kLabelBytes);
-    std::byte* const to = inside ? header->inline_payload + kLabelBytes : edge_.payload_before(end_, payload.bytes);
+    std::byte* const to =
+        inside ? header->inline_payload + behind_label(payload.bytes) : edge_.payload_before(end_, payload.bytes);
     if (payload.bytes != 0) std::memcpy(to, payload.data, payload.bytes);
+    // Last, all that goes into the first line: the receiver looks at it all the time, and takes it away again.
+    std::memcpy(header->inline_payload, label.data(), kLabelBytes);
     end(fingerprint);
     return true;
   }
@@ -133,6 +135,7 @@ class MemoryReceiver final : public Receiver {
     if (!ready()) return Arrival::none;
     const MessageHeader& header = *edge_.header(received_);
     if (header.fingerprint != fingerprint) return Arrival::other;
+    __builtin_prefetch(header.inline_payload + kLabelBytes + 8);  // the second line, which comes while this one is read
     std::memcpy(label.data(), header.inline_payload, kLabelBytes);
     return Arrival::whole;
   }
@@ -140,7 +143,7 @@ class MemoryReceiver final : public Receiver {
   Arrival try_receive_labelled(Piece payload) override {
     const MessageHeader& header = *edge_.header(received_);
     const std::byte* const from = fits_behind_label(payload.bytes)
-                                      ? header.inline_payload + kLabelBytes
+                                      ? header.inline_payload + behind_label(payload.bytes)
                                       : edge_.payload_before(header.payload_end, payload.bytes);
     if (payload.bytes != 0) std::memcpy(payload.data, from, payload.bytes);
     end();

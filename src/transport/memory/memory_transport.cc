@@ -116,7 +116,7 @@ void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadl
 }
 
 Reach MemoryTransport::reach_of(int peer) const {
-  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)));
+  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)), peer, &symmetric_);
 }
 
 EdgeMemory MemoryTransport::edge(int channel, int from, int to) const {

@@ -8,35 +8,26 @@
 #include <cstring>
 #include <string>
 
+#include "transport/memory/symmetric.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
-namespace {
 
-// Walks over pieces, so many bytes at a time.
-class Walk {
- public:
-  explicit Walk(std::span<const Piece> pieces) : pieces_(pieces) {}
+Lent Lent::of(std::span<const Piece> pieces, const Located& within) {
+  const bool symmetric = within.ref != 0 && (within.ref & kSymmetric) == 0;
+  Lent lent;
+  lent.pieces = pieces.size();
+  std::transform(pieces.begin(), pieces.end(), lent.at, [&](const Piece& piece) {
+    const std::uint64_t place = symmetric
+                                    ? kSymmetric | (within.ref + static_cast<std::uint64_t>(piece.data - within.begin))
+                                    : reinterpret_cast<std::uint64_t>(piece.data);
+    return Stretch{place, piece.bytes};
+  });
+  return lent;
+}
 
-  std::size_t left_in_piece() const { return pieces_[piece_].bytes - done_; }
-  std::byte* here() const { return pieces_[piece_].data + done_; }
-  bool over() {
-    while (piece_ < pieces_.size() && done_ == pieces_[piece_].bytes) {
-      ++piece_;
-      done_ = 0;
-    }
-    return piece_ == pieces_.size();
-  }
-  void go(std::size_t bytes) { done_ += bytes; }
-
- private:
-  std::span<const Piece> pieces_;
-  std::size_t piece_ = 0, done_ = 0;
-};
-
-}  // namespace
-
-Reach::Reach(pid_t process) : process_(process), same_(process == ::getpid()) {}
+Reach::Reach(pid_t process, int rank, const SymmetricMemory* symmetric)
+    : process_(process), rank_(rank), symmetric_(symmetric), same_(process == ::getpid()) {}
 
 bool Reach::try_door(const Doorplate& plate) const {
   if (same_) return true;
@@ -47,25 +38,38 @@ bool Reach::try_door(const Doorplate& plate) const {
   return word == plate.word.load(std::memory_order_relaxed);
 }
 
+const std::byte* Reach::here(std::uint64_t place) const {
+  if ((place & Lent::kSymmetric) != 0) return symmetric_->window(rank_, place & ~Lent::kSymmetric);
+  return same_ ? reinterpret_cast<const std::byte*>(place) : nullptr;
+}
+
 bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
-  Walk target(to), source({lent.at, lent.pieces});
-  while (!target.over() && !source.over()) {
-    const std::size_t bytes = std::min(target.left_in_piece(), source.left_in_piece());
-    std::size_t moved = bytes;
-    if (same_) {
-      std::memcpy(target.here(), source.here(), bytes);
-    } else {
-      const iovec here{target.here(), bytes}, there{source.here(), bytes};
-      const ssize_t read = ::process_vm_readv(process_, &here, 1, &there, 1, 0);
-      if (read < 0 && errno == ESRCH) return false;
-      if (read <= 0) {
-        throw Error(ErrorCode::system,
-                    std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(errno));
+  std::size_t piece = 0, landed = 0;  // where in `to` the next byte goes
+  for (const Lent::Stretch& stretch : std::span(lent.at, lent.pieces)) {
+    const std::byte* const near = here(stretch.place);
+    for (std::uint64_t done = 0; done < stretch.bytes;) {
+      while (piece < to.size() && landed == to[piece].bytes) {
+        ++piece;
+        landed = 0;
       }
-      moved = static_cast<std::size_t>(read);
+      if (piece == to.size()) return true;
+      std::byte* const target = to[piece].data + landed;
+      std::size_t bytes = std::min<std::size_t>(to[piece].bytes - landed, stretch.bytes - done);
+      if (near != nullptr) {
+        std::memcpy(target, near + done, bytes);
+      } else {
+        const iovec local{target, bytes}, remote{reinterpret_cast<void*>(stretch.place + done), bytes};
+        const ssize_t read = ::process_vm_readv(process_, &local, 1, &remote, 1, 0);
+        if (read < 0 && errno == ESRCH) return false;
+        if (read <= 0) {
+          throw Error(ErrorCode::system,
+                      std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(errno));
+        }
+        bytes = static_cast<std::size_t>(read);
+      }
+      landed += bytes;
+      done += bytes;
     }
-    target.go(moved);
-    source.go(moved);
   }
   return true;
 }

@@ -11,10 +11,21 @@
 
 namespace tutti::transport {
 
+class SymmetricMemory;
+
 // Where the pieces of a message lie that its sender has lent.
 struct Lent {
+  // An address of the sender's, or the bit and a MemoryRef: symmetric memory is read without the system's help.
+  static constexpr std::uint64_t kSymmetric = std::uint64_t{1} << 63;
+  struct Stretch {
+    std::uint64_t place;
+    std::uint64_t bytes;
+  };
+
+  static Lent of(std::span<const Piece> pieces, const Located& within);
+
   std::uint64_t pieces;
-  Piece at[kMostLentPieces];
+  Stretch at[kMostLentPieces];
 };
 
 // What a rank shows of itself, so that others can try whether they may read its memory.
@@ -27,8 +38,7 @@ struct alignas(64) Doorplate {
 // The memory of one peer.
 class Reach {
  public:
-  Reach() = default;
-  explicit Reach(pid_t process);
+  Reach(pid_t process, int rank, const SymmetricMemory* symmetric);
 
   // Whether the word can be read where the peer says it is: else permissions, containers or the system forbid it.
   bool try_door(const Doorplate& plate) const;
@@ -37,8 +47,13 @@ class Reach {
   bool copy(std::span<const Piece> to, const Lent& from) const;
 
  private:
-  pid_t process_ = 0;
-  bool same_ = false;  // the peer is a thread of this process
+  // Where a stretch begins in this process; nullptr where only the system can read it.
+  const std::byte* here(std::uint64_t place) const;
+
+  pid_t process_;
+  int rank_;
+  const SymmetricMemory* symmetric_;
+  bool same_;  // the peer is a thread of this process
 };
 
 }  // namespace tutti::transport
