@@ -19,12 +19,10 @@ struct Offers {
   bool operator==(const Offers&) const = default;
 };
 
-// What programs whose messages are lent are lowered to: these leave from own memory and land there, at any size. The
-// system copies long stretches quickest.
+// What programs whose messages are lent are lowered to: these leave from own memory and land there, at any size.
 inline Offers lending(Offers offers) {
   offers.operands_in_slots = offers.windows_to_scratch = offers.windows_to_user = false;
   offers.slot_bytes = 0;
-  offers.segment_bytes = 1 << 20;
   return offers;
 }
 

@@ -162,7 +162,10 @@ std::unique_ptr<Engine> Making::meet() {
   meeting.interface = group_.one_host ? again.interface : again.address;
   meeting.silence = again.silence;
   meeting.deadline = deadline_;
-  meeting.hopeless = [this] { return (failure_ = parent_.failure()).has_value(); };
+  meeting.hopeless = [this] {
+    if (!failure_) failure_ = parent_.failure();  // asked again, it may take its time to find the same
+    return failure_.has_value();
+  };
   meeting.log = again.log;
 
   Invitation invitation;
