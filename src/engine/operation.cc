@@ -97,16 +97,23 @@ Advance Operation::advance() {
       }
       if (head.step == lane.steps_end) {
         head = {head.segment + 1, head.segments, lane.steps_begin, 0};
-        if (head.segment == head.segments && --lanes_left_ == 0) {
-          return flush() ? Advance::finished : Advance::moved;
-        }
+        if (head.segment == head.segments && --lanes_left_ == 0) return ends() ? Advance::finished : Advance::moved;
       }
     }
   }
-  // What a peer waits for must not lie here while this rank waits for that peer.
-  const bool flushed = flush();
-  if (lanes_left_ == 0 && flushed) return Advance::finished;
+  if (lanes_left_ == 0) {
+    if (ends()) return Advance::finished;
+  } else {
+    flush();  // what a peer waits for must not lie here while this rank waits for that peer
+  }
   return moved || partly_ ? Advance::moved : Advance::stuck;
+}
+
+// Once all lanes are done. A rank that has nothing to write has yet to see that all are in this very call: flags alone
+// could be those of another.
+bool Operation::ends() {
+  const bool flushed = flush();
+  return (gate_open_ || gate_opens()) && flushed;
 }
 
 bool Operation::flush() {
@@ -189,10 +196,8 @@ Blocked Operation::blocked() const {
       if (operand.receiver != nullptr && !operand.receiver->ready()) return at(Blocked::On::message, operand.rank);
       if (operand.sender != nullptr && !operand.sender->has_credit()) return at(Blocked::On::credit, operand.rank);
     }
-    for (std::size_t rank = 0; step.writes_output && !gate_open_ && rank < binding_->gate.size(); ++rank) {
-      if (binding_->gate[rank]->entered.load(std::memory_order_acquire) < binding_->epoch) {
-        return at(Blocked::On::entry, static_cast<int>(rank));
-      }
+    if (const int missing = step.writes_output ? first_outside() : -1; missing >= 0) {
+      return at(Blocked::On::entry, missing);
     }
     for (std::size_t r = 0; step.writes_output && !heard_all_ && r < heard_.size(); ++r) {
       if (heard_[r] == 0 && !plan_->receivers[r]->ready()) return at(Blocked::On::message, plan_->receiver_ranks[r]);
@@ -201,7 +206,18 @@ Blocked Operation::blocked() const {
   for (std::size_t s = 0; plan_ != nullptr && s < plan_->senders.size(); ++s) {
     if (!plan_->senders[s]->try_flush()) return {Blocked::On::credit, plan_->sender_ranks[s], kNoLane, 0, 0};
   }
+  if (const int missing = plan_ != nullptr ? first_outside() : -1; missing >= 0)
+    return {Blocked::On::entry, missing, kNoLane, 0, 0};
   return {};
+}
+
+// The first rank that has not entered, where that is waited for; -1: there is none.
+int Operation::first_outside() const {
+  for (std::size_t rank = 0; !gate_open_ && rank < binding_->gate.size(); ++rank) {
+    const std::uint64_t entered = binding_->gate[rank]->entered.load(std::memory_order_acquire);
+    if (entered < binding_->epoch) return static_cast<int>(rank);
+  }
+  return -1;
 }
 
 }  // namespace tutti::engine

@@ -35,7 +35,8 @@ struct Binding {
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
   std::byte* const* output_windows = nullptr;
-  // Where set, by rank: the first store to the output waits until all ranks have entered this very call.
+  // Where set, by rank: the first store to the output, or else the end, waits until all ranks have entered this very
+  // call.
   std::span<transport::Flags* const> gate;
 };
 
@@ -87,7 +88,9 @@ class Operation {
   bool try_step(const PlanStep& step, LaneHead& head);
   bool may_write();
   bool gate_opens();
+  int first_outside() const;
   bool hears_all();
+  bool ends();
   bool flush();
   bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
   bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;

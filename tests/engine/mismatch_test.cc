@@ -170,6 +170,29 @@ TEST_P(LateMismatch, FullChecksSayThatTheOutputIsAsItWas) {
       options));
 }
 
+// It has nothing to write, but a barrier that ends says that all are there.
+TEST_P(LateMismatch, ABarrierDoesNotEndWhereOthersAreElsewhere) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  for (const std::size_t count : {3u, 40'000u, 500'000u}) {
+    testing::expect_all_ok(testing::run_ranks(
+        GetParam(), 3,
+        [count](Communicator& comm) {
+          std::vector<float> data(count, 1.0f);
+          sum(comm, data);
+          const bool odd = comm.rank() == 1;
+          bool first = false;
+          const Error error = provoke(
+              comm, [&] { odd ? comm.barrier() : sum(comm, data); }, &first);
+          const std::string words = error.what();
+          require(error.code() == ErrorCode::mismatch && (first || !odd), words);
+          require(words.find("called barrier #1") != std::string::npos, words);
+          require(words.find("called all_reduce #1") != std::string::npos, words);
+        },
+        options));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, LateMismatch, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 
