@@ -26,7 +26,7 @@ void Communicator::close() {
   if (engine_ != nullptr && !engine_->in_own_process()) static_cast<void>(engine_.release());
   engine_.reset();
 }
-void Communicator::abort() { engine().interrupt(); }
+void Communicator::abort() { engine().abort(); }
 int Communicator::rank() const { return engine().rank(); }
 int Communicator::size() const { return engine().size(); }
 void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine().set_timeout(timeout); }

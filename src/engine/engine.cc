@@ -127,7 +127,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   try {
     track.start();
     const auto look = [&] { return track.advance(); };
-    const auto hopeless = [&] { return interrupted_.load(std::memory_order_relaxed) || track.hopeless(); };
+    const auto hopeless = [&] { return aborted_here_.load(std::memory_order_relaxed) || track.hopeless(); };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
@@ -342,10 +342,10 @@ Engine::Stuck Engine::find_stuck() {
       if (track->queue.empty()) continue;
       if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
     }
-    if (interrupted_.load(std::memory_order_relaxed) || track->hopeless()) return {track.get(), nullptr};
+    if (aborted_here_.load(std::memory_order_relaxed) || track->hopeless()) return {track.get(), nullptr};
   }
   if (message_count_.load(std::memory_order_acquire) == 0) return {};
-  if (interrupted_.load(std::memory_order_relaxed)) {
+  if (aborted_here_.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(queue_mutex_);
     return {nullptr, messages_.empty() ? nullptr : &messages_.front()->message};
   }

@@ -98,7 +98,7 @@ class Engine {
   // engine_failure.cc: has `ended` called when the call ends, at once where it has. See Work::on_end.
   void on_end(Pending& pending, std::function<void()> ended);
   // By any thread: calls under way and those to come fail.
-  void interrupt();
+  void abort();
   // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's.
   double predict(const Request& request) const;
   double predict(const Request& sent, const Request& received) const;
@@ -190,8 +190,8 @@ class Engine {
   void fail_queues(const Error& error, const Pending* spoken_of);
   // The call has ended; queue_mutex_ is held.
   static void end(Pending& pending, Pending::State state);
-  // Why a call ends that interrupt() ended.
-  Error interrupted(const Call& call, const std::string& words, bool touched) const;
+  // Why a call ends that abort() ended.
+  Error aborted_here(const Call& call, const std::string& words, bool touched) const;
 
   pid_t process_;  // the one it was made in
   std::unique_ptr<transport::Transport> transport_;
@@ -213,7 +213,7 @@ class Engine {
   std::string_view last_algorithm_;
 
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> interrupted_{false};
+  std::atomic<bool> aborted_here_{false};
   std::mutex error_mutex_;
   std::optional<Error> error_;  // the first cause
   // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.

@@ -45,29 +45,29 @@ Error Engine::fail_from_caller(const Stuck& stuck) {
   return fail(stuck);
 }
 
-void Engine::interrupt() {
+void Engine::abort() {
   {
     const std::lock_guard lock(error_mutex_);
     if (error_) return;  // it has failed already, and whoever is in a call will hear of it
     error_ = Error(ErrorCode::aborted, rank_name(rank()) + ": this process aborted the communicator");
     told_->store(true);
   }
-  interrupted_.store(true, std::memory_order_release);
+  aborted_here_.store(true, std::memory_order_release);
   aborted_.store(true, std::memory_order_release);
   transport_->notify_self();
 }
 
-Error Engine::interrupted(const Call& call, const std::string& words, bool touched) const {
+Error Engine::aborted_here(const Call& call, const std::string& words, bool touched) const {
   return {ErrorCode::aborted, rank_name(rank()) + ", " + words + ": this process aborted the communicator" +
                                   words_about_output(call, touched)};
 }
 
 Error Engine::fail(const Stuck& stuck) {
-  const bool aborted_here = interrupted_.load(std::memory_order_acquire);
+  const bool here = aborted_here_.load(std::memory_order_acquire);
   if (stuck.track != nullptr) {
     const Track& track = *stuck.track;
-    if (aborted_here) {
-      return fail(interrupted(track.call(), track.call().describe(), track.touched_output()),
+    if (here) {
+      return fail(aborted_here(track.call(), track.call().describe(), track.touched_output()),
                   track.queue.empty() ? nullptr : track.queue.front().get());
     }
     const Verdict& verdict = track.verdict();
@@ -77,8 +77,7 @@ Error Engine::fail(const Stuck& stuck) {
     return fail(error, track.queue.empty() ? nullptr : track.queue.front().get());
   }
   const Message& message = *stuck.message;
-  if (aborted_here)
-    return fail(interrupted(*message.call, message.describe(), message.touched_output()), message.owner);
+  if (here) return fail(aborted_here(*message.call, message.describe(), message.touched_output()), message.owner);
   Difference known;
   if (const Mailbox::Ends* ends = mailbox_.differing_ends()) {
     known = difference_between(ends->sender, ends->receiver);

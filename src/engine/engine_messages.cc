@@ -91,7 +91,7 @@ void Engine::run_messages(std::span<Message> messages) {
       return all ? Advance::finished : advance;
     };
     const auto hopeless = [&] {
-      stuck = interrupted_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      stuck = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
       return stuck != nullptr;
     };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
