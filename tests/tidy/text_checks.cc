@@ -36,6 +36,14 @@ std::set<std::string> heading_words(const Source& source) {
   return kinds;
 }
 
+// Whether the file belongs to a header of the same name.
+bool has_header(const Source& source) {
+  const std::vector<Include> includes = includes_of(source);
+  return std::any_of(includes.begin(), includes.end(), [&](const Include& include) {
+    return include.quoted && include.target.ends_with("/" + source.stem() + ".h");
+  });
+}
+
 }  // namespace
 
 Complaints check_library_does_not_print(const Source& source) {
@@ -134,20 +142,15 @@ Complaints check_opening(const Source& source) {
     const bool once = source.text.find(in_c ? "#ifndef" : "#pragma once") != std::string::npos;
     if (!once && !source.path.ends_with("_inl.h")) complaints.push_back(source.path + ": lacks #pragma once");
   } else if (!comments && (source.is_under("src/") || source.is_under("tools/"))) {
-    const std::vector<Include> includes = includes_of(source);
-    const bool has_header = std::any_of(includes.begin(), includes.end(), [&](const Include& include) {
-      return include.quoted && (include.target.ends_with("/" + source.stem() + ".h"));
-    });
-    if (!has_header)
+    if (!has_header(source))
       complaints.push_back(source.path + ": has no header of its name and opens without saying what it is");
   }
   return complaints;
 }
 
 Complaints check_algorithm_file(const Source& source) {
-  static const std::set<std::string> kNoAlgorithm{"build.cc", "table.cc"};
   if (!source.is_under("src/schedule/algorithms/") || source.is_header() || !source.is_code()) return {};
-  if (kNoAlgorithm.contains(source.file_name())) return {};
+  if (has_header(source)) return {};  // what algorithms share
   Complaints complaints;
   const std::set<std::string> kinds = heading_words(source);
   if (!kinds.contains("picture")) complaints.push_back(source.path + ": no picture in its heading");
