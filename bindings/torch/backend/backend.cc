@@ -17,6 +17,33 @@ at::Tensor tensor_in(const std::shared_ptr<void>& memory, at::IntArrayRef shape,
       at::TensorOptions().dtype(type));
 }
 
+// What older versions of PyTorch do not have.
+template <class Base>
+std::string uid_of(const Base& backend, const std::string& name) {
+  if constexpr (requires { backend.getGroupUid(); }) {
+    return backend.getGroupUid();
+  } else {
+    return name;
+  }
+}
+
+template <class Options>
+std::string name_of(const Options* options, const std::string& otherwise) {
+  if constexpr (requires { options->group_name; }) {
+    if (options != nullptr && !options->group_name.empty()) return options->group_name;
+  }
+  return otherwise;
+}
+
+template <class Store>
+c10::intrusive_ptr<Store> another(const c10::intrusive_ptr<Store>& store) {
+  if constexpr (requires { store->clone(); }) {
+    return store->clone();
+  } else {
+    return store;
+  }
+}
+
 }  // namespace
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options)
@@ -47,9 +74,9 @@ void Backend::record(const Work& work, const Title& title, const Tensors& inputs
                     : !outputs.empty() ? outputs.front().scalar_type()
                                        : at::kByte;
   RECORD_PARAM_COMMS_DATA(std::make_tuple(static_cast<std::int64_t>(work.getSequencenumber()), false),
-                          std::make_tuple(getGroupUid(), getGroupDesc()), inputs, outputs, getRank(), title.verb,
-                          total(inputs), total(outputs), type, std::vector<std::int64_t>(), std::vector<std::int64_t>(),
-                          -1, -1, getSize());
+                          std::make_tuple(uid_of<c10d::Backend>(*this, name_), getGroupDesc()), inputs, outputs,
+                          getRank(), title.verb, total(inputs), total(outputs), type, std::vector<std::int64_t>(),
+                          std::vector<std::int64_t>(), -1, -1, getSize());
 }
 
 void Backend::hold(Work& work, const Tensors& targets, const Tensors& outputs, const Tensors& sources) {
@@ -80,9 +107,9 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
   GroupOptions child;
   child.rank = static_cast<int>(mine - ranks.begin());
   child.size = static_cast<int>(ranks.size());
-  child.name = options != nullptr && !options->group_name.empty() ? options->group_name : name_ + " split";
+  child.name = name_of(options.get(), name_ + " split");
   child.timeout = options != nullptr ? options->timeout : group_->timeout();
-  return c10::make_intrusive<Backend>(store->clone(), child);
+  return c10::make_intrusive<Backend>(another(store), child);
 }
 
 c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
@@ -91,9 +118,9 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
   GroupOptions merged;
   merged.rank = rank;
   merged.size = size;
-  merged.name = options != nullptr && !options->group_name.empty() ? options->group_name : "merged";
+  merged.name = name_of(options.get(), "merged");
   merged.timeout = options != nullptr ? options->timeout : group_->timeout();
-  return c10::make_intrusive<Backend>(store->clone(), merged);
+  return c10::make_intrusive<Backend>(another(store), merged);
 }
 
 at::Tensor Backend::empty_symmetric(at::IntArrayRef shape, at::ScalarType type) {

@@ -6,6 +6,8 @@
 // that are not plain runs of elements go through copies.
 #pragma once
 
+#include <torch/version.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +72,9 @@ class Backend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
   void setTimeout(Milliseconds timeout);
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 7
   c10d::ErrorType getError() { return group_->failed() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS; }
+#endif
   void waitForPendingWorks() override;
   void enableCollectivesTiming() override {}
   void abort();
