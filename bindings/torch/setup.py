@@ -29,6 +29,7 @@ def folders():
 
 
 SOURCES = [
+    "backend/allocator.cc",
     "backend/backend.cc",
     "backend/checks.cc",
     "backend/collectives.cc",
@@ -39,6 +40,8 @@ SOURCES = [
     "backend/monitored_barrier.cc",
     "backend/moving.cc",
     "backend/pool.cc",
+    "backend/profile.cc",
+    "backend/sparse.cc",
     "backend/store.cc",
     "backend/tensors.cc",
     "backend/work.cc",

@@ -1,4 +1,6 @@
-"""Numbers that every rank can work out for every rank, and what their reductions must be."""
+"""Numbers that every rank can work out for every rank, what their reductions must be, and where tensors lie."""
+
+import pathlib
 
 import torch
 import torch.distributed as dist
@@ -63,3 +65,13 @@ def reduced(parts, op, factors=None):
             else:
                 result ^= part
     return (result != 0) if dtype == torch.bool else result.to(dtype)
+
+
+def is_shared(tensor):
+    """Whether its memory is mapped for other processes, too."""
+    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
+        span, flags = line.split()[:2]
+        begin, end = (int(part, 16) for part in span.split("-"))
+        if begin <= tensor.data_ptr() < end:
+            return flags.endswith("s")
+    return False

@@ -188,3 +188,34 @@ def barrier(rank, size):
 @pytest.mark.parametrize("size", SIZES)
 def test_barrier(ranks, size):
     ranks(size, barrier)
+
+
+def sparse(rank, size):
+    """Entries at places that some ranks share, whole rows of them, and ranks without any."""
+    generator = torch.Generator().manual_seed(rank)
+    for shape, dense_dimensions, kind in [((50,), 0, torch.float32), ((9, 7), 0, torch.float64),
+                                          ((30, 4, 3), 2, torch.float32), ((40,), 0, torch.int64)]:
+        full = torch.randint(-9, 9, shape, generator=generator).to(kind)
+        full[torch.randint(0, 3, shape[:1], generator=generator) > 0] = 0
+        if rank == size - 1:
+            full.zero_()
+        expected = full.clone()
+        dist.all_reduce(expected)
+        for asynchronous in (False, True):
+            tensor = full.to_sparse(len(shape) - dense_dimensions)
+            work = dist.all_reduce(tensor, async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+            assert tensor.is_sparse and tensor.is_coalesced() and torch.equal(tensor.to_dense(), expected)
+            assert tensor.dense_dim() == dense_dimensions
+    tensor = torch.sparse_coo_tensor([[1, 1, rank]], [1.0, 2.0, 3.0], (size + 2,))  # twice at one place
+    dist.all_reduce(tensor, dist.ReduceOp.AVG)
+    expected = torch.zeros(size + 2)
+    expected[:size] = 3.0 / size
+    expected[1] += 3.0
+    assert torch.allclose(tensor.to_dense(), expected)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_sparse(ranks, size):
+    ranks(size, sparse)

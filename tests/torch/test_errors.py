@@ -17,7 +17,10 @@ def refused(rank, size):
             call()
 
     dense = torch.ones(3)
-    says(ValueError, "Sparse.*to_dense", lambda: cpu.allreduce([dense.to_sparse()]).wait())
+    says(ValueError, "Sparse.*to_dense", lambda: cpu.broadcast([dense.to_sparse()]).wait())
+    says(ValueError, "SparseCsr.*to_dense", lambda: cpu.allreduce([torch.ones(2, 2).to_sparse_csr()]).wait())
+    says(ValueError, "SUM and AVG", lambda: dist.all_reduce(dense.to_sparse(), dist.ReduceOp.MAX))
+    says(ValueError, "different shapes", lambda: dist.all_reduce(torch.ones(3 + rank).to_sparse()))
     says(ValueError, "on meta.*path for GPUs is not built", lambda: cpu.allreduce([dense.to("meta")]).wait())
     says(ValueError, "this rank's of the list of outputs has 4", lambda: dist.all_gather([torch.ones(4)] * size, dense))
     says(ValueError, "one per rank is needed", lambda: cpu.allgather([[dense]], [dense]).wait())

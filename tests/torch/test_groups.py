@@ -1,5 +1,7 @@
 """Groups: several at once, made again, mixed backends, debug mode, leaving."""
 
+import inspect
+import pickle
 import threading
 import time
 from datetime import timedelta
@@ -56,22 +58,54 @@ def test_again(ranks, tmp_path):
 
 def split(rank, size):
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    store = dist.PrefixStore("halves", dist.distributed_c10d._get_default_store())
-    members = [r for r in range(size) if r % 2 == rank % 2]
     assert backend.supports_splitting
-    options = backend.options
-    assert options is not None
-    child = backend.__class__(
-        dist.PrefixStore(str(rank % 2), store), members.index(rank), len(members), "half", timedelta(seconds=30)
-    )
-    tensor = torch.ones(2)
-    child.allreduce([tensor]).wait()
-    assert torch.all(tensor == len(members))
-    child.shutdown()
+    # Ranks are in the order they are named; those that are in no part get no group.
+    child = dist.split_group(split_ranks=[[2, 0], [3]], timeout=timedelta(seconds=50), group_desc="parts")
+    if rank == 1:
+        assert child is dist.GroupMember.NON_GROUP_MEMBER
+    else:
+        assert (child.rank(), child.size()) == {0: (1, 2), 2: (0, 2), 3: (0, 1)}[rank]
+        assert dist.get_process_group_ranks(child) == ([2, 0] if rank != 3 else [3])
+        assert dist.get_backend(child) == "tutti" and child.group_desc == "parts"
+        assert child._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=50)
+        tensor = torch.tensor([float(rank)])
+        dist.broadcast(tensor, 2 if rank != 3 else 3, group=child)
+        assert tensor == (2 if rank != 3 else 3)
+        dist.destroy_process_group(child)
+    # A part of a part, beside its parents.
+    halves = dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    alone = dist.split_group(halves, split_ranks=[[1], [0]])
+    assert alone.size() == 1 and alone.rank() == 0
+    for group, expected in ((alone, 1), (halves, 2), (None, size)):
+        tensor = torch.ones(2)
+        dist.all_reduce(tensor, group=group)
+        assert torch.all(tensor == expected)
+    with pytest.raises(ValueError, match="duplicate"):
+        dist.split_group(split_ranks=[[0, 0, 1]])
 
 
+@pytest.mark.skipif(
+    not hasattr(dist, "split_group") or "device_types" not in inspect.getsource(dist.split_group),
+    reason="this PyTorch splits groups of a GPU only",
+)
 def test_split(ranks):
     ranks(4, split)
+
+
+def merge(rank, size):
+    half = dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    store = dist.PrefixStore("merged", dist.distributed_c10d._get_default_store())
+    whole = half.merge_remote_group(store, size, timedelta(seconds=50), "merged", "both halves")
+    assert whole.size() == size
+    ranks = [torch.zeros(1, dtype=torch.int64) for _ in range(size)]
+    whole.allgather([ranks], [torch.tensor([whole.rank()])]).wait()
+    assert [int(each) for each in ranks] == list(range(size))
+    whole.shutdown()
+
+
+@pytest.mark.skipif(not hasattr(dist.ProcessGroup, "merge_remote_group"), reason="this PyTorch merges no groups")
+def test_merge(ranks):
+    ranks(4, merge)
 
 
 def mixed_backend(rank, size):
@@ -178,3 +212,29 @@ def monitored(rank, size):
 
 def test_monitored_barrier(ranks):
     ranks(3, monitored)
+
+
+def recorded(rank, size, expected):
+    dist.all_reduce(torch.ones(3))
+    dist.barrier()
+    recorder = dist.distributed_c10d._world.pg_flight_recorder_hooks.get(dist.group.WORLD)
+    assert (recorder is not None) == expected
+    trace = pickle.loads(torch._C._distributed_c10d._dump_fr_trace(backend="tutti"))
+    names = [entry["profiling_name"] for entry in trace.get("entries", [])]
+    assert any("all_reduce" in name or "allreduce" in name for name in names) == expected, names
+
+
+@pytest.mark.skipif(
+    not hasattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS"), reason="this PyTorch records no plugins"
+)
+@pytest.mark.parametrize("size", [None, "100"])
+def test_flight_recorder_is_asked_for(ranks, monkeypatch, size):
+    monkeypatch.delenv("TORCH_FR_BUFFER_SIZE", raising=False)
+    if size is not None:
+        monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", size)
+    ranks.stop()
+    try:
+        ranks(2, recorded, size is not None)
+    finally:
+        monkeypatch.undo()
+        ranks.stop()

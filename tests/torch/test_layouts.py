@@ -1,8 +1,12 @@
 """Tensors that are not one run of elements, coalesced calls, large tensors, symmetric memory."""
 
+import copy
+import threading
+
 import pytest
 import torch
 import torch.distributed as dist
+from samples import is_shared
 
 import tutti.torch
 
@@ -176,3 +180,37 @@ def symmetric(rank, size):
 def test_symmetric_memory(ranks):
     for size in [1, 2, 3]:
         ranks(size, symmetric)
+
+
+def shared(rank, size):
+    with tutti.torch.shared_tensors():
+        large, small = torch.ones(1 << 16), torch.ones(16)
+        with tutti.torch.shared_tensors(dist.new_group()):
+            other = torch.ones(1 << 16)
+        again = torch.arange(1 << 16, dtype=torch.float32)
+        too_large = torch.empty((1 << 30) + 1, dtype=torch.uint8)
+        threads_own = []
+        thread = threading.Thread(target=lambda: threads_own.append(torch.ones(1 << 16)))
+        thread.start()
+        thread.join()
+    ordinary = torch.ones(1 << 16)
+    assert is_shared(large) and is_shared(other) and is_shared(again)
+    assert not any(is_shared(tensor) for tensor in (small, too_large, ordinary, *threads_own))
+    for tensor in (large, other, ordinary):
+        dist.all_reduce(tensor)
+        assert torch.all(tensor == size)
+    large.resize_(1 << 20)  # by the allocator that it remembers
+    large.fill_(2)
+    place = again.data_ptr()
+    assert again[5] == 5 and not is_shared(large)
+    del again
+    with tutti.torch.shared_tensors():
+        assert torch.ones(1 << 16).data_ptr() <= place, "memory is used again"
+    copy.deepcopy(other)
+    with pytest.raises(ZeroDivisionError), tutti.torch.shared_tensors():
+        1 / 0
+    assert not is_shared(torch.ones(1 << 16))
+
+
+def test_shared_tensors(ranks):
+    ranks(2, shared)

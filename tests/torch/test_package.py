@@ -1,5 +1,6 @@
 """The package: found by name alone, under torchrun, in profiles; refuses a PyTorch that it was not built for."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -96,7 +97,7 @@ def test_autoload_is_lazy_and_never_raises():
     assert code == 0, words
 
 
-def profiled(rank, size):
+def profiled(rank, size, folder):
     from torch.profiler import ProfilerActivity, profile
 
     tensor = torch.ones(1000)
@@ -116,10 +117,18 @@ def profiled(rank, size):
     assert any([1000] in shapes for shapes in [rows["tutti:all_reduce"].input_shapes]), rows["tutti:all_reduce"]
     records = [event for event in profiler.events() if event.name == "record_param_comms"]
     assert len(records) == 5
+    # Bytes, in the events and in a trace for people.
+    sizes = {event.name: event.kwinputs["bytes"] for event in profiler.events() if event.name.startswith("tutti:")}
+    assert sizes["tutti:all_reduce"] == 4000 and sizes["tutti:all_gather_into_tensor"] == 4000 * size, sizes
+    assert sizes["tutti:barrier"] == 0 and sizes["tutti:send" if rank == 0 else "tutti:recv"] == 4000
+    path = pathlib.Path(folder) / f"{rank}.json"
+    profiler.export_chrome_trace(str(path))
+    traced = {event["name"]: event["args"] for event in json.loads(path.read_text())["traceEvents"] if "args" in event}
+    assert int(traced["tutti:all_reduce"]["bytes"]) == 4000, traced["tutti:all_reduce"]
 
 
-def test_profiler(ranks):
-    ranks(2, profiled)
+def test_profiler(ranks, tmp_path):
+    ranks(2, profiled, str(tmp_path))
 
 
 def test_empty_wants_a_group():

@@ -1,15 +1,19 @@
 """What trains over the backend: DDP, FSDP2, DTensor, pipelines, ZeRO, SyncBatchNorm, Join, against one process alone."""
 
 import copy
+import pickle
 
 import pytest
 import torch
 import torch.distributed as dist
+from samples import is_shared
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+
+import tutti.torch
 
 
 class Net(nn.Module):
@@ -117,6 +121,47 @@ def ddp_variants(rank, size):
     nn.functional.mse_loss(plain(x), y).backward()
     for a, b in zip(model.parameters(), plain.parameters()):
         assert torch.allclose(a.grad, 2 * b.grad, atol=1e-6)
+
+
+def shared_buckets(rank, size):
+    """As without, bit for bit; and the buckets, which gradients are views of here, are where they should be."""
+    settings = {"gradient_as_bucket_view": True, "bucket_cap_mb": 1}
+    trained = []
+    for kind in (DistributedDataParallel, tutti.torch.DistributedDataParallel):
+        torch.manual_seed(1)
+        layers = nn.Sequential(*(nn.Linear(300, 300) for _ in range(6)))
+        model = kind(layers, **settings)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(4):
+            optimizer.zero_grad()
+            model(torch.full((2, 300), (step + rank) / 4)).square().mean().backward()
+            optimizer.step()
+        trained.append(model)
+    plain, ours = trained
+    assert not any(is_shared(parameter.grad) for parameter in plain.parameters())
+    assert all(is_shared(parameter.grad) for parameter in ours.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
+    pickle.dumps(ours)
+
+
+def test_ddp_shared_buckets(ranks):
+    ranks(2, shared_buckets)
+
+
+def sparse_gradients(rank, size):
+    torch.manual_seed(1)
+    table = nn.EmbeddingBag(10, 3, sparse=True)
+    alone = copy.deepcopy(table)
+    wanted = [torch.tensor([[r, 2], [2, 9 - r]]) for r in range(size)]
+    model = DistributedDataParallel(table)
+    model(wanted[rank]).square().sum().backward()
+    (sum(alone(words).square().sum() for words in wanted) / size).backward()
+    assert table.weight.grad.is_sparse
+    assert torch.allclose(table.weight.grad.to_dense(), alone.weight.grad.to_dense())
+
+
+def test_ddp_sparse_gradients(ranks):
+    ranks(3, sparse_gradients)
 
 
 def test_ddp_variants(ranks):

@@ -55,37 +55,30 @@ c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
   return c10::make_intrusive<c10d::Backend::Options>("tutti", group_->timeout());
 }
 
-WorkPtr Backend::new_work(const Title& title, const Tensors& inputs, Tensors outputs) {
-  const std::uint64_t sequence = sequence_.fetch_add(1) + 1;
-  WorkPtr work = c10::make_intrusive<Work>(group_, title, inputs, sequence);
-  work->outputs = std::move(outputs);
-  if (at::hasCallbacks()) record(*work, title, inputs, work->outputs);
-  return work;
-}
-
 // For profilers that count bytes: a row of its own, with what went in and out.
-void Backend::record(const Work& work, const Title& title, const Tensors& inputs, const Tensors& outputs) const {
-  const auto total = [](const Tensors& tensors) {
+void Backend::record(const Call& call, std::uint64_t sequence) const {
+  const auto total = [](at::TensorList tensors) {
     std::int64_t count = 0;
     for (const at::Tensor& tensor : tensors) count += tensor.numel();
     return count;
   };
-  const auto type = !inputs.empty()    ? inputs.front().scalar_type()
-                    : !outputs.empty() ? outputs.front().scalar_type()
-                                       : at::kByte;
-  RECORD_PARAM_COMMS_DATA(std::make_tuple(static_cast<std::int64_t>(work.getSequencenumber()), false),
+  const auto type = !call.inputs.empty()    ? call.inputs.front().scalar_type()
+                    : !call.outputs.empty() ? call.outputs.front().scalar_type()
+                                            : at::kByte;
+  const Tensors inputs = call.inputs.vec(), outputs = call.outputs.vec();
+  RECORD_PARAM_COMMS_DATA(std::make_tuple(static_cast<std::int64_t>(sequence), false),
                           std::make_tuple(uid_of<c10d::Backend>(*this, name_), getGroupDesc()), inputs, outputs,
-                          getRank(), title.verb, total(inputs), total(outputs), type, std::vector<std::int64_t>(),
+                          getRank(), call.title.verb, total(inputs), total(outputs), type, std::vector<std::int64_t>(),
                           std::vector<std::int64_t>(), -1, -1, getSize());
 }
 
-void Backend::hold(Work& work, const Tensors& targets, const Tensors& outputs, const Tensors& sources) {
-  work.kept = sources;
-  work.kept.insert(work.kept.end(), targets.begin(), targets.end());
+void Backend::hold(Call& call, at::TensorList targets, at::TensorList outputs, at::TensorList sources) {
+  call.keep(sources);
+  call.keep(targets);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i].is_same(outputs[i])) continue;
-    work.copies = [targets, outputs] {
-      for (std::size_t j = 0; j < targets.size(); ++j) copy_back(targets[j], outputs[j]);
+    call.copies = [from = targets.vec(), to = outputs.vec()] {
+      for (std::size_t j = 0; j < from.size(); ++j) copy_back(from[j], to[j]);
     };
     return;
   }
@@ -132,14 +125,19 @@ at::Tensor Backend::empty_symmetric(at::IntArrayRef shape, at::ScalarType type) 
   return tensor_in(group_->allocate(std::max<std::size_t>(count * c10::elementSize(type), 1)), shape, type);
 }
 
+std::shared_ptr<Pool> Backend::pool() {
+  const std::lock_guard lock(pool_mutex_);
+  if (!pool_) pool_ = std::make_shared<Pool>(group_->allocate(kPoolBytes), kPoolBytes);
+  return pool_;
+}
+
 bool Backend::supportsTensorAlloc(c10::DeviceIndex /*device*/) { return true; }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   if (options.device().type() != c10::DeviceType::CPU)
     throw_value("allocateTensor: tutti's memory is the CPU's, not " + options.device().str());
   const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
-  if (!pool_) pool_ = std::make_shared<Pool>(group_->allocate(kPoolBytes), kPoolBytes);
-  const auto memory = pool_->take(static_cast<std::size_t>(size) * c10::elementSize(type));
+  const auto memory = pool()->take(static_cast<std::size_t>(size) * c10::elementSize(type));
   return memory ? tensor_in(memory, {size}, type) : at::empty({size}, options);
 }
 

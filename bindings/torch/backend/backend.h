@@ -9,6 +9,7 @@
 #include <torch/version.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 
 #include "backend/group.h"
 #include "backend/pool.h"
+#include "backend/profile.h"
 #include "backend/tensors.h"
 #include "backend/work.h"
 
@@ -25,6 +27,9 @@ namespace tutti::pytorch {
 
 using C10dWork = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
+
+// From 2.8 on torch.distributed does without a Work of a call that has ended.
+inline constexpr bool kWantsAllWorks = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 8;
 
 class Backend : public c10d::Backend {
  public:
@@ -86,7 +91,8 @@ class Backend : public c10d::Backend {
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
                                           const int& size);
 
-  // Memory from a pool; the first call is collective.
+  // Memory from a pool; the first of all calls is collective.
+  std::shared_ptr<Pool> pool();
   bool supportsTensorAlloc(c10::DeviceIndex device);
   at::Tensor allocateTensor(long size, at::TensorOptions options);
   // A tensor in symmetric memory: collective, the same shape and type on every rank.
@@ -108,7 +114,7 @@ class Backend : public c10d::Backend {
     std::vector<tutti_message> messages;
     Tensors inputs, outputs, kept;
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // from, to
-    std::vector<WorkPtr> works;
+    std::vector<C10dWork> works;
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(group_->size()); }
@@ -128,29 +134,38 @@ class Backend : public c10d::Backend {
   std::vector<std::size_t> counts_of_splits(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                                             const char* verb, const char* name) const;
 
-  WorkPtr new_work(const Title& title, const Tensors& inputs, Tensors outputs);
-  // Carries the work out by start(comm, blocking), which adds the parts.
+  // Carries the call out by start(parts), which adds its parts. A blocking call on a version of PyTorch that can do
+  // without gives no work.
   template <class Start>
-  C10dWork launch(const WorkPtr& work, const Manner& manner, Start&& start) {
+  C10dWork launch(Call& call, const Manner& manner, Start&& start) {
     const bool blocking = !manner.async && !coalescing_ && group_->quiet();
+    const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (at::hasCallbacks()) record(call, sequence);
+    if (blocking) {
+      const auto row = begin_row(call, false);
+      group_->enter(manner.timeout, [&](tutti_comm comm) {
+        Parts parts(*group_, comm, nullptr);
+        start(parts);
+      });
+      if (call.copies) call.copies();
+      return kWantsAllWorks ? c10::make_intrusive<EndedWork>(getRank(), call, sequence) : nullptr;
+    }
+    const WorkPtr work = c10::make_intrusive<Work>(group_, std::move(call), sequence);
     group_->enter(manner.timeout, [&](tutti_comm comm) {
+      Parts parts(*group_, comm, work.get());
       try {
-        start(comm, blocking);
+        start(parts);
       } catch (...) {
-        if (!blocking) work->follow();  // parts that were started go on
+        work->follow();  // parts that were started go on
         throw;
       }
-      if (!blocking) work->follow();
+      work->follow();
     });
-    if (blocking) {
-      work->ended_here();
-    } else if (coalescing_) {
-      coalescing_->works.push_back(work);
-    }
+    if (coalescing_) coalescing_->works.push_back(work);
     return work;
   }
-  // Lets the work keep sources and targets, and copy the targets to the outputs where they are not the same.
-  static void hold(Work& work, const Tensors& targets, const Tensors& outputs, const Tensors& sources);
+  // Lets the call keep sources and targets, and copy the targets to the outputs where they are not the same.
+  static void hold(Call& call, at::TensorList targets, at::TensorList outputs, at::TensorList sources);
   C10dWork allgather_lists(const Title& title, const std::vector<Tensors>& outputs, const Tensors& inputs,
                            const Manner& manner);
   C10dWork gather_tensors(const Title& title, const Tensors& outputs, const Tensors& inputs, const Manner& manner);
@@ -159,13 +174,14 @@ class Backend : public c10d::Backend {
   // monitored_barrier.cc
   void collect_arrivals(int tag, Milliseconds limit, bool wait_all_ranks);
   C10dWork send_or_receive(const Title& title, Tensors& tensors, int peer, int tag, bool sends);
-  void record(const Work& work, const Title& title, const Tensors& inputs, const Tensors& outputs) const;
+  void record(const Call& call, std::uint64_t sequence) const;
 
   std::shared_ptr<Group> group_;
   std::string name_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<int> monitored_barriers_{0};
   std::optional<Coalescing> coalescing_;
+  std::mutex pool_mutex_;  // guards the making of pool_
   std::shared_ptr<Pool> pool_;
 };
 

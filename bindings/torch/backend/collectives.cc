@@ -2,28 +2,10 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "backend/titles.h"
 
 namespace tutti::pytorch {
 namespace {
-
-using c10d::OpType;
-
-constexpr Title kBroadcast{OpType::BROADCAST, "broadcast", "tutti:broadcast"};
-constexpr Title kAllReduce{OpType::ALLREDUCE, "all_reduce", "tutti:all_reduce"};
-constexpr Title kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", "tutti:all_reduce_coalesced"};
-constexpr Title kReduce{OpType::REDUCE, "reduce", "tutti:reduce"};
-constexpr Title kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "tutti:reduce_scatter"};
-constexpr Title kReduceScatterTensor{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor",
-                                     "tutti:reduce_scatter_tensor"};
-// Newer versions of PyTorch have a name for it.
-template <class Type>
-constexpr Type reduce_scatter_coalesced() {
-  if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; }) return Type::REDUCE_SCATTER_TENSOR_COALESCED;
-  return Type::_REDUCE_SCATTER_BASE;
-}
-constexpr Title kReduceScatterCoalesced{reduce_scatter_coalesced<OpType>(), "reduce_scatter_tensor_coalesced",
-                                        "tutti:reduce_scatter_tensor_coalesced"};
-constexpr Title kBarrier{OpType::BARRIER, "barrier", "tutti:barrier"};
 
 // Coalesced tensors of at least this size are reduced where they lie; smaller ones are gathered first.
 constexpr std::size_t kAlone = 256 << 10;
@@ -61,12 +43,12 @@ C10dWork Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opti
   require_root(options.rootRank, title.verb);
   const at::Tensor& tensor = tensors.front();
   const bool root = options.rootRank == getRank();
-  const WorkPtr work = new_work(title, tensors, tensors);
+  Call call{title, tensors, tensors};
   const at::Tensor buffer = root ? plain_input(tensor) : plain_output(tensor);
-  if (!root && !buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
-  work->kept = {buffer};
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  if (!root && !buffer.is_same(tensor)) call.copies = [=] { copy_back(buffer, tensor); };
+  call.kept.push_back(buffer);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       return tutti_broadcast(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer), type_to_move(buffer),
                              static_cast<int>(options.rootRank), handle);
     });
@@ -75,24 +57,20 @@ C10dWork Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opti
 
 C10dWork Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Title& title = kAllReduce;
+  if (tensors.size() == 1 && tensors.front().is_sparse()) return allreduce_sparse(tensors, options);
   require_one(tensors, title.verb);
   const at::Tensor& tensor = tensors.front();
   const tutti_type type = type_to_reduce(tensor, title.verb);
   const Operator op(options.reduceOp);
-  const WorkPtr work = new_work(title, tensors, tensors);
+  Call call{title, tensors, tensors};
   const at::Tensor buffer = plain_input(tensor);
-  if (!buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
-  work->kept = {buffer};
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  if (!buffer.is_same(tensor)) call.copies = [=] { copy_back(buffer, tensor); };
+  call.kept.push_back(buffer);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       return tutti_all_reduce(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer), type, op.get(), handle);
     });
   });
-}
-
-C10dWork Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& /*options*/) {
-  for (const at::Tensor& tensor : tensors) require_usable(tensor, "all_reduce of sparse tensors");
-  throw_value("all_reduce of sparse tensors: tutti moves dense tensors; make them dense with to_dense()");
 }
 
 C10dWork Backend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
@@ -102,14 +80,14 @@ C10dWork Backend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoa
     static_cast<void>(type_to_reduce(tensor, title.verb));
   }
   const Operator op(options.reduceOp);
-  const WorkPtr work = new_work(title, tensors, tensors);
+  Call call{title, tensors, tensors};
   std::vector<Bundle> bundles = bundles_of(tensors);
-  for (const Bundle& bundle : bundles) work->kept.push_back(bundle.buffer);
+  for (const Bundle& bundle : bundles) call.kept.push_back(bundle.buffer);
   const bool copies = std::any_of(bundles.begin(), bundles.end(), [](const Bundle& bundle) {
     return bundle.tensors.size() > 1 || !bundle.buffer.is_same(bundle.tensors.front());
   });
   if (copies) {
-    work->copies = [bundles] {
+    call.copies = [bundles] {
       for (const Bundle& bundle : bundles) {
         if (bundle.tensors.size() > 1) {
           scatter_back(bundle.buffer, bundle.tensors);
@@ -119,10 +97,10 @@ C10dWork Backend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoa
       }
     };
   }
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+  return launch(call, manner_of(options), [&](Parts& parts) {
     for (const Bundle& bundle : bundles) {
       const at::Tensor& buffer = bundle.buffer;
-      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      parts.add([&](tutti_comm to, tutti_work* handle) {
         return tutti_all_reduce(to, buffer.const_data_ptr(), buffer.data_ptr(), count_of(buffer),
                                 type_to_reduce(buffer, title.verb), op.get(), handle);
       });
@@ -137,13 +115,13 @@ C10dWork Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const at::Tensor& tensor = tensors.front();
   const tutti_type type = type_to_reduce(tensor, title.verb);
   const Operator op(options.reduceOp);
-  const WorkPtr work = new_work(title, tensors, tensors);
+  Call call{title, tensors, tensors};
   const at::Tensor buffer = plain_input(tensor);
   const bool root = options.rootRank == getRank();
-  if (root && !buffer.is_same(tensor)) work->copies = [=] { copy_back(buffer, tensor); };
-  work->kept = {buffer};
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  if (root && !buffer.is_same(tensor)) call.copies = [=] { copy_back(buffer, tensor); };
+  call.kept.push_back(buffer);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       return tutti_reduce(to, buffer.const_data_ptr(), root ? buffer.data_ptr() : nullptr, count_of(buffer), type,
                           op.get(), static_cast<int>(options.rootRank), handle);
     });
@@ -155,22 +133,22 @@ C10dWork Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const Title& title = kReduceScatter;
   require_one(outputs, title.verb);
   if (inputs.size() != 1) throw_value("reduce_scatter: one list of inputs is needed, not " + c10::str(inputs.size()));
-  const Tensors& parts = inputs.front();
-  require_ranks(parts, title.verb);
+  const Tensors& chunks = inputs.front();
+  require_ranks(chunks, title.verb);
   const at::Tensor& output = outputs.front();
-  require_same_type(output, parts.front(), title.verb);
-  require_own_part(output, parts, title.verb, "the output", "inputs");
+  require_same_type(output, chunks.front(), title.verb);
+  require_own_part(output, chunks, title.verb, "the output", "inputs");
   const tutti_type type = type_to_reduce(output, title.verb);
   const Operator op(options.reduceOp);
-  const WorkPtr work = new_work(title, parts, outputs);
+  Call call{title, chunks, outputs};
   const at::Tensor target = plain_output(output);
-  if (!target.is_same(output)) work->copies = [=] { copy_back(target, output); };
-  const Layout layout = layout_of(parts);
-  const TensorList list(parts, layout, TensorList::Use::input);
-  work->kept = list.held();
-  work->kept.push_back(target);
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  if (!target.is_same(output)) call.copies = [=] { copy_back(target, output); };
+  const Layout layout = layout_of(chunks);
+  const TensorList list(chunks, layout, TensorList::Use::input);
+  call.keep(list.held());
+  call.kept.push_back(target);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       if (layout == Layout::joined) {
         return tutti_reduce_scatter(to, list.base(), target.data_ptr(), count_of(target), type, op.get(), handle);
       }
@@ -199,16 +177,16 @@ C10dWork Backend::scatter_sums(const Title& title, const Tensors& outputs, const
     static_cast<void>(type_to_reduce(outputs[i], title.verb));
   }
   const Operator op(options.reduceOp);
-  const WorkPtr work = new_work(title, inputs, outputs);
+  Call call{title, inputs, outputs};
   Tensors targets, sources;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     targets.push_back(plain_output(outputs[i]));
     sources.push_back(plain_input(inputs[i]));
   }
-  hold(*work, targets, outputs, sources);
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
+  hold(call, targets, outputs, sources);
+  return launch(call, manner_of(options), [&](Parts& parts) {
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      parts.add([&](tutti_comm to, tutti_work* handle) {
         return tutti_reduce_scatter(to, sources[i].const_data_ptr(), targets[i].data_ptr(), count_of(targets[i]),
                                     type_to_reduce(targets[i], title.verb), op.get(), handle);
       });
@@ -217,9 +195,9 @@ C10dWork Backend::scatter_sums(const Title& title, const Tensors& outputs, const
 }
 
 C10dWork Backend::barrier(const c10d::BarrierOptions& options) {
-  const WorkPtr work = new_work(kBarrier, {}, {});
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) { return tutti_barrier(to, handle); });
+  Call call{kBarrier, {}, {}};
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) { return tutti_barrier(to, handle); });
   });
 }
 

@@ -94,7 +94,13 @@ void Group::prepare(Milliseconds timeout) {
     check(tutti_set_timeout(comm_, wanted.count()));
     set_timeout_ = wanted;
   }
-  sweep();
+  if (kept_count_.load(std::memory_order_relaxed) != 0) sweep();
+}
+
+void Group::fail_to_start(tutti_code code) {
+  // A wrong argument leaves the group as it was.
+  if (code != TUTTI_INVALID_ARGUMENT && code != TUTTI_UNSUPPORTED) note_failure();
+  throw_code(code);
 }
 
 // Works that ended and that nobody has asked about would keep their tensors.
@@ -130,7 +136,8 @@ void Group::keep(const WorkPtr& work) {
     work->place_ = std::prev(kept_.end());
     work->is_kept_ = true;
     if (!work->ended_) open_.fetch_add(1, std::memory_order_release);
-    later = static_cast<bool>(work->copies);
+    kept_count_.store(static_cast<int>(kept_.size()), std::memory_order_relaxed);
+    later = static_cast<bool>(work->copies_);
   }
   if (later) complete_later(*work);
 }
@@ -141,6 +148,7 @@ void Group::release(Work& work) {
   if (!std::exchange(work.is_kept_, false)) return;
   last = std::move(*work.place_);
   kept_.erase(work.place_);
+  kept_count_.store(static_cast<int>(kept_.size()), std::memory_order_relaxed);
 }
 
 void Group::ended(void* context) {

@@ -85,6 +85,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void leave(bool now);
   // By any thread: calls under way fail soon, and later ones at once.
   void abort();
+  // A call could not be started.
+  [[noreturn]] void fail_to_start(tutti_code code);
   void note_failure() { failed_.store(true, std::memory_order_relaxed); }
 
   // Symmetric memory, which lives as long as what is returned: collective.
@@ -116,8 +118,9 @@ class Group : public std::enable_shared_from_this<Group> {
   tutti_comm comm_ = nullptr;
   Milliseconds set_timeout_{0};  // what the core was told last; guarded by calls_
 
-  std::atomic<int> open_{0};  // works that have not ended
-  std::mutex changed_mutex_;  // guards what follows, and the state of works
+  std::atomic<int> open_{0};        // works that have not ended
+  std::atomic<int> kept_count_{0};  // of kept_
+  std::mutex changed_mutex_;        // guards what follows, and the state of works
   std::condition_variable changed_;
   bool driving_ = false;  // a thread waits in the core
   bool leaving_ = false;

@@ -2,43 +2,38 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "backend/titles.h"
 
 namespace tutti::pytorch {
 namespace {
 
-using c10d::OpType;
-
-constexpr Title kSend{OpType::SEND, "send", "tutti:send"};
-constexpr Title kReceive{OpType::RECV, "recv", "tutti:recv"};
-constexpr Title kReceiveAny{OpType::RECVANYSOURCE, "recv", "tutti:recv_any_source"};
-constexpr Title kBatch{OpType::COALESCED, "batch_isend_irecv", "tutti:batch_isend_irecv"};
-
 // Several works that are waited for as one.
 class Together : public c10d::Work {
  public:
-  Together(int rank, std::vector<WorkPtr> parts) : c10d::Work(rank, OpType::COALESCED), parts_(std::move(parts)) {}
+  Together(int rank, std::vector<C10dWork> parts)
+      : c10d::Work(rank, c10d::OpType::COALESCED), parts_(std::move(parts)) {}
 
   bool isCompleted() override {
-    return std::all_of(parts_.begin(), parts_.end(), [](const WorkPtr& part) { return part->isCompleted(); });
+    return std::all_of(parts_.begin(), parts_.end(), [](const C10dWork& part) { return part->isCompleted(); });
   }
   bool isSuccess() const override {
-    return std::all_of(parts_.begin(), parts_.end(), [](const WorkPtr& part) { return part->isSuccess(); });
+    return std::all_of(parts_.begin(), parts_.end(), [](const C10dWork& part) { return part->isSuccess(); });
   }
   std::exception_ptr exception() const override {
-    for (const WorkPtr& part : parts_) {
+    for (const C10dWork& part : parts_) {
       if (auto error = part->exception()) return error;
     }
     return nullptr;
   }
   bool wait(Milliseconds timeout) override {
-    for (const WorkPtr& part : parts_) part->wait(timeout);
+    for (const C10dWork& part : parts_) part->wait(timeout);
     return true;
   }
   void synchronize() override { wait(kNoTimeout); }
   void abort() override { parts_.front()->abort(); }
   std::vector<at::Tensor> result() override {
     std::vector<at::Tensor> all;
-    for (const WorkPtr& part : parts_) {
+    for (const C10dWork& part : parts_) {
       const auto own = part->result();
       all.insert(all.end(), own.begin(), own.end());
     }
@@ -47,13 +42,13 @@ class Together : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(
         c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
-    for (const WorkPtr& part : parts_) futures.push_back(part->getFuture());
+    for (const C10dWork& part : parts_) futures.push_back(part->getFuture());
     const auto type = c10::ListType::create(c10::TensorType::get());
     return c10::collectAll(futures)->then(
         [parts = parts_](c10::ivalue::Future& all) -> c10::IValue {
           if (all.hasError()) std::rethrow_exception(all.exception_ptr());
           std::vector<at::Tensor> outputs;
-          for (const WorkPtr& part : parts) {
+          for (const C10dWork& part : parts) {
             const auto own = part->result();  // it has ended
             outputs.insert(outputs.end(), own.begin(), own.end());
           }
@@ -63,7 +58,7 @@ class Together : public c10d::Work {
   }
 
  private:
-  const std::vector<WorkPtr> parts_;
+  const std::vector<C10dWork> parts_;
 };
 
 }  // namespace
@@ -94,14 +89,15 @@ C10dWork Backend::send_or_receive(const Title& title, Tensors& tensors, int peer
     if (copied) coalescing_->copies.emplace_back(buffer, tensor);
     return nullptr;
   }
-  const WorkPtr work = new_work(title, sends ? tensors : Tensors(), sends ? Tensors() : tensors);
-  work->kept = {buffer};
-  if (copied) work->copies = [=] { copy_back(buffer, tensor); };
-  return launch(work, {true, c10d::kUnsetTimeout}, [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  Call call{title, sends ? at::TensorList(tensors) : at::TensorList(),
+            sends ? at::TensorList() : at::TensorList(tensors)};
+  call.kept.push_back(buffer);
+  if (copied) call.copies = [=] { copy_back(buffer, tensor); };
+  return launch(call, {true, c10d::kUnsetTimeout}, [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       if (sends)
         return tutti_send(to, buffer.const_data_ptr(), count_of(buffer), type_to_move(buffer), peer, tag, handle);
-      return tutti_recv(to, buffer.data_ptr(), count_of(buffer), type_to_move(buffer), peer, tag, work->received(),
+      return tutti_recv(to, buffer.data_ptr(), count_of(buffer), type_to_move(buffer), peer, tag, parts.received(),
                         handle);
     });
   });
@@ -117,24 +113,21 @@ C10dWork Backend::endCoalescing() {
   Coalescing together = std::move(*coalescing_);
   coalescing_.reset();
   if (!together.messages.empty()) {
-    const WorkPtr batch = new_work(kBatch, together.inputs, together.outputs);
-    batch->kept = std::move(together.kept);
+    Call batch{kBatch, together.inputs, together.outputs};
+    batch.keep(together.kept);
     if (!together.copies.empty()) {
-      batch->copies = [copies = std::move(together.copies)] {
+      batch.copies = [copies = std::move(together.copies)] {
         for (const auto& [from, to] : copies) copy_back(from, to);
       };
     }
-    launch(batch, {true, c10d::kUnsetTimeout}, [&](tutti_comm comm, bool) {
-      std::vector<tutti_work> handles(together.messages.size());
-      check(tutti_batch(comm, together.messages.data(), handles.size(), handles.data()));
-      batch->add_handles(handles);
-    });
-    together.works.push_back(batch);
+    together.works.push_back(launch(batch, {true, c10d::kUnsetTimeout}, [&](Parts& parts) {
+      parts.add_all(together.messages.size(), [&](tutti_comm to, tutti_work* handles) {
+        return tutti_batch(to, together.messages.data(), together.messages.size(), handles);
+      });
+    }));
   }
   if (together.works.empty()) {  // nothing was called: done
-    const WorkPtr none = new_work(kBatch, {}, {});
-    none->ended_here();
-    return none;
+    return c10::make_intrusive<EndedWork>(getRank(), Call{kBatch, {}, {}}, sequence_.load());
   }
   if (together.works.size() == 1) return together.works.front();
   return c10::make_intrusive<Together>(getRank(), std::move(together.works));

@@ -5,6 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "backend/allocator.h"
 #include "backend/backend.h"
 
 namespace py = pybind11;
@@ -36,10 +37,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(py::init(&create), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))  // as older versions of PyTorch call it
-      .def("empty", [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
-        const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;
-        py::gil_scoped_release release;
-        return backend.empty_symmetric(shape, scalar);
-      });
+      .def("empty",
+           [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
+             const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;
+             py::gil_scoped_release release;
+             return backend.empty_symmetric(shape, scalar);
+           })
+      .def(
+          "begin_pool", [](Backend& backend) { tutti::pytorch::begin_pool(backend.pool()); },
+          py::call_guard<py::gil_scoped_release>());
+  module.def("end_pool", &tutti::pytorch::end_pool);
   module.def("leave_all", &Group::leave_all, py::call_guard<py::gil_scoped_release>());
 }

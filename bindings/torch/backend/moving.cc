@@ -1,27 +1,11 @@
 // The operations that move chunks between all ranks without reducing them.
 #include "backend/backend.h"
+#include "backend/titles.h"
 
 namespace tutti::pytorch {
 namespace {
 
-using c10d::OpType;
 using Use = TensorList::Use;
-
-constexpr Title kAllGather{OpType::ALLGATHER, "all_gather", "tutti:all_gather"};
-constexpr Title kAllGatherTensor{OpType::_ALLGATHER_BASE, "all_gather_into_tensor", "tutti:all_gather_into_tensor"};
-constexpr Title kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_coalesced", "tutti:all_gather_coalesced"};
-// Newer versions of PyTorch have a name for it.
-template <class Type>
-constexpr Type all_gather_coalesced() {
-  if constexpr (requires { Type::ALLGATHER_INTO_TENSOR_COALESCED; }) return Type::ALLGATHER_INTO_TENSOR_COALESCED;
-  return Type::_ALLGATHER_BASE;
-}
-constexpr Title kAllGatherTensors{all_gather_coalesced<OpType>(), "all_gather_into_tensor_coalesced",
-                                  "tutti:all_gather_into_tensor_coalesced"};
-constexpr Title kGather{OpType::GATHER, "gather", "tutti:gather"};
-constexpr Title kScatter{OpType::SCATTER, "scatter", "tutti:scatter"};
-constexpr Title kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single", "tutti:all_to_all_single"};
-constexpr Title kAllToAll{OpType::ALLTOALL, "all_to_all", "tutti:all_to_all"};
 
 // The layout that all ranks come to which know one of the equal tensors only.
 Layout layout_of_equals(const at::Tensor& one, std::size_t ranks) { return layout_of(Tensors(ranks, one)); }
@@ -63,24 +47,24 @@ C10dWork Backend::allgather_lists(const Title& title, const std::vector<Tensors>
     require_own_part(inputs[i], outputs[i], title.verb, "the input", "outputs");
     all_outputs.insert(all_outputs.end(), outputs[i].begin(), outputs[i].end());
   }
-  const WorkPtr work = new_work(title, inputs, all_outputs);
+  Call call{title, inputs, all_outputs};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const TensorList& list = lists.emplace_back(outputs[i], layout_of(outputs[i]), Use::output);
     sources.push_back(plain_input(inputs[i]));
-    work->kept.push_back(sources.back());
-    work->kept.insert(work->kept.end(), list.held().begin(), list.held().end());
+    call.kept.push_back(sources.back());
+    call.keep(list.held());
     if (auto copy = list.copies_to(outputs[i])) copies.push_back(std::move(copy));
   }
   if (!copies.empty()) {
-    work->copies = [copies = std::move(copies)] {
+    call.copies = [copies = std::move(copies)] {
       for (const auto& copy : copies) copy();
     };
   }
-  return launch(work, manner, [&](tutti_comm comm, bool blocking) {
+  return launch(call, manner, [&](Parts& parts) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor& source = sources[i];
       const TensorList& list = lists[i];
-      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      parts.add([&](tutti_comm to, tutti_work* handle) {
         const tutti_type type = type_to_move(source);
         if (layout_of(outputs[i]) == Layout::joined)
           return tutti_all_gather(to, source.const_data_ptr(), list.base(), count_of(source), type, handle);
@@ -109,11 +93,11 @@ C10dWork Backend::gather_tensors(const Title& title, const Tensors& outputs, con
     targets.push_back(plain_output(outputs[i]));
     sources.push_back(plain_input(inputs[i]));
   }
-  const WorkPtr work = new_work(title, inputs, outputs);
-  hold(*work, targets, outputs, sources);
-  return launch(work, manner, [&](tutti_comm comm, bool blocking) {
+  Call call{title, inputs, outputs};
+  hold(call, targets, outputs, sources);
+  return launch(call, manner, [&](Parts& parts) {
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+      parts.add([&](tutti_comm to, tutti_work* handle) {
         return tutti_all_gather(to, sources[i].const_data_ptr(), targets[i].data_ptr(), count_of(sources[i]),
                                 type_to_move(sources[i]), handle);
       });
@@ -132,7 +116,7 @@ C10dWork Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c
                      : std::string("gather: outputs are for the root alone"));
   }
   const Layout layout = layout_of_equals(input, ranks());
-  const WorkPtr work = new_work(title, inputs, root ? outputs.front() : Tensors());
+  Call call{title, inputs, root ? at::TensorList(outputs.front()) : at::TensorList()};
   std::optional<TensorList> list;
   if (root) {
     require_ranks(outputs.front(), title.verb);
@@ -140,13 +124,13 @@ C10dWork Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c
     for (const at::Tensor& output : outputs.front())
       require_own_part(input, Tensors(ranks(), output), title.verb, "the input", "outputs");
     list.emplace(outputs.front(), layout, Use::output);
-    work->kept = list->held();
-    work->copies = list->copies_to(outputs.front());
+    call.keep(list->held());
+    call.copies = list->copies_to(outputs.front());
   }
   const at::Tensor source = plain_input(input);
-  work->kept.push_back(source);
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  call.kept.push_back(source);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       const int at = static_cast<int>(options.rootRank);
       if (layout == Layout::joined) {
         return tutti_gather(to, source.const_data_ptr(), root ? list->base() : nullptr, count_of(source),
@@ -165,11 +149,11 @@ C10dWork Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, cons
   require_root(options.rootRank, title.verb);
   const bool root = options.rootRank == getRank();
   if (root) require_times_ranks(input, output, title.verb, "the output", "the input");
-  const WorkPtr work = new_work(title, {input}, root ? Tensors{output} : Tensors());
+  Call call{title, input, root ? at::TensorList(output) : at::TensorList()};
   const at::Tensor source = plain_input(input), target = root ? plain_output(output) : at::Tensor();
-  hold(*work, root ? Tensors{target} : Tensors(), work->outputs, {source});
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  hold(call, root ? at::TensorList(target) : at::TensorList(), call.outputs, source);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       return tutti_gather(to, source.const_data_ptr(), root ? target.data_ptr() : nullptr, count_of(source),
                           type_to_move(source), static_cast<int>(options.rootRank), handle);
     });
@@ -187,7 +171,7 @@ C10dWork Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const 
                      : std::string("scatter: inputs are for the root alone"));
   }
   const Layout layout = layout_of_equals(output, ranks());
-  const WorkPtr work = new_work(title, root ? inputs.front() : Tensors(), outputs);
+  Call call{title, root ? at::TensorList(inputs.front()) : at::TensorList(), outputs};
   std::optional<TensorList> list;
   if (root) {
     require_ranks(inputs.front(), title.verb);
@@ -195,13 +179,13 @@ C10dWork Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const 
     for (const at::Tensor& input : inputs.front())
       require_own_part(output, Tensors(ranks(), input), title.verb, "the output", "inputs");
     list.emplace(inputs.front(), layout, Use::input);
-    work->kept = list->held();
+    call.keep(list->held());
   }
   const at::Tensor target = plain_output(output);
-  work->kept.push_back(target);
-  if (!target.is_same(output)) work->copies = [=] { copy_back(target, output); };
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  call.kept.push_back(target);
+  if (!target.is_same(output)) call.copies = [=] { copy_back(target, output); };
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       const int at = static_cast<int>(options.rootRank);
       if (layout == Layout::joined) {
         return tutti_scatter(to, root ? list->base() : nullptr, target.data_ptr(), count_of(target),
@@ -225,11 +209,11 @@ C10dWork Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vect
     throw_value("all_to_all_single: the input has " + c10::str(input.numel()) + " elements and the output " +
                 c10::str(output.numel()) + "; without splits they must have the same");
   }
-  const WorkPtr work = new_work(title, {input}, {output});
+  Call call{title, input, output};
   const at::Tensor source = plain_input(input), target = plain_output(output);
-  hold(*work, {target}, {output}, {source});
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  hold(call, target, output, source);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       const tutti_type type = type_to_move(source);
       if (equal) return tutti_all_to_all(to, source.const_data_ptr(), target.data_ptr(), sent.front(), type, handle);
       return tutti_all_to_all_v(to, source.const_data_ptr(), sent.data(), nullptr, target.data_ptr(), received.data(),
@@ -243,13 +227,13 @@ C10dWork Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToA
   require_ranks(outputs, title.verb);
   require_ranks(inputs, title.verb);
   require_same_type(inputs.front(), outputs.front(), title.verb);
-  const WorkPtr work = new_work(title, inputs, outputs);
+  Call call{title, inputs, outputs};
   const TensorList sent(inputs, Layout::apart, Use::input), received(outputs, Layout::apart, Use::output);
-  work->kept = sent.held();
-  work->kept.insert(work->kept.end(), received.held().begin(), received.held().end());
-  work->copies = received.copies_to(outputs);
-  return launch(work, manner_of(options), [&](tutti_comm comm, bool blocking) {
-    work->add(comm, blocking, [&](tutti_comm to, tutti_work* handle) {
+  call.keep(sent.held());
+  call.keep(received.held());
+  call.copies = received.copies_to(outputs);
+  return launch(call, manner_of(options), [&](Parts& parts) {
+    parts.add([&](tutti_comm to, tutti_work* handle) {
       return tutti_all_to_all_v(to, sent.base(), sent.counts(), sent.displacements(), received.base(),
                                 received.counts(), received.displacements(), type_to_move(inputs.front()), handle);
     });

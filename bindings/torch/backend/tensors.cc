@@ -69,6 +69,7 @@ double factor_of(const c10d::ReduceOp& op) {
 }  // namespace
 
 void require_usable(const at::Tensor& tensor, const char* verb) {
+  if (tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized()) return;
   const std::string where(verb);
   if (!tensor.defined()) throw_value(where + ": a tensor is undefined");
   if (tensor.layout() != at::kStrided) {
@@ -80,7 +81,7 @@ void require_usable(const at::Tensor& tensor, const char* verb) {
                 "; tutti moves CPU tensors, its path for GPUs is not built: use tensor.cpu(), or another backend for " +
                 "that device, as in init_process_group(\"cpu:tutti,cuda:nccl\")");
   }
-  if (tensor.is_quantized()) throw_value(where + ": a tensor is quantized; send its int_repr() and its scale");
+  throw_value(where + ": a tensor is quantized; send its int_repr() and its scale");
 }
 
 void require_same_type(const at::Tensor& one, const at::Tensor& other, const char* verb) {
@@ -224,12 +225,17 @@ Operator::Operator(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::BAND: op_ = TUTTI_BAND; return;
     case c10d::ReduceOp::BOR: op_ = TUTTI_BOR; return;
     case c10d::ReduceOp::BXOR: op_ = TUTTI_BXOR; return;
-    case c10d::ReduceOp::PREMUL_SUM: check(tutti_op_premul_sum(factor_of(op), &op_)); return;
+    case c10d::ReduceOp::PREMUL_SUM:
+      check(tutti_op_premul_sum(factor_of(op), &op_));
+      made_ = true;
+      return;
     default: break;
   }
   throw_value("there is no operator " + std::to_string(static_cast<int>(op.op_)));
 }
 
-Operator::~Operator() { tutti_op_free(&op_); }
+Operator::~Operator() {
+  if (made_) tutti_op_free(&op_);
+}
 
 }  // namespace tutti::pytorch

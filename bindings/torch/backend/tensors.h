@@ -83,6 +83,7 @@ class Operator {
 
  private:
   tutti_op op_ = TUTTI_SUM;
+  bool made_ = false;
 };
 
 }  // namespace tutti::pytorch

@@ -2,8 +2,14 @@
 
 #include <utility>
 
+#include "backend/profile.h"
+
 namespace tutti::pytorch {
 namespace {
+
+c10::intrusive_ptr<c10::ivalue::Future> new_future() {
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
 
 std::exception_ptr exception_of(tutti_code code) {
   try {
@@ -13,24 +19,18 @@ std::exception_ptr exception_of(tutti_code code) {
   }
 }
 
-// A title asks PyTorch for a record of the call, which costs an allocation even where nobody looks.
-const char* profile_of(const Title& title) { return at::hasCallbacks() ? title.profile : nullptr; }
-
 }  // namespace
 
-Work::Work(std::shared_ptr<Group> group, const Title& title, const std::vector<at::Tensor>& inputs,
-           std::uint64_t sequence)
-    : c10d::Work(group->rank(), title.type, profile_of(title),
-                 at::hasCallbacks() ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
+Work::Work(std::shared_ptr<Group> group, Call&& call, std::uint64_t sequence)
+    : c10d::Work(group->rank(), call.title.type),
       group_(std::move(group)),
       sequence_(sequence),
-      verb_(title.verb),
-      started_(std::chrono::steady_clock::now()) {}
-
-void Work::fail_to_start(tutti_code code) {
-  // A wrong argument leaves the group as it was.
-  if (code != TUTTI_INVALID_ARGUMENT && code != TUTTI_UNSUPPORTED) group_->note_failure();
-  throw_code(code);
+      outputs_(call.outputs.vec()),
+      kept_(std::move(call.kept)),
+      copies_(std::move(call.copies)),
+      verb_(call.title.verb),
+      started_(std::chrono::steady_clock::now()) {
+  if (auto row = begin_row(call, true)) recordFunctionEndCallback_ = at::wrapPropagateTLSState([row] { row->end(); });
 }
 
 void Work::follow() {
@@ -43,17 +43,6 @@ void Work::follow() {
   group_->keep(WorkPtr::reclaim_copy(this));
   // The last of them may end the work, whose handles are then others' to free.
   for (std::size_t i = 0; i < parts; ++i) check(tutti_on_end(handles_[i], &Group::ended, this));
-}
-
-void Work::ended_here() {
-  if (copies) std::exchange(copies, nullptr)();
-  kept.clear();
-  duration_ms_ = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - started_).count();
-  if (recordFunctionEndCallback_) {
-    recordFunctionEndCallback_();
-    recordFunctionEndCallback_ = nullptr;
-  }
-  settled_.store(true, std::memory_order_release);
 }
 
 void Work::drive(Milliseconds timeout) {
@@ -81,15 +70,15 @@ void Work::take_results() {
   }
   if (error_) {
     group_->note_failure();
-  } else if (copies) {
+  } else if (copies_) {
     try {
-      copies();
+      copies_();
     } catch (...) {
       error_ = std::current_exception();
     }
   }
-  copies = nullptr;
-  kept.clear();
+  copies_ = nullptr;
+  kept_.clear();
 }
 
 void Work::settle() noexcept {
@@ -125,7 +114,7 @@ int Work::sourceRank() const { return settled() ? received_.source : -1; }
 
 std::vector<at::Tensor> Work::result() {
   wait();
-  return outputs;
+  return outputs_;
 }
 
 void Work::synchronize() { wait(); }
@@ -144,7 +133,7 @@ void Work::abort() { group_->abort(); }
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   {
     const std::lock_guard lock(group_->changed_mutex_);
-    if (!future_) future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    if (!future_) future_ = new_future();
   }
   if (settled()) {
     fulfil_future();
@@ -166,12 +155,18 @@ void Work::fulfil_future() {
     if (error_) {
       future->setError(error_);
     } else {
-      future->markCompleted(c10::IValue(outputs));
+      future->markCompleted(c10::IValue(outputs_));
     }
   } catch (const std::exception& error) {
     TORCH_WARN("tutti: a callback of a future threw, which nobody can catch: ", error.what());
   }
   group_->leave_callbacks();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> EndedWork::getFuture() {
+  auto future = new_future();
+  future->markCompleted(c10::IValue(outputs_));
+  return future;
 }
 
 }  // namespace tutti::pytorch

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <functional>
 #include <list>
@@ -24,31 +25,22 @@ struct Title {
   const char* profile;  // "tutti:all_reduce"
 };
 
+// A call that is about to be carried out, on the stack of its operation.
+struct Call {
+  Title title;
+  at::TensorList inputs, outputs;
+  c10::SmallVector<at::Tensor, 4> kept{};  // needed until it has ended
+  std::function<void()> copies{};          // left to do then
+
+  void keep(at::TensorList tensors) { kept.append(tensors.begin(), tensors.end()); }
+};
+
 class Work : public c10d::Work {
  public:
-  Work(std::shared_ptr<Group> group, const Title& title, const std::vector<at::Tensor>& inputs, std::uint64_t sequence);
+  Work(std::shared_ptr<Group> group, Call&& call, std::uint64_t sequence);
 
-  // What the call needs until it has ended, what it gives, and what is left to do then. Before it is started.
-  std::vector<at::Tensor> outputs;
-  std::vector<at::Tensor> kept;
-  std::function<void()> copies;
-
-  // Starts one more part of the call, blocking or not, by start(comm, handle) -> code; inside Group::enter.
-  template <class Start>
-  void add(tutti_comm comm, bool blocking, Start&& start) {
-    tutti_work handle = nullptr;
-    const tutti_code code = start(comm, blocking ? nullptr : &handle);
-    if (code != TUTTI_OK) fail_to_start(code);
-    if (handle != nullptr) handles_.push_back(handle);
-  }
-  void add_handles(const std::vector<tutti_work>& handles) {
-    handles_.insert(handles_.end(), handles.begin(), handles.end());
-  }
-  tutti_received* received() { return &received_; }
   // All parts are started: the group may say from now on when they have ended.
   void follow();
-  // The call ran on the caller's thread.
-  void ended_here();
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -64,7 +56,7 @@ class Work : public c10d::Work {
 
  private:
   friend class Group;
-  [[noreturn]] void fail_to_start(tutti_code code);
+  friend class Parts;
   // Drives the core until the work has ended; throws what waiting failed with, TUTTI_TIMEOUT included.
   void drive(Milliseconds timeout);
   // Takes the result, runs no callbacks; does nothing the second time. Only once the work has ended, and by whoever
@@ -78,6 +70,9 @@ class Work : public c10d::Work {
 
   const std::shared_ptr<Group> group_;
   const std::uint64_t sequence_;
+  const std::vector<at::Tensor> outputs_;
+  c10::SmallVector<at::Tensor, 4> kept_;
+  std::function<void()> copies_;
   const char* verb_;
   std::chrono::steady_clock::time_point started_;
   float duration_ms_ = 0;
@@ -96,6 +91,56 @@ class Work : public c10d::Work {
   std::list<WorkPtr>::iterator place_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   bool fulfilled_ = false;
+};
+
+// Of a call that has ended well on the caller's thread, for those who ask for a work all the same.
+class EndedWork : public c10d::Work {
+ public:
+  EndedWork(int rank, const Call& call, std::uint64_t sequence)
+      : c10d::Work(rank, call.title.type), outputs_(call.outputs.vec()), sequence_(sequence) {}
+
+  bool isCompleted() override { return true; }
+  bool isSuccess() const override { return true; }
+  std::exception_ptr exception() const override { return nullptr; }
+  std::vector<at::Tensor> result() override { return outputs_; }
+  void synchronize() override {}
+  bool wait(Milliseconds /*timeout*/) override { return true; }
+  void abort() override {}
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  std::uint64_t getSequencenumber() const override { return sequence_; }
+
+ private:
+  const std::vector<at::Tensor> outputs_;
+  const std::uint64_t sequence_;
+};
+
+// Starts the parts of a call, inside Group::enter: those of a work, or, without one, each to its end.
+class Parts {
+ public:
+  Parts(Group& group, tutti_comm comm, Work* work) : group_(group), comm_(comm), work_(work) {}
+
+  // One more, by start(comm, handle) -> code.
+  template <class Start>
+  void add(Start&& start) {
+    tutti_work handle = nullptr;
+    const tutti_code code = start(comm_, work_ == nullptr ? nullptr : &handle);
+    if (code != TUTTI_OK) group_.fail_to_start(code);
+    if (handle != nullptr) work_->handles_.push_back(handle);
+  }
+  // `count` at once, of a work, by start(comm, handles) -> code.
+  template <class Start>
+  void add_all(std::size_t count, Start&& start) {
+    std::vector<tutti_work> handles(count);
+    const tutti_code code = start(comm_, handles.data());
+    if (code != TUTTI_OK) group_.fail_to_start(code);
+    work_->handles_.insert(work_->handles_.end(), handles.begin(), handles.end());
+  }
+  tutti_received* received() { return work_ == nullptr ? nullptr : &work_->received_; }
+
+ private:
+  Group& group_;
+  const tutti_comm comm_;
+  Work* const work_;
 };
 
 }  // namespace tutti::pytorch

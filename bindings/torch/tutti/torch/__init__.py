@@ -5,16 +5,20 @@
 
     dist.init_process_group("tutti")
 
-`empty` makes a tensor in memory that all ranks of a host share: collectives on such tensors need no copies.
+`empty` makes a tensor in memory that all ranks of a host share: collectives on such tensors need no copies. So do
+large tensors that are made inside `with shared_tensors():`, and the gradients' buckets of DistributedDataParallel here.
 """
 
 import atexit
+import contextlib
 import datetime
+import inspect
+import os
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["empty", "register"]
+__all__ = ["DistributedDataParallel", "empty", "register", "shared_tensors"]
 
 
 def _load():
@@ -46,6 +50,18 @@ def _create(options, backend_options):
     return _backend.Backend(options.store, options.group_rank, options.group_size, options.group_id, timeout)
 
 
+def _want_recorder_only_if_asked():
+    """PyTorch 2.15 notes every call of every plugin in its flight recorder, to tell later what hung.
+
+    That takes as long as a small call takes altogether, and what hangs here is told by an error. So calls are recorded
+    where the size of the recorder is set, and not by default.
+    """
+    unrecorded = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", None)
+    asked = any(os.environ.get(name) for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"))
+    if isinstance(unrecorded, set) and not asked:
+        unrecorded.add("tutti")
+
+
 def register():
     """Registers the backend "tutti" with torch.distributed, once; importing this module does it."""
     if "TUTTI" not in dist.Backend._plugins:
@@ -72,4 +88,34 @@ def empty(*shape, dtype=None, group=None):
     return _backend_of(group).empty(list(shape), dtype if dtype is not None else torch.get_default_dtype())
 
 
+@contextlib.contextmanager
+def shared_tensors(group=None):
+    """Large CPU tensors that this thread makes inside lie in symmetric memory, as long as 1 GiB per group lasts.
+
+    The first time for a group is collective. Collectives are as fast as with `empty` where the tensors of all ranks lie
+    there; the ranks need not make the same ones.
+    """
+    _backend_of(group).begin_pool()
+    try:
+        yield
+    finally:
+        _backend.end_pool()
+
+
+class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
+    """torch.nn.parallel.DistributedDataParallel whose buckets lie in symmetric memory: they are reduced without copies."""
+
+    def __init__(self, module, *arguments, **settings):
+        given = inspect.signature(super().__init__).bind(module, *arguments, **settings).arguments
+        mesh = given.get("device_mesh")
+        with shared_tensors(given.get("process_group") if mesh is None else mesh.get_group(mesh_dim=0)):
+            super().__init__(module, *arguments, **settings)
+
+    def _pre_forward(self, *inputs, **settings):
+        # Before its second forward PyTorch cuts the buckets anew, by the order in which gradients came.
+        with shared_tensors(self.process_group):
+            return super()._pre_forward(*inputs, **settings)
+
+
 register()
+_want_recorder_only_if_asked()
