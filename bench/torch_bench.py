@@ -126,7 +126,7 @@ class Ranks:
         return most
 
     def turns(self, calls, rounds, counts, unmeasured):
-        """{name: [seconds of every round]} of the slowest rank: each of the calls in turn, every other round backwards."""
+        """{name: [seconds of every round]} of the slowest rank: the calls take turns, every other round backwards."""
         for call in calls.values():
             self.time(call, 2)
         names = list(calls)

@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import tutti.torch
+
 
 def subgroups(rank, size):
     dist.all_reduce(torch.ones(1))
@@ -173,6 +175,9 @@ def in_detail(rank, size):
     dist.all_gather(outputs, tensor)
     dist.barrier()
     assert all(torch.all(output == size) for output in outputs)
+    tensor = tutti.torch.empty(3).fill_(1)
+    dist.all_reduce(tensor)
+    assert torch.all(tensor == size)
     shape = (4,) if rank == 0 else (5,)
     with pytest.raises(RuntimeError, match="mismatch"):
         dist.all_reduce(torch.ones(shape))

@@ -73,6 +73,7 @@ def _backend_of(group):
     if group is None:
         raise ValueError("there is no process group: call torch.distributed.init_process_group first")
     backend = group._get_backend(torch.device("cpu"))
+    backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL puts its checks around it
     if not isinstance(backend, _backend.Backend):
         raise ValueError(f"the group's backend for CPU tensors is {backend.name()}, not tutti")
     return backend
@@ -103,7 +104,7 @@ def shared_tensors(group=None):
 
 
 class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
-    """torch.nn.parallel.DistributedDataParallel whose buckets lie in symmetric memory: they are reduced without copies."""
+    """torch.nn.parallel.DistributedDataParallel, its buckets in symmetric memory: reducing them takes no copies."""
 
     def __init__(self, module, *arguments, **settings):
         given = inspect.signature(super().__init__).bind(module, *arguments, **settings).arguments
