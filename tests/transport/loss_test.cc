@@ -92,6 +92,42 @@ TEST_P(Losses, TheFirstAbortIsTheOneThatCounts) {
   });
 }
 
+// Rank 1 says what it is in when it hears that rank 0 has given up, and again when it gives up itself: by then it may be
+// in something else, and rank 0 tells the difference from what it hears last.
+TEST_P(Losses, WhoGivesUpAfterAnotherSaysWhatItIsInByThen) {
+  run(2, [](Transport& transport) {
+    const auto states = [&](std::uint64_t sequence) {
+      for (std::uint64_t channel = 0; channel < testing::kChannels; ++channel) {
+        state(*transport.flags(static_cast<int>(channel), 1), {sequence, 7 + channel, 1000});
+      }
+      transport.notify_all();
+    };
+    const auto await_statements = [&](std::uint64_t sequence) {
+      for (std::uint64_t channel = 0; channel < testing::kChannels; ++channel) {
+        const Flags& theirs = *transport.flags(static_cast<int>(channel), 1);
+        await(transport, [&] { return stated(theirs) == Statement{sequence, 7 + channel, 1000}; });
+      }
+    };
+    Talk talk(transport, 0);
+    if (transport.rank() == 0) {
+      talk.receive(1, 4);
+      transport.abort(1, ErrorCode::mismatch);
+      await_statements(1);
+      talk.send(1, "seen");
+      talk.flush();
+      await_statements(2);
+    } else {
+      states(1);
+      talk.send(0, "here");
+      talk.flush();
+      await(transport, [&] { return transport.failure().has_value(); });
+      talk.receive(0, 4);
+      states(2);
+      transport.abort(0, ErrorCode::mismatch);
+    }
+  });
+}
+
 TEST_P(Losses, ADeadPeerIsNamedByEverySurvivor) {
   if (!testing::has_processes(GetParam())) GTEST_SKIP() << "threads do not die alone";
   SharedMoment death;

@@ -49,12 +49,12 @@ class TestControl final : public Control {
     return departed_[static_cast<std::size_t>(peer)];
   }
   void abort(int culprit, ErrorCode cause) override {
-    News news{News::Kind::gives_up, culprit, cause, 0, {}};
-    fail({rank_, culprit, false, false, cause});
-    tell(news);
+    const Failure failure{rank_, culprit, false, false, cause};
+    fail(failure, [&] { tell({News::Kind::gives_up, culprit, cause, 0, {}}); });
     ::eventfd_write(event_.get(), 1);
   }
   void announce(std::uint32_t channel, const Statement& statement) override {
+    const std::lock_guard lock(lent_mutex_);
     tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, statement});
   }
   Statement announced(std::uint32_t channel, int peer) const override {
@@ -78,9 +78,21 @@ class TestControl final : public Control {
     }
   }
 
-  void fail(const Failure& failure) {
+  // As the real one does it: the first failure counts, and shows here only after this rank has said what it is in. So
+  // whatever a rank says because it has seen the failure comes later.
+  template <class Tell>
+  void fail(const Failure& failure, Tell&& tell_it) {
+    const std::lock_guard saying(lent_mutex_);  // what is asked for here is told before anything newer is announced
+    if (this->failure()) return;
+    tell_it();
+    for (std::uint32_t channel = 0; lent_.say && channel < lent_.channels; ++channel) {
+      tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, lent_.say(channel)});
+    }
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = failure;
+    failure_ = failure;
+  }
+  void fail(const Failure& failure) {
+    fail(failure, [] {});
   }
 
   void run() {
@@ -119,21 +131,11 @@ class TestControl final : public Control {
       ended_[static_cast<std::size_t>(peer)] = true;
       return true;
     }
-    if (news.kind == News::Kind::gives_up) {
-      fail({peer, news.culprit, false, false, news.cause});
-      say_all();
-    }
+    if (news.kind == News::Kind::gives_up) fail({peer, news.culprit, false, false, news.cause});
     const std::lock_guard lock(mutex_);
     if (news.kind == News::Kind::goodbye) departed_[static_cast<std::size_t>(peer)] = true;
     if (news.kind == News::Kind::statement) announced_[{news.channel, peer}] = news.statement;
     return true;
-  }
-
-  void say_all() {
-    const std::lock_guard lock(lent_mutex_);
-    for (std::uint32_t channel = 0; lent_.say && channel < lent_.channels; ++channel) {
-      announce(channel, lent_.say(channel));
-    }
   }
 
   int rank_;
@@ -146,7 +148,7 @@ class TestControl final : public Control {
   mutable std::mutex mutex_;  // of failure_, departed_, announced_
   std::optional<Failure> failure_;
   std::map<std::pair<std::uint32_t, int>, Statement> announced_;
-  std::mutex lent_mutex_;
+  std::mutex lent_mutex_;  // taken before mutex_
   Lent lent_;
   std::thread thread_;
 };
