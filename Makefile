@@ -35,29 +35,30 @@ install: ## headers, library, command; into /usr/local, or make install PREFIX=f
 
 wheel: ## the Python package, for this Python; into build/wheels
 	@scripts/bootstrap.sh build python
-	@python=$$(scripts/python_env.sh install) && [ -n "$$python" ] && \
-	  CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CMAKE_CXX_COMPILER_LAUNCHER=$$(command -v ccache) "$$python" -m pip wheel --quiet --no-build-isolation --no-deps . -w build/wheels
+	@python=$$(scripts/python.sh package install) && \
+	  CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CMAKE_CXX_COMPILER_LAUNCHER=$$(command -v ccache) \
+	  "$$python" -m pip wheel --quiet --no-build-isolation --no-deps . -w build/wheels
 	@ls build/wheels/*.whl
 
 test: ## build, then run the tests (those labelled long are left out)
 	@scripts/bootstrap.sh build test python
-	@scripts/python_env.sh install >/dev/null
+	@scripts/python.sh package install >/dev/null || echo "the Python package and its tests are left out"
 	@scripts/configure.sh release
 	$(call build,release)
-	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,release)
+	@TORCH_PYTHON=$$(scripts/python.sh torch) $(call ctest,release)
 
 test-torch: ## the tests that need PyTorch, the long ones too; it is installed outside the tree if it is missing
 	@scripts/bootstrap.sh build test torch
 	@scripts/configure.sh release
 	$(call build,release)
-	@TORCH_PYTHON=$$(scripts/torch_python.sh install) $(call ctest,long) -R '[Tt]orch'
+	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
 	@scripts/bootstrap.sh build test python
-	@scripts/python_env.sh install >/dev/null
+	@scripts/python.sh package install >/dev/null || echo "the Python package and its tests are left out"
 	@scripts/configure.sh release
 	$(call build,release)
-	@TORCH_PYTHON=$$(scripts/torch_python.sh) $(call ctest,long)
+	@TORCH_PYTHON=$$(scripts/python.sh torch) $(call ctest,long)
 
 asan: ## the tests under the address and undefined-behaviour sanitizers, in build-asan/
 	@scripts/bootstrap.sh build test
@@ -81,7 +82,7 @@ bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step
 	@scripts/bootstrap.sh build torch
 	@scripts/configure.sh release
 	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
-	@TORCH_PYTHON=$$(scripts/torch_python.sh install) tests/torch/run.sh $(CURDIR)/build \
+	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && tests/torch/run.sh $(CURDIR)/build \
 	  $(CURDIR)/bench/torch_bench.py --ranks $(or $(RANKS),2) --json $(CURDIR)/build/torch_bench.json
 
 format: ## rewrite the sources with clang-format

@@ -6,7 +6,7 @@
 # Other names are programs of build/bin.
 set -eu
 
-TORCH_PYTHON=$(scripts/torch_python.sh)
+TORCH_PYTHON=$(scripts/python.sh torch)
 export TORCH_PYTHON
 
 [ $# != 0 ] || set -- figures

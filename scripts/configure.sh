@@ -8,9 +8,9 @@ preset=$1
 launcher=""
 if command -v ccache >/dev/null 2>&1; then launcher="-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
 
-# The Python package goes along where a python has what it takes (scripts/python_env.sh).
+# The Python package goes along where a python has what it takes (scripts/python.sh).
 python_options=""
-python=$("$(dirname "$0")"/python_env.sh)
+python=$("$(dirname "$0")"/python.sh package)
 if [ -n "$python" ]; then python_options="-DTUTTI_PYTHON=ON -DPython_EXECUTABLE=$python"; fi
 
 log=$(mktemp)

@@ -41,7 +41,7 @@ std::string in_path(std::initializer_list<const char*> names) {
 std::string openmpi_launcher() { return in_path({"mpirun.openmpi", "mpiexec.openmpi"}); }
 std::string mpich_launcher() { return in_path({"mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich"}); }
 
-// A python that has PyTorch, where scripts/torch_python.sh looks for one.
+// A python that has PyTorch, where scripts/python.sh looks for one.
 std::string torch_python() {
   const std::string cache =
       variable("XDG_CACHE_HOME").empty() ? variable("HOME") + "/.cache" : variable("XDG_CACHE_HOME");
