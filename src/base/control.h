@@ -18,8 +18,9 @@ struct Failure {
   int rank = -1;    // the one that ended or gave up
   int blamed = -1;  // given up: whom it blamed, or -1
   bool died = false;
-  bool silent = false;  // died: as far as its silence tells; it may be stopped, or cut off
+  bool silent = false;                     // died: as far as its silence tells; it may be stopped, or cut off
   ErrorCode cause = ErrorCode::peer_lost;  // given up: the code of its error
+  bool left = false;                       // given up: whom it blamed had left in good order
 };
 
 class Control {

@@ -154,18 +154,20 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
               odd};
     }
     case ErrorCode::peer_lost: {
-      const bool departed = verdict.kind == Verdict::Kind::departed;
       const bool hearsay = verdict.kind == Verdict::Kind::failure && !failure.died && failure.rank != culprit;
+      const bool departed = verdict.kind == Verdict::Kind::departed || (hearsay && failure.left);
       const bool silent = verdict.kind == Verdict::Kind::failure && failure.silent;
       if (departed && culprit < 0) return {code, mine + "all other ranks have left the group (" + where + ")" + after};
-      const char* what = departed ? " has left the group: it made fewer calls than this rank"
-                         : silent ? " has been silent for too long: it is stopped, its host is down or the network is "
-                                    "cut (TUTTI_SILENCE_MS sets how long is too long)"
-                                  : " has ended";
-      return {code,
-              mine + peer + what + (hearsay ? ", as " + rank_name(failure.rank) + " found" : "") + " (" + where + ")" +
-                  after,
-              culprit};
+      const std::string finder = hearsay ? rank_name(failure.rank) : "this rank";
+      std::string what = " has ended";
+      if (silent) {
+        what =
+            " has been silent for too long: it is stopped, its host is down or the network is cut (TUTTI_SILENCE_MS "
+            "sets how long is too long)";
+      }
+      if (hearsay) what += ", as " + finder + " found";
+      if (departed) what = " has left the group: it made fewer calls than " + finder;
+      return {code, mine + peer + what + " (" + where + ")" + after, culprit};
     }
     case ErrorCode::timeout: {
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();

@@ -21,7 +21,8 @@ Bytes failure_frame(const Failure& failure) {
   return frame_of(kVerdict, Writer()
                                 .i32(failure.rank)
                                 .i32(failure.blamed)
-                                .u8(static_cast<std::uint8_t>((failure.died ? 1 : 0) | (failure.silent ? 2 : 0)))
+                                .u8(static_cast<std::uint8_t>((failure.died ? 1 : 0) | (failure.silent ? 2 : 0) |
+                                                              (failure.left ? 4 : 0)))
                                 .u8(static_cast<std::uint8_t>(failure.cause)));
 }
 
@@ -47,7 +48,11 @@ void Watch::broadcast(const Bytes& frame) {
   }
 }
 
-void Watch::abort(int culprit, ErrorCode cause) { fail({options_.rank, culprit, false, false, cause}); }
+void Watch::abort(int culprit, ErrorCode cause) {
+  // Its goodbye may reach others later than this verdict.
+  const bool left = culprit >= 0 && departed(culprit);
+  fail({options_.rank, culprit, false, false, cause, left});
+}
 
 void Watch::announce(std::uint32_t channel, const Statement& statement) {
   broadcast(statement_frame(channel, statement));
@@ -100,6 +105,7 @@ void Watch::take(int rank, const Frame& frame) {
     const std::uint8_t how = reader.u8();
     failure.died = (how & 1) != 0;
     failure.silent = (how & 2) != 0;
+    failure.left = (how & 4) != 0;
     const std::uint8_t cause = reader.u8();
     failure.cause =
         cause <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(cause) : ErrorCode::system;

@@ -98,6 +98,19 @@ TEST_P(Failures, ARankThatThrowsIsNotWaitedFor) {
   EXPECT_TRUE(ends[2].ok()) << ends[2].message;
 }
 
+// Rank 0 waits for rank 1 only, and so hears of rank 2 from it.
+TEST_P(Failures, WhoHearsOfARankThatLeftSaysThatItLeft) {
+  run(3, [](Communicator& comm) {
+    if (comm.rank() == 2) return;
+    std::vector<float> data(1);
+    const Error error = error_of([&] { comm.recv(std::span(data), comm.rank() + 1); });
+    require(error.code() == ErrorCode::peer_lost && error.peer() == 2, error.what());
+    const std::string than = comm.rank() == 0 ? "rank 1 (" : "this rank (";
+    const std::string words = "rank 2 has left the group: it made fewer calls than " + than;
+    require(std::string(error.what()).find(words) != std::string::npos, error.what());
+  });
+}
+
 TEST_P(Failures, ARankMayLeaveWhenItsPartIsDone) {
   for (int round = 0; round < 20; ++round) {
     run(

@@ -143,8 +143,9 @@ Receiver& MemoryTransport::receiver(int channel, int peer) {
 std::optional<Failure> MemoryTransport::given_verdict() const {
   const std::uint64_t word = header()->abort.load(std::memory_order_acquire);
   if (word == 0) return std::nullopt;
-  return Failure{static_cast<int>(word & 0xffffff) - 1, static_cast<int>(word >> 32) - 2, false, false,
-                 static_cast<ErrorCode>(word >> 24 & 0xff)};
+  const int blamed = static_cast<int>(word >> 32) - 2;
+  return Failure{static_cast<int>(word & 0xffffff) - 1, blamed, false, false, static_cast<ErrorCode>(word >> 24 & 0xff),
+                 blamed >= 0 && departed(blamed)};
 }
 
 std::optional<Failure> MemoryTransport::failure() {
