@@ -37,7 +37,8 @@ wheel: ## the Python package, for this Python; into build/wheels
 	@scripts/bootstrap.sh build python
 	@python=$$(scripts/python.sh package install) && \
 	  CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CMAKE_CXX_COMPILER_LAUNCHER=$$(command -v ccache) \
-	  "$$python" -m pip wheel --quiet --no-build-isolation --no-deps . -w build/wheels
+	  "$$python" -m pip wheel --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/wheel . \
+	  --wheel-dir build/wheels
 	@ls build/wheels/*.whl
 
 test: ## build, then run the tests (those labelled long are left out)
