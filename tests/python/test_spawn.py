@@ -74,6 +74,12 @@ def test_a_rank_that_is_killed_is_named():
     assert caught.value.rank == 2
 
 
+def test_a_function_that_cannot_be_brought_to_a_process_is_refused_with_a_remedy():
+    with pytest.raises(tutti.InvalidArgumentError, match="threads=True"):
+        tutti.spawn(lambda comm: comm.rank, 2)
+    assert tutti.spawn(lambda comm: comm.rank, 2, method="fork") == [0, 1]
+
+
 def unpicklable(comm):
     return lambda: 0
 

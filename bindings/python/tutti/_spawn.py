@@ -113,6 +113,18 @@ _LAUNCHER_NAMES = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_
                    "TUTTI_RENDEZVOUS", "TUTTI_TOKEN", "TUTTI_TOKEN_FILE"}
 
 
+def _start(process, method):
+    try:
+        process.start()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # what pickle raises differs by version
+        if method == "fork":
+            raise
+        raise InvalidArgumentError(
+            f"spawn: the function or an argument cannot be brought to a new process ({error}); define the function at the "
+            'top level of a file, or pass threads=True or method="fork", which take any function'
+        ) from error
+
+
 def _run_processes(function, ranks, args, method, options):
     context = multiprocessing.get_context(method)
     place = f"unix:@tutti-spawn-{os.getpid()}-{secrets.token_hex(8)}"
@@ -122,7 +134,7 @@ def _run_processes(function, ranks, args, method, options):
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=_rank_main, name=f"rank {rank}",
                                       args=(theirs, function, rank, ranks, place, args, options))
-            process.start()
+            _start(process, method)
             theirs.close()
             processes.append(process)
             pipes.append(ours)
