@@ -10,7 +10,7 @@ void throw_failure(const std::string& words) { C10_THROW_ERROR(DistBackendError,
 
 void throw_code(tutti_code code) {
   std::string words = tutti_error_message();
-  if (code == TUTTI_TIMEOUT) words.insert(0, "tutti: timeout in ");  // programs look for the word
+  if (code == TUTTI_TIMEOUT) words.insert(0, "tutti: timeout - ");  // programs look for " timeout "
   if (code == TUTTI_INVALID_ARGUMENT) throw_value(words);
   if (code == TUTTI_UNSUPPORTED) throw_type(words);
   throw_failure(words);
