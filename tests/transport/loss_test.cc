@@ -92,8 +92,8 @@ TEST_P(Losses, TheFirstAbortIsTheOneThatCounts) {
   });
 }
 
-// Rank 1 says what it is in when it hears that rank 0 has given up, and again when it gives up itself: by then it may be
-// in something else, and rank 0 tells the difference from what it hears last.
+// Rank 1 says what it is in when it hears that rank 0 has given up, and again when it gives up itself: by then it may
+// be in something else, and rank 0 tells the difference from what it hears last.
 TEST_P(Losses, WhoGivesUpAfterAnotherSaysWhatItIsInByThen) {
   run(2, [](Transport& transport) {
     const auto states = [&](std::uint64_t sequence) {

@@ -120,8 +120,8 @@ def _start(process, method):
         if method == "fork":
             raise
         raise InvalidArgumentError(
-            f"spawn: the function or an argument cannot be brought to a new process ({error}); define the function at the "
-            'top level of a file, or pass threads=True or method="fork", which take any function'
+            f"spawn: the function or an argument cannot be brought to a new process ({error}); define the function at "
+            'the top level of a file, or pass threads=True or method="fork", which take any function'
         ) from error
 
 

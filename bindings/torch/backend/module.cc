@@ -36,7 +36,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
       .def(py::init(&create), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
-      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))  // as older versions of PyTorch call it
+      // Newer versions of PyTorch bring these three along.
+      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))
+      .def("abort", &Backend::abort, py::call_guard<py::gil_scoped_release>())
+      .def("shutdown", &Backend::shutdown, py::call_guard<py::gil_scoped_release>())
       .def("empty",
            [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
              const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;
