@@ -132,10 +132,39 @@ static void check_abort(const struct job* job) {
   }
 }
 
+// Calls under way that nobody waits for end with the abort, and each says so once.
+static void check_abort_is_told(const struct job* job) {
+  if (job->size == 1) return;
+  enum { kCalls = 10 };
+  tutti_comm comm;
+  OK(tutti_comm_duplicate(job->comm, &comm));
+  if (job->rank == 0) {
+    struct counter ended;
+    init_counter(&ended);
+    tutti_work works[kCalls + 1];
+    int32_t x[kCalls + 1] = {0};
+    for (int i = 0; i < kCalls; ++i) {
+      OK(tutti_recv(comm, &x[i], 1, TUTTI_INT32, 1, i, NULL, &works[i]));
+      OK(tutti_on_end(works[i], add_one, &ended));
+    }
+    OK(tutti_all_reduce(comm, &x[kCalls], &x[kCalls], 1, TUTTI_INT32, TUTTI_SUM, &works[kCalls]));
+    OK(tutti_on_end(works[kCalls], add_one, &ended));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, abort_it, comm) == 0);
+    await(&ended, kCalls + 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i <= kCalls; ++i) FAILS(tutti_wait(&works[i]), TUTTI_ABORTED, "aborted the communicator");
+    CHECK(ended.count == kCalls + 1);
+  }
+  OK(tutti_barrier(job->comm, NULL));
+  OK(tutti_comm_free(&comm));
+}
+
 int main(void) {
   struct job job = meet();
   check_on_end(&job);
   check_start_beside_wait(&job);
   check_abort(&job);
+  check_abort_is_told(&job);
   return leave(&job);
 }
