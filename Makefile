@@ -51,7 +51,7 @@ test: ## build, then run the tests (those labelled long are left out)
 test-torch: ## the tests that need PyTorch, the long ones too; it is installed outside the tree if it is missing
 	@scripts/bootstrap.sh build test torch
 	@scripts/configure.sh release
-	$(call build,release)
+	@cmake --build --preset release --parallel $(JOBS) --target torch_test_programs
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
