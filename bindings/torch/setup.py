@@ -4,13 +4,25 @@ TUTTI_INCLUDE and TUTTI_LIBRARY name the folders of tutti/tutti.h and libtutti.s
 for instance.
 """
 
+import importlib.util
 import os
 import pathlib
 
+import setuptools
 import torch
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+
+def require_wheels():
+    """Older versions of setuptools make wheels only where another package is."""
+    version = tuple(int(part) for part in setuptools.__version__.split(".")[:2])
+    if version < (70, 1) and importlib.util.find_spec("wheel") is None:
+        raise SystemExit(
+            f"tutti-torch: setuptools {setuptools.__version__} cannot make a wheel by itself; run "
+            "`pip install -U setuptools` first (70.1 or newer)"
+        )
 
 
 def folders():
@@ -27,6 +39,8 @@ def folders():
             "first, or set TUTTI_INCLUDE and TUTTI_LIBRARY to the folders of tutti/tutti.h and libtutti.so"
         )
 
+
+require_wheels()
 
 SOURCES = [
     "backend/allocator.cc",
