@@ -4,7 +4,6 @@ TUTTI_INCLUDE and TUTTI_LIBRARY name the folders of tutti/tutti.h and libtutti.s
 for instance.
 """
 
-import importlib.util
 import os
 import pathlib
 
@@ -17,8 +16,11 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 def require_wheels():
     """Older versions of setuptools make wheels only where another package is."""
-    version = tuple(int(part) for part in setuptools.__version__.split(".")[:2])
-    if version < (70, 1) and importlib.util.find_spec("wheel") is None:
+    if tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= (70, 1):
+        return
+    try:
+        import wheel  # noqa: F401
+    except ImportError:
         raise SystemExit(
             f"tutti-torch: setuptools {setuptools.__version__} cannot make a wheel by itself; run "
             "`pip install -U setuptools` first (70.1 or newer)"
