@@ -2,10 +2,11 @@
 //
 //   | bytes, fingerprint | payload | bytes, fingerprint | payload | ...
 //
-// A sender writes straight from the caller's memory. What the kernel does not take is kept in a buffer of the sender's
-// own, so that a message is always taken when nothing is kept: that is the edge's one credit. A receiver looks at the
-// frame before a byte of payload goes anywhere, and then lets the payload land where the caller wants it; only the
-// beginning of a message, which comes together with its frame, passes through a buffer of the receiver's own.
+// A sender writes straight from the caller's memory, but for small messages, which it gathers first. What the kernel
+// does not take is kept in a buffer of the sender's own, so that a message is always taken when nothing is kept: that
+// is the edge's one credit. A receiver looks at the frame before a byte of payload goes anywhere, and then lets the
+// payload land where the caller wants it; only the beginning of a message, which comes together with its frame, passes
+// through a buffer of the receiver's own.
 //
 // A connection that ends is noted and judged elsewhere: an edge whose connection has ended takes and brings nothing.
 #pragma once
