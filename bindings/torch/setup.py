@@ -6,6 +6,7 @@ for instance.
 
 import os
 import pathlib
+import sys
 
 import setuptools
 import torch
@@ -15,8 +16,9 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 
 def require_wheels():
-    """Older versions of setuptools make wheels only where another package is."""
-    if tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= (70, 1):
+    """Older versions of setuptools make wheels, for which pip asks, only where another package is."""
+    asked = {"bdist_wheel", "dist_info"} & set(sys.argv)
+    if not asked or tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= (70, 1):
         return
     try:
         import wheel  # noqa: F401
