@@ -19,7 +19,8 @@ void Engine::admit_message(Call& call) {
   if (transport_->given_up()) refuse(call);
   call.timeout = options_.timeout;
   call.sequence = Call::kUnnumbered;
-  if (call.sends && transport_->has_allocations()) call.input_ref = transport_->locate(call.input, call.input_bytes);
+  if (call.sends && !mailbox_.together(call.input_bytes) && transport_->has_allocations())
+    call.input_ref = transport_->locate(call.input, call.input_bytes);
 }
 
 Received Engine::run_message(const Request& request, const schedule::Algorithm* row) {

@@ -29,6 +29,9 @@ class Mailbox {
  public:
   Mailbox(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel);
 
+  // Whether a message of so many bytes travels behind its label, whatever memory it lies in.
+  bool together(std::uint64_t bytes) const { return bytes <= most_together_; }
+
   // The message must stay where it is until it has ended or clear() was called.
   void post(Message& message);
   // Takes everything as far as it goes. Throws Error(system) where memory runs out.
@@ -92,7 +95,6 @@ class Mailbox {
   Inbound& inbound(int peer);
   void activate(Inbound& in);
   const Plan& plan_of(const Call& call);
-  bool together(std::uint64_t bytes) const { return bytes <= most_together_; }
   void post_send(Message& message);
   void post_receive(Message& message);
   void send_to_self(Message& message);

@@ -43,6 +43,17 @@ const std::byte* Reach::here(std::uint64_t place) const {
   return same_ ? reinterpret_cast<const std::byte*>(place) : nullptr;
 }
 
+std::size_t Reach::read(std::byte* to, std::uint64_t address, std::size_t bytes) const {
+  const iovec local{to, bytes}, remote{reinterpret_cast<void*>(address), bytes};
+  const ssize_t read = ::process_vm_readv(process_, &local, 1, &remote, 1, 0);
+  if (read < 0 && errno == ESRCH) return 0;
+  if (read <= 0) {
+    throw Error(ErrorCode::system,
+                std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(errno));
+  }
+  return static_cast<std::size_t>(read);
+}
+
 bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
   std::size_t piece = 0, landed = 0;  // where in `to` the next byte goes
   for (const Lent::Stretch& stretch : std::span(lent.at, lent.pieces)) {
@@ -58,14 +69,8 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
       if (near != nullptr) {
         std::memcpy(target, near + done, bytes);
       } else {
-        const iovec local{target, bytes}, remote{reinterpret_cast<void*>(stretch.place + done), bytes};
-        const ssize_t read = ::process_vm_readv(process_, &local, 1, &remote, 1, 0);
-        if (read < 0 && errno == ESRCH) return false;
-        if (read <= 0) {
-          throw Error(ErrorCode::system,
-                      std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(errno));
-        }
-        bytes = static_cast<std::size_t>(read);
+        bytes = read(target, stretch.place + done, bytes);
+        if (bytes == 0) return false;
       }
       landed += bytes;
       done += bytes;

@@ -47,6 +47,8 @@ class Reach {
   bool copy(std::span<const Piece> to, const Lent& from) const;
 
  private:
+  // How many bytes of the peer's own memory the system has copied; 0 where its process has ended. Throws Error(system).
+  std::size_t read(std::byte* to, std::uint64_t address, std::size_t bytes) const;
   // Where a stretch begins in this process; nullptr where only the system can read it.
   const std::byte* here(std::uint64_t place) const;
 
