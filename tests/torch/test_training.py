@@ -1,7 +1,9 @@
 """What trains over the backend: DDP, FSDP2, DTensor, pipelines, ZeRO, SyncBatchNorm, Join, against one process alone."""
 
 import copy
+import os
 import pickle
+from unittest import mock
 
 import pytest
 import torch
@@ -123,14 +125,19 @@ def ddp_variants(rank, size):
         assert torch.allclose(a.grad, 2 * b.grad, atol=1e-6)
 
 
+def buckets(wanted):
+    return mock.patch.dict(os.environ, TUTTI_SHARED_BUCKETS=wanted)
+
+
 def shared_buckets(rank, size):
     """As without, bit for bit; and the buckets, which gradients are views of here, are where they should be."""
     settings = {"gradient_as_bucket_view": True, "bucket_cap_mb": 1}
     trained = []
-    for kind in (DistributedDataParallel, tutti.torch.DistributedDataParallel):
+    for wanted in ("0", "1"):
         torch.manual_seed(1)
         layers = nn.Sequential(*(nn.Linear(300, 300) for _ in range(6)))
-        model = kind(layers, **settings)
+        with buckets(wanted):
+            model = DistributedDataParallel(layers, **settings)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         for step in range(4):
             optimizer.zero_grad()
@@ -141,7 +148,16 @@ def shared_buckets(rank, size):
     assert not any(is_shared(parameter.grad) for parameter in plain.parameters())
     assert all(is_shared(parameter.grad) for parameter in ours.parameters())
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
-    pickle.dumps(ours)
+    again = pickle.loads(pickle.dumps(ours))
+    again(torch.ones(2, 300)).mean().backward()
+    assert all(is_shared(parameter.grad) for parameter in again.parameters())
+    # Other groups' buckets are left alone, and what the variable may be is said.
+    gloo = dist.new_group(backend="gloo")
+    other = DistributedDataParallel(nn.Linear(300, 300), process_group=gloo, gradient_as_bucket_view=True)
+    other(torch.ones(2, 300)).mean().backward()
+    assert not is_shared(other.module.weight.grad)
+    with buckets("yes"), pytest.raises(ValueError, match="TUTTI_SHARED_BUCKETS=yes: must be 0 or 1"):
+        DistributedDataParallel(nn.Linear(300, 300))
 
 
 def test_ddp_shared_buckets(ranks):

@@ -5,20 +5,22 @@
 
     dist.init_process_group("tutti")
 
-`empty` makes a tensor in memory that all ranks of a host share: collectives on such tensors need no copies. So do
-large tensors that are made inside `with shared_tensors():`, and the gradients' buckets of DistributedDataParallel here.
+`empty` makes a tensor in memory that all ranks of a host share: collectives on such tensors need no copies. Large
+tensors that are made inside `with shared_tensors():` lie there too, and so do the gradient buckets of
+DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
 """
 
 import atexit
 import contextlib
 import datetime
-import inspect
 import os
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["DistributedDataParallel", "empty", "register", "shared_tensors"]
+from . import _reducer
+
+__all__ = ["empty", "register", "shared_tensors"]
 
 
 def _load():
@@ -103,20 +105,6 @@ def shared_tensors(group=None):
         _backend.end_pool()
 
 
-class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
-    """torch.nn.parallel.DistributedDataParallel, its buckets in symmetric memory: reducing them takes no copies."""
-
-    def __init__(self, module, *arguments, **settings):
-        given = inspect.signature(super().__init__).bind(module, *arguments, **settings).arguments
-        mesh = given.get("device_mesh")
-        with shared_tensors(given.get("process_group") if mesh is None else mesh.get_group(mesh_dim=0)):
-            super().__init__(module, *arguments, **settings)
-
-    def _pre_forward(self, *inputs, **settings):
-        # Before its second forward PyTorch cuts the buckets anew, by the order in which gradients came.
-        with shared_tensors(self.process_group):
-            return super()._pre_forward(*inputs, **settings)
-
-
 register()
 _want_recorder_only_if_asked()
+_reducer.install(_backend_of, shared_tensors)

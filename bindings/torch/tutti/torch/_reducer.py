@@ -1,0 +1,50 @@
+"""DistributedDataParallel's gradient buckets lie in symmetric memory where Tutti reduces them: that takes no copies.
+
+DDP makes its buckets in torch.distributed.Reducer, first when the model is wrapped and once more after the first
+backward pass, in the order in which gradients came. The Reducer here does the same while the group's pool is open.
+"""
+
+import contextlib
+import os
+
+import torch.distributed as dist
+
+
+def _wanted():
+    value = os.environ.get("TUTTI_SHARED_BUCKETS") or "1"
+    if value not in ("0", "1"):
+        raise ValueError(f"TUTTI_SHARED_BUCKETS={value}: must be 0 or 1")
+    return value == "1"
+
+
+def install(backend_of, shared_tensors):
+    """DDP uses the Reducer here from now on, which differs from torch's where a group's CPU tensors are Tutti's."""
+    plain = dist.Reducer
+    if plain.__module__ == __name__:
+        return
+
+    def shares(parameters, group):
+        if group is None or any(parameter.device.type != "cpu" for parameter in parameters):
+            return False
+        try:
+            backend_of(group)
+        except (ValueError, RuntimeError):  # another backend, or none for CPUs
+            return False
+        return _wanted()
+
+    class Reducer(plain):
+        def __init__(self, params, *arguments, **settings):
+            given = (*arguments, *settings.values())
+            group = next((value for value in given if isinstance(value, dist.ProcessGroup)), None)
+            self._memory = (lambda: shared_tensors(group)) if shares(params, group) else contextlib.nullcontext
+            with self._memory():
+                super().__init__(params, *arguments, **settings)
+
+        def _rebuild_buckets(self):
+            with self._memory():
+                rebuilt = super()._rebuild_buckets()
+            if rebuilt:  # it happens once
+                self._memory = contextlib.nullcontext
+            return rebuilt
+
+    dist.Reducer = Reducer
