@@ -130,6 +130,27 @@ TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
   });
 }
 
+// Whoever gives up may free what it has lent: others are to hear that it gave up, not that its memory is gone.
+TEST_P(MemoryConformance, WhatARankHasLentMayGoWhenItGivesUp) {
+  run(2, [](Transport& transport) {
+    std::uint64_t fingerprint = 0;
+    auto* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{4096});
+    const Piece gone{nowhere, 100'000};
+    if (transport.rank() == 0) {
+      require(transport.sender(0, 1).try_lend({&gone, 1}, gone.bytes, 7, {}), "lent");
+      transport.abort(-1, ErrorCode::timeout);
+      send(transport, 1, 1, "go", 0);
+      receive(transport, 1, 1, 4, &fingerprint);
+    } else {
+      receive(transport, 1, 0, 2, &fingerprint);
+      std::string text(gone.bytes, '-');
+      const Piece whole{reinterpret_cast<std::byte*>(text.data()), text.size()};
+      require(transport.receiver(0, 0).try_borrow({&whole, 1}, text.size(), 7) == Arrival::none, "nothing comes of it");
+      send(transport, 1, 0, "done", 0);
+    }
+  });
+}
+
 TEST_P(MemoryConformance, WhatIsLentOutOfSymmetricMemoryIsReadThroughAWindow) {
   run(2, [](Transport& transport) {
     constexpr std::size_t kBytes = 300'000, kBegin = 777;

@@ -119,9 +119,8 @@ class MemorySender final : public Sender {
 
 class MemoryReceiver final : public Receiver {
  public:
-  // `given_up`: set once some rank has failed.
-  MemoryReceiver(EdgeMemory edge, Bells* bells, int peer, Reach reach, const std::atomic<std::uint64_t>* given_up)
-      : edge_(edge), bells_(bells), peer_(peer), reach_(reach), given_up_(given_up) {}
+  MemoryReceiver(EdgeMemory edge, Bells* bells, int peer, Reach reach)
+      : edge_(edge), bells_(bells), peer_(peer), reach_(reach) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override {
     if (!ready()) return nullptr;
@@ -158,7 +157,7 @@ class MemoryReceiver final : public Receiver {
     const MessageHeader& header = *edge_.header(received_);
     if (header.fingerprint != fingerprint) return Arrival::other;
     // A sender that gives up says so before its caller may change what was lent.
-    if (!reach_.copy(pieces, header.lent) || given_up_->load(std::memory_order_acquire) != 0) return Arrival::none;
+    if (!reach_.copy(pieces, header.lent)) return Arrival::none;
     end();
     return Arrival::whole;
   }
@@ -176,7 +175,6 @@ class MemoryReceiver final : public Receiver {
   Bells* bells_;
   int peer_;
   Reach reach_;
-  const std::atomic<std::uint64_t>* given_up_;
   std::uint64_t received_ = 0;
 };
 

@@ -116,7 +116,8 @@ void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadl
 }
 
 Reach MemoryTransport::reach_of(int peer) const {
-  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)), peer, &symmetric_);
+  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)), peer, &symmetric_,
+               &header()->abort);
 }
 
 EdgeMemory MemoryTransport::edge(int channel, int from, int to) const {
@@ -135,8 +136,7 @@ Sender& MemoryTransport::sender(int channel, int peer) {
 Receiver& MemoryTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[edge_index(channel, peer)];
   if (!receiver)
-    receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer, reach_of(peer),
-                                                &header()->abort);
+    receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer, reach_of(peer));
   return *receiver;
 }
 

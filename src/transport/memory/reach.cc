@@ -26,8 +26,8 @@ Lent Lent::of(std::span<const Piece> pieces, const Located& within) {
   return lent;
 }
 
-Reach::Reach(pid_t process, int rank, const SymmetricMemory* symmetric)
-    : process_(process), rank_(rank), symmetric_(symmetric), same_(process == ::getpid()) {}
+Reach::Reach(pid_t process, int rank, const SymmetricMemory* symmetric, const std::atomic<std::uint64_t>* given_up)
+    : process_(process), rank_(rank), symmetric_(symmetric), given_up_(given_up), same_(process == ::getpid()) {}
 
 bool Reach::try_door(const Doorplate& plate) const {
   if (same_) return true;
@@ -46,15 +46,17 @@ const std::byte* Reach::here(std::uint64_t place) const {
 std::size_t Reach::read(std::byte* to, std::uint64_t address, std::size_t bytes) const {
   const iovec local{to, bytes}, remote{reinterpret_cast<void*>(address), bytes};
   const ssize_t read = ::process_vm_readv(process_, &local, 1, &remote, 1, 0);
-  if (read < 0 && errno == ESRCH) return 0;
-  if (read <= 0) {
+  if (read > 0) return static_cast<std::size_t>(read);
+  const int error = errno;
+  if (error != ESRCH && given_up_->load(std::memory_order_acquire) == 0) {
     throw Error(ErrorCode::system,
-                std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(errno));
+                std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(error));
   }
-  return static_cast<std::size_t>(read);
+  return 0;
 }
 
 bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
+  if (given_up_->load(std::memory_order_acquire) != 0) return false;
   std::size_t piece = 0, landed = 0;  // where in `to` the next byte goes
   for (const Lent::Stretch& stretch : std::span(lent.at, lent.pieces)) {
     const std::byte* const near = here(stretch.place);
@@ -63,7 +65,7 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
         ++piece;
         landed = 0;
       }
-      if (piece == to.size()) return true;
+      if (piece == to.size()) break;
       std::byte* const target = to[piece].data + landed;
       std::size_t bytes = std::min<std::size_t>(to[piece].bytes - landed, stretch.bytes - done);
       if (near != nullptr) {
@@ -76,7 +78,7 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
       done += bytes;
     }
   }
-  return true;
+  return given_up_->load(std::memory_order_acquire) == 0;
 }
 
 }  // namespace tutti::transport

@@ -38,16 +38,17 @@ struct alignas(64) Doorplate {
 // The memory of one peer.
 class Reach {
  public:
-  Reach(pid_t process, int rank, const SymmetricMemory* symmetric);
+  // `given_up`: set once some rank has failed.
+  Reach(pid_t process, int rank, const SymmetricMemory* symmetric, const std::atomic<std::uint64_t>* given_up);
 
   // Whether the word can be read where the peer says it is: else permissions, containers or the system forbid it.
   bool try_door(const Doorplate& plate) const;
-  // Copies what was lent; both sides hold as many bytes. False where the peer's process has ended. Throws
-  // Error(system).
+  // Copies what was lent; both sides hold as many bytes. False where the peer's process has ended or some rank has
+  // given up: then the peer's caller may have changed what was lent, or freed it. Throws Error(system).
   bool copy(std::span<const Piece> to, const Lent& from) const;
 
  private:
-  // How many bytes of the peer's own memory the system has copied; 0 where its process has ended. Throws Error(system).
+  // How many bytes of the peer's own memory the system has copied; 0 where that is gone for one of copy()'s reasons.
   std::size_t read(std::byte* to, std::uint64_t address, std::size_t bytes) const;
   // Where a stretch begins in this process; nullptr where only the system can read it.
   const std::byte* here(std::uint64_t place) const;
@@ -55,6 +56,7 @@ class Reach {
   pid_t process_;
   int rank_;
   const SymmetricMemory* symmetric_;
+  const std::atomic<std::uint64_t>* given_up_;
   bool same_;  // the peer is a thread of this process
 };
 
