@@ -30,7 +30,7 @@ struct Binding {
   const Operator* own = nullptr;  // the caller's operator, in place of `reduce`
   std::uint32_t divisor = 1;
   std::uint64_t fingerprint = 0;
-  bool outgrows_caches = false;  // what is copied to the output need not be kept in them
+  bool outgrows_caches = false;  // what goes to outputs need not be kept in them
   std::uint64_t epoch = 0;       // of this channel's flags; unused by plans without flags
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
@@ -111,6 +111,8 @@ class Operation {
   void run_step(const PlanStep& step, std::uint64_t segment);
   void run_pieces(const PlanStep& step, std::uint64_t count);
   void copy(const PlanStep& step, std::span<void* const> destinations, const void* source, std::uint64_t count) const;
+  void reduce(const PlanStep& step, std::span<void* const> destinations, std::span<void* const> sources,
+              std::uint64_t count) const;
   void apply_own(void* result, const void* left, const void* right, std::uint64_t count) const;
   void combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count);
   // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks

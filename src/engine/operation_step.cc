@@ -240,9 +240,7 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
     return combine_own({destinations, destination_count}, {sources, step.operands_end - step.sources_begin}, count);
   }
   if (step.op == StepOp::reduce) {
-    binding_->reduce(destinations, destination_count, const_cast<const void* const*>(sources),
-                     step.operands_end - step.sources_begin, count, step.last ? binding_->divisor : 1);
-    return;
+    return reduce(step, {destinations, destination_count}, {sources, step.operands_end - step.sources_begin}, count);
   }
   copy(step, {destinations, destination_count}, sources[0], count);
 }
@@ -250,9 +248,21 @@ void Operation::run_pieces(const PlanStep& step, std::uint64_t count) {
 void Operation::copy(const PlanStep& step, std::span<void* const> destinations, const void* source,
                      std::uint64_t count) const {
   const std::uint64_t bytes = count * binding_->element_bytes;
-  if (binding_->outgrows_caches && step.writes_output && destinations.size() == 1)
+  if (binding_->outgrows_caches && step.fills_outputs && destinations.size() == 1)
     return kernels::stream(destinations[0], source, bytes);
   kernels::copy(destinations.data(), destinations.size(), source, bytes);
+}
+
+// Results that outgrow the caches go past them. Not where they replace a source: its lines are in the caches already.
+void Operation::reduce(const PlanStep& step, std::span<void* const> destinations, std::span<void* const> sources,
+                       std::uint64_t count) const {
+  const auto replaced = [&](const void* place) {
+    return std::find(sources.begin(), sources.end(), place) != sources.end();
+  };
+  const bool past_caches = binding_->outgrows_caches && step.fills_outputs &&
+                           std::none_of(destinations.begin(), destinations.end(), replaced);
+  binding_->reduce(destinations.data(), destinations.size(), const_cast<const void* const*>(sources.data()),
+                   sources.size(), count, {step.last ? binding_->divisor : 1, past_caches});
 }
 
 // What the caller's code throws becomes an error of the call, on whichever thread that runs.

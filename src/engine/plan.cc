@@ -61,6 +61,10 @@ void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transpor
   compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
     return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
   });
+  compiled.fills_outputs = !step.destinations.empty() &&
+                           std::all_of(step.destinations.begin(), step.destinations.end(), [](const Operand& o) {
+                             return o.kind != Operand::Kind::slot && o.buffer == schedule::Buffer::output;
+                           });
   const Operand source = step.sources.empty() ? Operand{} : step.sources.front();
   compiled.keeps_input = step.op == schedule::StepOp::copy && source.kind == Operand::Kind::own &&
                          source.buffer == schedule::Buffer::input && compiled.uniform;

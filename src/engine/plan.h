@@ -54,6 +54,7 @@ struct PlanStep {
   bool has_slots = false;
   bool stream = false;  // its slots are messages that leave from own memory, or land there
   bool writes_output = false;
+  bool fills_outputs = false;  // writes to nothing but outputs, its own or others'
   bool keeps_input = false;  // copies input to the same place of the output: nothing changes where they are one
   bool uniform = true;       // all operands name the same blocks
 };

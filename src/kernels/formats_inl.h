@@ -3,6 +3,7 @@
 // A format names a Value (a block of kBlock elements in the lanes that arithmetic uses) and a Packed (the same block as
 // it lies in memory), and:
 //   load, store, and load_first, store_first for the first n elements of a block
+//   stream            as store, past the caches, to a place that is aligned to a block
 //   apply<Op>(a, b)   one node of a tree, not yet rounded to the element type
 //   round(v)          to the value that a message would carry, still in the lanes of arithmetic
 //   multiply(v, x), divide(v, x)   by a Scalar, not yet rounded
@@ -50,6 +51,7 @@ struct Native {
     return HWY_NAMESPACE::load_first(D(), from, n * kElementBytes);
   }
   static HWY_INLINE void store(Packed v, std::byte* to) { HWY_NAMESPACE::store(D(), v, to); }
+  static HWY_INLINE void stream(Packed v, std::byte* to) { HWY_NAMESPACE::stream(D(), v, to); }
   static HWY_INLINE void store_first(Packed v, std::byte* to, std::size_t n) {
     HWY_NAMESPACE::store_first(D(), v, to, n * kElementBytes);
   }
@@ -94,6 +96,7 @@ struct Float16 {
     return float16_to_float32(HWY_NAMESPACE::load_first(U16Half(), from, n * kElementBytes));
   }
   static HWY_INLINE void store(Packed v, std::byte* to) { HWY_NAMESPACE::store(U16Half(), v, to); }
+  static HWY_INLINE void stream(Packed v, std::byte* to) { HWY_NAMESPACE::stream(U16Half(), v, to); }
   static HWY_INLINE void store_first(Packed v, std::byte* to, std::size_t n) {
     HWY_NAMESPACE::store_first(U16Half(), v, to, n * kElementBytes);
   }
@@ -133,6 +136,7 @@ struct BFloat16 {
     return unpack(HWY_NAMESPACE::load_first(U32(), from, n * kElementBytes));
   }
   static HWY_INLINE void store(Packed v, std::byte* to) { HWY_NAMESPACE::store(U32(), v, to); }
+  static HWY_INLINE void stream(Packed v, std::byte* to) { HWY_NAMESPACE::stream(U32(), v, to); }
   static HWY_INLINE void store_first(Packed v, std::byte* to, std::size_t n) {
     HWY_NAMESPACE::store_first(U32(), v, to, n * kElementBytes);
   }

@@ -18,13 +18,21 @@
 
 namespace tutti::kernels {
 
+// What becomes of the results of a reduction.
+struct Results {
+  Results(std::uint32_t divide_by = 1, bool stream = false) : divisor(divide_by), past_caches(stream) {}
+
+  std::uint32_t divisor;  // of ReduceOp::average; the other operators are called with 1
+  bool past_caches;       // quicker where the destinations are too large for them anyway
+};
+
 // destinations[d][i] = the tree over sources[s][i], s = 0..source_count-1, in canonical order (base/canonical.h), then
-// divided by divisor if divisor > 1. A divisor belongs to ReduceOp::average; the other operators are called with 1.
+// divided by the divisor if that is > 1.
 // A node of 16-bit floats computes in 32 bits and rounds once, to nearest even; the division comes before the last
 // rounding. Integers wrap and divide towards zero. A destination may be one of the sources (the same address), but must
 // not overlap one otherwise. source_count >= 1 and destination_count >= 1.
 using ReduceFunction = void (*)(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                                std::size_t source_count, std::size_t count, std::uint32_t divisor);
+                                std::size_t source_count, std::size_t count, Results results);
 
 // nullptr where the type lacks the operator; average and premul_sum give the kernel of sum.
 ReduceFunction find_reduce(DType type, ReduceOp op);

@@ -52,6 +52,18 @@ HWY_INLINE void store(D, hn::Vec<D> v, std::byte* to) {
 }
 #endif
 
+// Past the caches; `to` is aligned to the vector.
+template <class D>
+HWY_INLINE void stream(D d, hn::Vec<D> v, std::byte* to) {
+  constexpr std::size_t kLeastBytes = 16;  // Stream writes no less, whatever the vector is
+  if constexpr (kVectorBytes<D> < kLeastBytes) {
+    store(d, v, to);
+  } else {
+    const hn::Repartition<std::uint8_t, D> bytes;
+    hn::Stream(hn::BitCast(bytes, v), bytes, reinterpret_cast<std::uint8_t*>(to));
+  }
+}
+
 // The first `size` bytes of a vector, 0 < size < kVectorBytes<D>; the rest reads as zero.
 template <class D>
 HWY_INLINE hn::Vec<D> load_first(D d, const std::byte* from, std::size_t size) {

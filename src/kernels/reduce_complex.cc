@@ -45,6 +45,7 @@ struct Complex {
   static HWY_INLINE void store(Packed v, std::byte* to) {
     hn::StoreInterleaved2(v.real, v.imaginary, D(), reinterpret_cast<T*>(to));
   }
+  static HWY_INLINE void stream(Packed v, std::byte* to) { store(v, to); }  // no instruction does both
   static HWY_INLINE void store_first(Packed v, std::byte* to, std::size_t n) {
     alignas(64) std::byte pairs[kBlock * kElementBytes];
     store(v, pairs);

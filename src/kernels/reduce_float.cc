@@ -15,8 +15,8 @@ namespace {
 
 template <class T>
 void sum_components(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                    std::size_t source_count, std::size_t count, std::uint32_t divisor) {
-  reduce_sum<Native<T>, kManySources>(destinations, destination_count, sources, source_count, 2 * count, divisor);
+                    std::size_t source_count, std::size_t count, Results results) {
+  reduce_sum<Native<T>, kManySources>(destinations, destination_count, sources, source_count, 2 * count, results);
 }
 
 template <class T>

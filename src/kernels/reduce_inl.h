@@ -11,6 +11,8 @@
 #define TUTTI_KERNELS_REDUCE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -27,6 +29,7 @@ namespace tutti::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kTileBytes = 4096;
+constexpr std::size_t kLineBytes = 64;
 
 // How many sources are reduced in registers: more where it pays, two where it would mostly cost time to compile, which
 // includes the instruction sets that only old machines are left with.
@@ -89,8 +92,10 @@ struct Divide {
   }
 };
 
-template <class Format, class Op, std::size_t kSources, class Finish>
+template <class Format, class Op, std::size_t kSources, class Finish, bool kPastCaches>
 struct ReduceBody {
+  // Beyond what the machine fetches ahead by itself, which ends with a page.
+  static constexpr std::size_t kAhead = 2048;
   static constexpr std::size_t kBlock = Format::kBlock;
   // Enough blocks to hide latencies, few enough for the registers.
   static constexpr std::size_t kUnroll = kSources <= 2 ? 4 / Format::kRegisters : kSources <= 4 ? 2 : 1;
@@ -119,6 +124,7 @@ struct ReduceBody {
   HWY_INLINE void blocks(std::size_t element) const {
     constexpr std::size_t kBytes = kBlock * Format::kElementBytes;
     const std::size_t offset = element * Format::kElementBytes;
+    if constexpr (kPastCaches) fetch(offset + kAhead, kCount * kBytes);
     typename Format::Value values[kCount];
     for (std::size_t i = 0; i < kCount; ++i) values[i] = block(Whole<Format>{}, offset + i * kBytes);
     settle(values);
@@ -126,7 +132,19 @@ struct ReduceBody {
     for (std::size_t i = 0; i < kCount; ++i) packed[i] = Format::pack(values[i]);
     for (std::size_t d = 0; d < destination_count; ++d) {
       std::byte* const to = destination(d, offset);
-      for (std::size_t i = 0; i < kCount; ++i) Format::store(packed[i], to + i * kBytes);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        if constexpr (kPastCaches) {
+          Format::stream(packed[i], to + i * kBytes);
+        } else {
+          Format::store(packed[i], to + i * kBytes);
+        }
+      }
+    }
+  }
+
+  HWY_INLINE void fetch(std::size_t offset, std::size_t bytes) const {
+    for (std::size_t s = 0; s < kSources; ++s) {
+      for (std::size_t at = 0; at < bytes; at += kLineBytes) hwy::Prefetch(sources[s] + offset + at);
     }
   }
 
@@ -147,16 +165,46 @@ struct Range {
   const void* const* sources;
   std::size_t source_offset;
   std::size_t count;
+  bool past_caches = false;
+
+  Range behind(std::size_t elements, std::size_t element_bytes) const {
+    const std::size_t bytes = elements * element_bytes;
+    return {destinations,     destination_count, destination_offset + bytes, sources, source_offset + bytes,
+            count - elements, past_caches};
+  }
 };
 
-template <class Format, class Op, std::size_t kSources, class Finish>
-HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
-  ReduceBody<Format, Op, kSources, Finish> body{
+// The elements before the first line that all destinations begin at once; all where there is none, or that is too far.
+template <class Format>
+HWY_INLINE std::size_t elements_before_line(const Range& range) {
+  const auto beyond = [&](std::size_t d) {
+    return (reinterpret_cast<std::uintptr_t>(range.destinations[d]) + range.destination_offset) % kLineBytes;
+  };
+  for (std::size_t d = 1; d < range.destination_count; ++d) {
+    if (beyond(d) != beyond(0)) return range.count;
+  }
+  const std::size_t bytes = (kLineBytes - beyond(0)) % kLineBytes;
+  return bytes % Format::kElementBytes != 0 ? range.count : std::min(range.count, bytes / Format::kElementBytes);
+}
+
+template <bool kPastCaches, class Format, class Op, std::size_t kSources, class Finish>
+HWY_INLINE void walk_range(const Range& range, std::size_t count, Finish finish) {
+  ReduceBody<Format, Op, kSources, Finish, kPastCaches> body{
       range.destinations, range.destination_count, range.destination_offset, {}, finish};
   for (std::size_t s = 0; s < kSources; ++s) {
     body.sources[s] = static_cast<const std::byte*>(range.sources[s]) + range.source_offset;
   }
-  walk(body, range.count);
+  walk(body, count);
+}
+
+template <class Format, class Op, std::size_t kSources, class Finish>
+HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
+  if (!range.past_caches) return walk_range<false, Format, Op, kSources>(range, range.count, finish);
+  const std::size_t before = elements_before_line<Format>(range);
+  walk_range<false, Format, Op, kSources>(range, before, finish);
+  const Range rest = range.behind(before, Format::kElementBytes);
+  walk_range<true, Format, Op, kSources>(rest, rest.count, finish);
+  hwy::FlushStream();  // before flags say that it is there
 }
 
 // Dispatches on a number of sources known to lie in kSources..kMost. Two come first: they come most often.
@@ -190,62 +238,58 @@ const void* reduce_to_tile(void* tile, const void* const* sources, std::size_t s
 
 // Any number of sources but one, with the root finished as told.
 template <class Format, class Op, std::size_t kMost, class Finish>
-HWY_NOINLINE void reduce_in_tiles(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                                  std::size_t source_count, std::size_t count, Finish finish) {
+HWY_NOINLINE void reduce_in_tiles(const Range& whole, std::size_t source_count, Finish finish) {
   constexpr std::size_t kTile = kTileBytes / Format::kElementBytes;
   alignas(64) std::byte tiles[2][kTileBytes];
   const std::size_t left = canonical_split(source_count);
-  for (std::size_t element = 0; element < count; element += kTile) {
-    const std::size_t n = std::min(kTile, count - element);
+  for (std::size_t element = 0; element < whole.count; element += kTile) {
+    const std::size_t n = std::min(kTile, whole.count - element);
     const std::size_t offset = element * Format::kElementBytes;
     const void* const children[2] = {
-        reduce_to_tile<Format, Op, kMost>(tiles[0], sources, left, offset, n),
-        reduce_to_tile<Format, Op, kMost>(tiles[1], sources + left, source_count - left, offset, n)};
-    reduce_in_registers<Format, Op, 2>({destinations, destination_count, offset, children, 0, n}, finish);
+        reduce_to_tile<Format, Op, kMost>(tiles[0], whole.sources, left, offset, n),
+        reduce_to_tile<Format, Op, kMost>(tiles[1], whole.sources + left, source_count - left, offset, n)};
+    reduce_in_registers<Format, Op, 2>(
+        {whole.destinations, whole.destination_count, offset, children, 0, n, whole.past_caches}, finish);
   }
 }
 
 // A ReduceFunction for operators that take no divisor; kMost sources are held in registers.
 template <class Format, class Op, std::size_t kMost>
 void reduce(void* const* destinations, std::size_t destination_count, const void* const* sources,
-            std::size_t source_count, std::size_t count, std::uint32_t /*divisor*/) {
+            std::size_t source_count, std::size_t count, Results results) {
+  const Range range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
   if (source_count == 1) {
     if constexpr (!Format::kCopyable) {
-      return reduce_in_registers<Format, Op, 1>({destinations, destination_count, 0, sources, 0, count}, Keep{});
+      return reduce_in_registers<Format, Op, 1>(range, Keep{});
     } else {
       return copy(destinations, destination_count, sources[0], count * Format::kElementBytes);
     }
   }
-  if (source_count <= kMost) {
-    return reduce_few<Format, Op, kMost>({destinations, destination_count, 0, sources, 0, count}, source_count);
-  }
-  reduce_in_tiles<Format, Op, kMost>(destinations, destination_count, sources, source_count, count, Keep{});
+  if (source_count <= kMost) return reduce_few<Format, Op, kMost>(range, source_count);
+  reduce_in_tiles<Format, Op, kMost>(range, source_count, Keep{});
 }
 
 template <class Format, class Op, std::size_t kMost, class Finish>
-void reduce_and_finish(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                       std::size_t source_count, std::size_t count, Finish finish) {
-  const Range range{destinations, destination_count, 0, sources, 0, count};
+void reduce_and_finish(const Range& range, std::size_t source_count, Finish finish) {
   if (source_count == 1) return reduce_in_registers<Format, Op, 1>(range, finish);
   if (source_count == 2) return reduce_in_registers<Format, Op, 2>(range, finish);
-  reduce_in_tiles<Format, Op, kMost>(destinations, destination_count, sources, source_count, count, finish);
+  reduce_in_tiles<Format, Op, kMost>(range, source_count, finish);
 }
 
 // The ReduceFunction of sum and average for floats. Multiplying by the reciprocal of a power of two rounds the same
 // number as dividing by it does, so the bits agree and the division is saved.
 template <class Format, std::size_t kMost>
 void reduce_sum(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                std::size_t source_count, std::size_t count, std::uint32_t divisor) {
+                std::size_t source_count, std::size_t count, Results results) {
   using Scalar = typename Format::Scalar;
-  const Scalar by = static_cast<Scalar>(divisor);
-  if (divisor <= 1) {
-    reduce<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count, divisor);
-  } else if (std::has_single_bit(divisor)) {
-    reduce_and_finish<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count,
-                                          Multiply<Scalar>{Scalar{1} / by});
+  const Scalar by = static_cast<Scalar>(results.divisor);
+  const Range range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
+  if (results.divisor <= 1) {
+    reduce<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count, results);
+  } else if (std::has_single_bit(results.divisor)) {
+    reduce_and_finish<Format, Sum, kMost>(range, source_count, Multiply<Scalar>{Scalar{1} / by});
   } else {
-    reduce_and_finish<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count,
-                                          Divide<Scalar>{by});
+    reduce_and_finish<Format, Sum, kMost>(range, source_count, Divide<Scalar>{by});
   }
 }
 

@@ -53,19 +53,19 @@ HWY_NOINLINE void reduce_average(void* const* destinations, std::size_t destinat
 
 template <class T>
 void reduce_integer_sum(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                        std::size_t source_count, std::size_t count, std::uint32_t divisor) {
+                        std::size_t source_count, std::size_t count, Results results) {
   using Format = Native<std::make_unsigned_t<T>>;
-  if (divisor > 1) {
-    return reduce_average<T>(destinations, destination_count, sources, source_count, count, divisor);
+  if (results.divisor > 1) {
+    return reduce_average<T>(destinations, destination_count, sources, source_count, count, results.divisor);
   }
-  reduce<Format, Sum, kSomeSources>(destinations, destination_count, sources, source_count, count, divisor);
+  reduce<Format, Sum, kSomeSources>(destinations, destination_count, sources, source_count, count, results);
 }
 
 template <class Op, std::size_t kBytes>
 void reduce_bits(void* const* destinations, std::size_t destination_count, const void* const* sources,
-                 std::size_t source_count, std::size_t count, std::uint32_t divisor) {
+                 std::size_t source_count, std::size_t count, Results results) {
   reduce<Native<std::uint8_t>, Op, kFewSources>(destinations, destination_count, sources, source_count, count * kBytes,
-                                                divisor);
+                                                results);
 }
 
 template <class T>

@@ -89,7 +89,7 @@ class Sources {
 
 // Runs one kernel call and compares. In place means that the first destination is the last source.
 void check_call(const Case& c, const Sources& samples, const Buffer& expected, std::size_t count,
-                std::size_t destination_count, std::size_t offset, bool in_place) {
+                std::size_t destination_count, std::size_t offset, bool in_place, bool past_caches) {
   const std::size_t bytes = count * size_of(c.type);
   std::vector<Operand> sources, destinations;
   std::vector<const void*> source_pointers;
@@ -103,7 +103,7 @@ void check_call(const Case& c, const Sources& samples, const Buffer& expected, s
   if (in_place) destination_pointers[0] = sources.back().data();
 
   kernels::find_reduce(c.type, c.op)(destination_pointers.data(), destination_count, source_pointers.data(),
-                                     c.source_count, count, c.divisor);
+                                     c.source_count, count, {c.divisor, past_caches});
 
   for (std::size_t d = 0; d < destination_count; ++d) {
     const auto* result = static_cast<const std::byte*>(destination_pointers[d]);
@@ -111,7 +111,7 @@ void check_call(const Case& c, const Sources& samples, const Buffer& expected, s
     ASSERT_EQ(first, result + bytes) << c.name() << ": element "
                                      << static_cast<std::size_t>(first - result) / size_of(c.type) << " of " << count
                                      << ", destination " << d << " of " << destination_count << ", offset " << offset
-                                     << (in_place ? ", in place" : "");
+                                     << (in_place ? ", in place" : "") << (past_caches ? ", past the caches" : "");
     ASSERT_TRUE(destinations[d].rim_is_untouched()) << c.name() << ", count " << count;
   }
   for (const Operand& operand : sources) ASSERT_TRUE(operand.rim_is_untouched()) << c.name() << ", count " << count;
@@ -126,10 +126,12 @@ void check_case(const Case& c) {
     std::size_t variation = c.source_count;
     for (const std::size_t count : kShortCounts) {
       constexpr std::size_t kDestinationCounts[] = {1, 2, 5};
-      check_call(c, samples, expected, count, kDestinationCounts[variation % 3], variation % 4, variation % 5 == 0);
+      check_call(c, samples, expected, count, kDestinationCounts[variation % 3], variation % 4, variation % 5 == 0,
+                 variation % 7 < 3);
       ++variation;
     }
-    check_call(c, samples, expected, kLongCount, 1 + variation % 2, target, variation % 3 == 0);
+    for (const bool past_caches : {false, true})
+      check_call(c, samples, expected, kLongCount, 1 + variation % 2, target, variation % 3 == 0, past_caches);
     if (testing::Test::HasFatalFailure()) break;
   }
   kernels::use_target(0);
@@ -170,9 +172,10 @@ TEST_P(ReduceTest, EveryLayout) {
       kernels::use_target(target);
       for (const std::size_t destination_count : {1, 2, 5}) {
         for (const std::size_t offset : {0, 1}) {
-          for (const bool in_place : {false, true}) {
+          for (const auto& [in_place, past_caches] :
+               {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
             for (std::size_t count = 0; count < 300; count += count < 70 ? 1 : 23) {
-              check_call(c, samples, expected, count, destination_count, offset, in_place);
+              check_call(c, samples, expected, count, destination_count, offset, in_place, past_caches);
               ASSERT_FALSE(HasFatalFailure());
             }
           }
