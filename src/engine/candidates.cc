@@ -64,6 +64,7 @@ constexpr std::array kCandidates = {
     Candidate{Verb::all_to_all, "linear", Where::anywhere, "needs no rank to know others' counts", true},
 
     Candidate{Verb::scan, "direct", Where::symmetric, "no copies"},
+    Candidate{Verb::scan, "staged", Where::memory, "each rank adds up its share of everybody's result"},
     Candidate{Verb::scan, "tree", Where::anywhere, "all messages go up, and few"},
     Candidate{Verb::scan, "counter", Where::anywhere, "all messages go up, to the neighbour"},
     Candidate{Verb::scan, "exchange", Where::anywhere, "one message deep"},
@@ -71,6 +72,7 @@ constexpr std::array kCandidates = {
     Candidate{Verb::scan, "lent", Where::lending, "one copy, out of the sender's own memory"},
     Candidate{Verb::scan, "chain", Where::anywhere, "each byte moves once"},
     Candidate{Verb::exclusive_scan, "direct", Where::symmetric, "no copies"},
+    Candidate{Verb::exclusive_scan, "staged", Where::memory, "each rank adds up its share of everybody's result"},
     Candidate{Verb::exclusive_scan, "tree", Where::anywhere, "all messages go up, and few"},
     Candidate{Verb::exclusive_scan, "counter", Where::anywhere, "all messages go up, to the neighbour"},
     Candidate{Verb::exclusive_scan, "exchange", Where::anywhere, "one message deep"},

@@ -47,7 +47,7 @@ constexpr Mixture kMixtures[] = {
 bool has_direct(Verb verb) { return verb != Verb::barrier && verb != Verb::send_recv; }
 
 // Peers would load what is being overwritten.
-bool never_direct_in_place(Verb verb) { return verb == Verb::all_to_all || schedule::is_prefix(verb); }
+bool never_direct_in_place(Verb verb) { return verb == Verb::all_to_all || verb == Verb::exclusive_scan; }
 
 // Whether every rank's buffers are symmetric, as far as the verb uses them.
 bool runs_direct(const Case& test, const Mixture& mixture, int ranks) {

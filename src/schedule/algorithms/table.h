@@ -79,6 +79,8 @@ Program recursive_doubling_scan(const Shape& shape);
 Program recursive_doubling_exclusive_scan(const Shape& shape);
 Program direct_scan(const Shape& shape);
 Program direct_exclusive_scan(const Shape& shape);
+Program staged_scan(const Shape& shape);
+Program staged_exclusive_scan(const Shape& shape);
 Program counter_scan(const Shape& shape);
 Program counter_exclusive_scan(const Shape& shape);
 Program tree_scan(const Shape& shape);

@@ -1,44 +1,38 @@
-// Direct scan: every rank reduces the inputs of the ranks below it, and its own, into its output.
+// Direct scan: every rank loads its column of all inputs and stores that of all results into their outputs.
 //
-//   inputs      0 -----+--------+--------+
-//               1      |  ------+--------+
-//               2      |  |     |   -----+
-//   outputs     0      01       012      0123       all at once
+//   inputs       0: a b c d     1: e f g h     2: i j k l     3: m n o p
+//                   |              |              |              |
+//   rank 0 loads    a              e              i              m          rank 1 b, f, j, n, ...
+//                   |              |              |              |
+//   outputs         a              a+e            (a+e)+i        (a+e)+(i+m)
 //
-// Needs windows onto the callers' own buffers (symmetric memory). An exclusive scan leaves the rank's own input out.
-// Cost: 2 alpha + (p-1) n (beta + gamma) at the last rank. Not in place: others would load what was overwritten.
+// Needs windows onto the callers' own buffers (symmetric memory). An exclusive scan stores each result one rank
+// further, and leaves out the last input; it is not for use in place, where its results would take the places of inputs
+// that are still needed. Cost: 2 alpha + 2 n beta + n (1 + lg p / 2) gamma.
 #include "schedule/algorithms/build.h"
-#include "schedule/algorithms/scan/prefix.h"
+#include "schedule/algorithms/scan/columns.h"
 
 namespace tutti::schedule {
 namespace {
 
-std::vector<Step> steps_of(Verb verb, int rank) {
-  std::vector<Operand> operands;
-  for (int below = 0; below < rank; ++below)
-    operands.push_back(Operand::window(Index::absolute(below), Buffer::input, all_blocks(1)));
-  if (verb == Verb::scan) operands.push_back(Operand::own(Buffer::input, all_blocks(1)));
-  if (operands.empty()) return {};
-  std::vector<Step> steps = prefix_steps(operands, Operand::own(Buffer::output, all_blocks(1)));
-  for (int below = 0; below < rank; ++below)
-    steps.front().waits.push_back({Index::absolute(below), Wait::kEntryLane, 0, 0});
-  return steps;
-}
-
 Program direct(Verb verb, const Shape& shape) {
-  Program program = begin_program(verb, "direct", shape, 1, 0);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.scratch_planes = prefix_planes(verb == Verb::scan ? shape.ranks : shape.ranks - 1);
+  const int p = shape.ranks;
+  Program program = begin_program(verb, "direct", shape, p, 0);
+  if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
-  Lane leave{"leave", false, {}};
-  std::vector<Wait> readers;
-  for (int above = shape.rank + 1; above < shape.ranks; ++above) {
-    const int last = static_cast<int>(steps_of(verb, above).size()) - 1;
-    readers.push_back({Index::absolute(above), kReduceLane, last, 0});
+  std::vector<Operand> inputs = of_every_rank(shape, Buffer::input, block_at(0));
+  std::vector<Operand> results = of_every_rank(shape, Buffer::output, block_at(0));
+  if (verb == Verb::exclusive_scan) {
+    inputs.pop_back();
+    results.erase(results.begin());
   }
-  if (!readers.empty()) leave.steps.push_back(wait_step(std::move(readers)));
-  program.lanes = {{"reduce", true, steps_of(verb, shape.rank)}, std::move(leave)};
+  Columns mine = columns(inputs, results, block_at(0));
+  mine.steps.front().waits = others_entered(p);
+  const int last = static_cast<int>(mine.steps.size()) - 1;
+  program.scratch_planes = mine.planes;
+  program.lanes = {{"reduce", true, std::move(mine.steps)},
+                   {"leave", false, {wait_step(wait_for_others(p, kReduceLane, last))}}};
   return program;
 }
 
