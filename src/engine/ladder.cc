@@ -51,13 +51,32 @@ Pricer Pricer::both_ways(const Algorithm& row, const Offers& offers) {
   return pricer;
 }
 
+double Pricer::at(std::uint64_t bytes, const Prices& prices) const { return PriceLine(*this, prices).at(bytes); }
+
+double PriceLine::known(std::size_t size) {
+  std::optional<double>& price = known_[size];
+  if (!price) price = pricer_->at(topology::kSurveyBytes[size], prices_->rates) * prices_->factor(pricer_->row(), size);
+  return *price;
+}
+
+// Only what every machine computes to the same bits: ranks that choose differently would not notice.
+double PriceLine::at(std::uint64_t bytes) {
+  constexpr auto& kSizes = topology::kSurveyBytes;
+  const auto above = static_cast<std::size_t>(std::upper_bound(std::begin(kSizes), std::end(kSizes), bytes) - kSizes);
+  if (above == 0) return known(0);
+  if (above == std::size(kSizes))
+    return pricer_->at(bytes, prices_->rates) * prices_->factor(pricer_->row(), above - 1);
+  const double part =
+      static_cast<double>(bytes - kSizes[above - 1]) / static_cast<double>(kSizes[above] - kSizes[above - 1]);
+  return known(above - 1) * (1 - part) + known(above) * part;
+}
+
 double Pricer::at(std::uint64_t bytes, const topology::Rates& rates) const {
   if (half_.empty()) return play(whole_, bytes, rates);
   const double whole = play(whole_, bytes, shared_by(rates, whole_.size(), ranks_));
   const double half = play(half_, bytes, shared_by(rates, half_.size(), ranks_));
   if (half <= 0) return whole;
-  // Only what every machine computes to the same bits: ranks that choose differently would not notice.
-  double price = whole;
+  double price = whole;  // by what every machine computes to the same bits, again
   for (int ranks = kMostPlayed; ranks < ranks_; ranks *= 2) price *= whole / half;
   return price;
 }
@@ -74,19 +93,20 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
   if (ranks == 1 || (rows.size() == 1 && direct == nullptr)) return {{{kAnyBytes, rows.front()}}};
   std::vector<Pricer> pricers;
   for (const Algorithm* row : rows) pricers.push_back(Pricer::compared(*row, ranks, offers));
-  std::optional<Pricer> other;
-  if (direct != nullptr) other.emplace(*direct, ranks, offers);
+  if (direct != nullptr) pricers.emplace_back(*direct, ranks, offers);
+  std::vector<PriceLine> lines;
+  for (const Pricer& pricer : pricers) lines.emplace_back(pricer, prices);
   Ladder found;
   std::vector<Rung>& rungs = found.rungs;
   double gained = 0, most_gained = 0;
-  if (other) found.enter_bytes = 0;
+  if (direct != nullptr) found.enter_bytes = 0;
   for (int power = kSmallestPower; power <= kLargestPower; ++power) {
     const std::uint64_t bytes = std::uint64_t{1} << power;
     const std::uint64_t below = bytes - bytes / 4;  // between two powers a border lies in their middle
     std::size_t best = 0;
-    double least = pricers[0].at(bytes, prices);
+    double least = lines[0].at(bytes);
     for (std::size_t i = 1; i < rows.size(); ++i) {
-      const double price = pricers[i].at(bytes, prices);
+      const double price = lines[i].at(bytes);
       if (price >= least) continue;
       best = i;
       least = price;
@@ -95,9 +115,9 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
       if (!rungs.empty()) rungs.back().bytes = below;
       rungs.push_back({kAnyBytes, rows[best]});
     }
-    if (!other) continue;
+    if (direct == nullptr) continue;
     // One border: sizes up to it gain the most, taken together, by not entering. A single odd price does not move it.
-    gained += (other->at(bytes, prices) - least) / least;
+    gained += (lines.back().at(bytes) - least) / least;
     if (gained > most_gained) {
       most_gained = gained;
       found.enter_bytes = power == kLargestPower ? kAnyBytes : bytes + bytes / 2;

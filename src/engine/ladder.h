@@ -1,7 +1,9 @@
 // The ladder of a verb: which of its candidates is predicted to be the quickest, up to which size.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,10 +48,9 @@ class Pricer {
     return row.verb == Verb::send_recv && ranks > 1 ? both_ways(row, offers) : Pricer(row, ranks, offers);
   }
   // Seconds for a call that moves `bytes`: as it is chosen by, and as the rates alone would have it.
-  double at(std::uint64_t bytes, const Prices& prices) const {
-    return at(bytes, prices.rates) * prices.factor(*row_, bytes);
-  }
+  double at(std::uint64_t bytes, const Prices& prices) const;
   double at(std::uint64_t bytes, const topology::Rates& rates) const;
+  const schedule::Algorithm& row() const { return *row_; }
 
  private:
   using Programs = std::vector<schedule::Lowered>;  // of all ranks of a group that can be played
@@ -61,6 +62,21 @@ class Pricer {
   int ranks_;
   Programs whole_;  // the group, or the largest of its kind that is played
   Programs half_;   // of half that size; empty where the group itself is played
+};
+
+// The prices of one algorithm, size by size. They are worked out at the sizes of surveys; between two of these they lie
+// on a straight line, and beyond the last they grow as the rates say.
+class PriceLine {
+ public:
+  PriceLine(const Pricer& pricer, const Prices& prices) : pricer_(&pricer), prices_(&prices) {}
+  double at(std::uint64_t bytes);
+
+ private:
+  double known(std::size_t size);
+
+  const Pricer* pricer_;
+  const Prices* prices_;
+  std::array<std::optional<double>, topology::kSurveySizes> known_;
 };
 
 struct Ladder {

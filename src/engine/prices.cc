@@ -1,7 +1,6 @@
 #include "engine/prices.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 namespace tutti::engine {
@@ -30,15 +29,7 @@ Prices::Prices(const topology::Rates& machine) : rates(machine) {
   for (auto& row : factors) std::fill(std::begin(row), std::end(row), 1.0f);
 }
 
-// Between the sizes of a survey in equal steps of the exponent: only what every machine computes to the same bits.
-double Prices::factor(const schedule::Algorithm& row, std::uint64_t bytes) const {
-  const float* const known = factors[number_of(row)];
-  constexpr int kFirst = std::bit_width(topology::kSurveyBytes[0]) - 1, kStep = 3;
-  constexpr int kLast = kFirst + kStep * (static_cast<int>(topology::kSurveySizes) - 1);
-  const int power = std::clamp(static_cast<int>(std::bit_width(bytes)) - 1, kFirst, kLast) - kFirst;
-  const double here = known[power / kStep], next = known[std::min(power / kStep + 1, (kLast - kFirst) / kStep)];
-  return (here * (kStep - power % kStep) + next * (power % kStep)) / kStep;
-}
+double Prices::factor(const schedule::Algorithm& row, std::size_t size) const { return factors[number_of(row)][size]; }
 
 AgreedCosts agreed_costs(const topology::CostTable& table, int ranks) {
   return {prices_of(table, true, ranks), prices_of(table, false, ranks)};

@@ -2,6 +2,7 @@
 // each algorithm where it was timed. Plain data, so that rank 0 can send it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -14,8 +15,8 @@ struct Prices {
   Prices() : Prices(topology::Rates()) {}
   Prices(const topology::Rates& machine);  // NOLINT: rates are prices, of algorithms that nobody has timed
 
-  // By how much calls of the algorithm that move `bytes` take longer than the rates say.
-  double factor(const schedule::Algorithm& row, std::uint64_t bytes) const;
+  // How many times as long calls of the algorithm take as the rates say, at a size of the surveys.
+  double factor(const schedule::Algorithm& row, std::size_t size) const;
 
   topology::Rates rates;
   float factors[schedule::kMostAlgorithms][topology::kSurveySizes];  // by row of the table of algorithms

@@ -70,9 +70,11 @@ struct Tuner {
       const bool all = schedule::holding_of(row.verb, buffer, comm.size(), 0, 0) == schedule::Holding::all;
       return chunks && all ? part * ranks : part;
     };
+    std::byte* const input = row.user_windows ? symmetric_in.data() : ordinary_in.data();
+    std::byte* const output = row.user_windows ? symmetric_out.data() : ordinary_out.data();
     return {.verb = row.verb,
-            .input = row.user_windows ? symmetric_in.data() : ordinary_in.data(),
-            .output = row.user_windows ? symmetric_out.data() : ordinary_out.data(),
+            .input = row.verb == Verb::broadcast ? output : input,  // in place, as everybody calls it
+            .output = output,
             .input_count = holds(schedule::Buffer::input),
             .output_count = holds(schedule::Buffer::output),
             .element = DType::float32};

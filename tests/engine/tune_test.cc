@@ -199,6 +199,27 @@ TEST(Fit, TheErrorIsAFactorInTheMean) {
   EXPECT_NEAR(error_of(measured.probes, rates), 2, 1e-9) << "one four times too long, one right";
 }
 
+// What was timed is predicted as it was, and between two sizes lies the mean, however much the rates are off and
+// wherever they see the caches end.
+TEST(Prices, BetweenTimedSizesLieOnALine) {
+  const schedule::Algorithm& row = *schedule::find_algorithm(Verb::broadcast, "chain");
+  const Pricer pricer(row, 2, memory_offers());
+  Prices prices(other_than(topology::usual_costs(2).memory));
+  float* const factors = prices.factors[&row - schedule::algorithms().data()];
+  for (std::size_t i = 0; i < topology::kSurveySizes; ++i) factors[i] = i % 2 == 0 ? 0.4f : 2.5f;
+  const auto timed = [&](std::size_t i) { return pricer.at(topology::kSurveyBytes[i], prices.rates) * factors[i]; };
+  for (std::size_t i = 0; i < topology::kSurveySizes; ++i) {
+    const std::uint64_t here = topology::kSurveyBytes[i];
+    EXPECT_DOUBLE_EQ(pricer.at(here, prices), timed(i));
+    if (i + 1 == topology::kSurveySizes) break;
+    const std::uint64_t next = topology::kSurveyBytes[i + 1];
+    EXPECT_DOUBLE_EQ(pricer.at((here + next) / 2, prices), (timed(i) + timed(i + 1)) / 2);
+  }
+  EXPECT_DOUBLE_EQ(pricer.at(4, prices), timed(0));
+  const std::size_t last = topology::kSurveySizes - 1;
+  EXPECT_DOUBLE_EQ(pricer.at(64 << 20, prices), pricer.at(64 << 20, prices.rates) * factors[last]);
+}
+
 TEST(Fit, RegretIsWhatTheChoiceCosts) {
   const Rates rates = topology::usual_costs(2).memory;
   const Offers offers = memory_offers();
