@@ -38,10 +38,10 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
-// The sizes at which a survey times every algorithm.
-inline constexpr std::size_t kSurveySizes = 8;
-inline constexpr std::uint64_t kSurveyBytes[kSurveySizes] = {8,        64,        512,     4 << 10,
-                                                             32 << 10, 256 << 10, 2 << 20, 16 << 20};
+// The sizes at which a survey times every algorithm: closer together where one algorithm overtakes the other.
+inline constexpr std::size_t kSurveySizes = 10;
+inline constexpr std::uint64_t kSurveyBytes[kSurveySizes] = {8,        64,        512,     4 << 10, 16 << 10,
+                                                             64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 
 // A group of so many ranks that was timed: the rates that explain its times best, and, by algorithm and size, how many
 // times as long a call takes as these say.

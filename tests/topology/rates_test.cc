@@ -31,7 +31,7 @@ TEST(Rates, AreReadAsTheyWereWritten) {
   CostTable costs = usual_costs(7);
   costs.memory.step = 1.25e-8;
   costs.streams.turn = 3.5e-6;
-  put_survey(costs, {true, 2, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8}}}});
+  put_survey(costs, {true, 2, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8, 9, 10}}}});
   put_survey(costs, {false, 2, costs.streams, {}});
   EXPECT_EQ(costs_from_text(to_text(costs)), costs);
 }
@@ -40,8 +40,8 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   const std::string text = to_text(usual_costs(2));
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 2", "\"version\": 9")).find("version 2"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 2", "\"version\": \"1\"")).find("version 2"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 3", "\"version\": 9")).find("version 3"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 3", "\"version\": \"1\"")).find("version 3"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 1e300")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"message\": ", "\"massage\": ")).find("'message'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 0")).find("'cores'"), std::string::npos);

@@ -22,10 +22,11 @@ class Counter {
   void add(const Operand& input, const Operand& result) { fold(input, result); }
 
   // Both are loaded before a result is stored, so that the results may take the places of the inputs.
-  void add(const Operand& first, const Operand& second, const Operand& first_result, const Operand& second_result) {
+  void add(const Operand& first, const Operand& second, const std::optional<Operand>& first_result,
+           const Operand& second_result) {
     added_ += 2;
     Digit sum{2, join(first, {1, second}, second_result)};
-    fold(first, first_result);
+    if (first_result) fold(first, *first_result);
     while (!digits_.empty() && digits_.back().size == sum.size) {
       const Operand before = digits_.back().total;
       digits_.pop_back();
@@ -82,12 +83,12 @@ class Counter {
 
 }  // namespace
 
-Columns columns(const std::vector<Operand>& inputs, const std::vector<Operand>& results, const BlockSet& mine,
-                int first_plane) {
+Columns columns(const std::vector<Operand>& inputs, const std::vector<std::optional<Operand>>& results,
+                const BlockSet& mine, int first_plane) {
   Counter counter(inputs.size(), mine, first_plane);
   std::size_t i = 0;
-  for (; i + 1 < inputs.size(); i += 2) counter.add(inputs[i], inputs[i + 1], results[i], results[i + 1]);
-  if (i < inputs.size()) counter.add(inputs[i], results[i]);
+  for (; i + 1 < inputs.size(); i += 2) counter.add(inputs[i], inputs[i + 1], results[i], *results[i + 1]);
+  if (i < inputs.size()) counter.add(inputs[i], *results[i]);
   return counter.take();
 }
 

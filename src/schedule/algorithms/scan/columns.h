@@ -4,6 +4,7 @@
 // counter; the result at an input is these digits, folded in the order of prefixes (base/canonical.h).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "schedule/algorithms/build.h"
@@ -15,9 +16,10 @@ struct Columns {
   int planes = 0;  // of scratch that they leave behind them, the first ones included
 };
 
-// Adds inputs[0], inputs[1], ..., and leaves in results[i] what comes of inputs[0] to inputs[i]. results[i] may be the
+// Adds inputs[0], inputs[1], ..., and leaves in results[i] what comes of inputs[0] to inputs[i], if anywhere. Only the
+// first, which is inputs[0] itself, may go nowhere. results[i] may be the
 // memory of inputs[i], of no other. The scratch that is used is that of the blocks `mine`, from `first_plane` on.
-Columns columns(const std::vector<Operand>& inputs, const std::vector<Operand>& results, const BlockSet& mine,
-                int first_plane = 0);
+Columns columns(const std::vector<Operand>& inputs, const std::vector<std::optional<Operand>>& results,
+                const BlockSet& mine, int first_plane = 0);
 
 }  // namespace tutti::schedule

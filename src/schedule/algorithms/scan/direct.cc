@@ -22,7 +22,8 @@ Program direct(Verb verb, const Shape& shape) {
 
   constexpr int kReduceLane = 0;
   std::vector<Operand> inputs = of_every_rank(shape, Buffer::input, block_at(0));
-  std::vector<Operand> results = of_every_rank(shape, Buffer::output, block_at(0));
+  const std::vector<Operand> outputs = of_every_rank(shape, Buffer::output, block_at(0));
+  std::vector<std::optional<Operand>> results(outputs.begin(), outputs.end());
   if (verb == Verb::exclusive_scan) {
     inputs.pop_back();
     results.erase(results.begin());

@@ -3,14 +3,16 @@
 // 4 ranks; rank 1 owns column b of everybody's vector:
 //
 //   in       every rank copies the columns it does not own from its input to its scratch
-//   reduce   rank 1 loads b out of its own input and the other ranks' scratch, and stores the results of all ranks
-//            into a second plane of theirs
+//   reduce   rank 1 loads b out of its own input and the other ranks' scratch, and stores the results of the other
+//            ranks into a second plane of theirs, its own into its output
 //   out      every rank copies that plane to its output
 //
 //   scratch of rank 1:   [ a | . | c | d ]     rank 1's input, read by the owners of the columns
-//                        [ a'| b'| c'| d']     rank 1's result, written by them
+//                        [ a'| . | c'| d']     rank 1's result, written by them
 //
-// An exclusive scan stores each result one rank further, and leaves out the last input; rank 0 has none.
+// The result of rank 0 is its input, for which it needs nobody. An exclusive scan stores each result one rank further,
+// its own into scratch as well, because in place its output is an input that is still needed; it leaves out the last
+// input, and rank 0 has no result.
 // Cost: 2 alpha + 2 n beta (copies) + 2 n beta + n (1 + lg p / 2) gamma, overlapped over segments.
 #include "schedule/algorithms/build.h"
 #include "schedule/algorithms/scan/columns.h"
@@ -21,10 +23,28 @@ namespace {
 enum LaneNumber : int { kIn, kReduce, kOut };
 enum Plane : int { kInputs, kResults, kPlanes };
 
-std::vector<Wait> wait_for_all(int ranks, int lane, int step, int segments_back = 0) {
-  std::vector<Wait> waits = wait_for_others(ranks, lane, step, segments_back);
-  waits.push_back({Index::plus(0), lane, step, segments_back});
-  return waits;
+// Where a rank stores its column of the result of `rank`.
+Operand result_of(const Shape& shape, int rank, bool exclusive) {
+  if (rank != shape.rank) return Operand::window(Index::absolute(rank), Buffer::scratch, block_at(0), kResults);
+  return exclusive ? Operand::own(Buffer::scratch, block_at(0), kResults) : own_block(Buffer::output);
+}
+
+Lane lane_out(const Shape& shape, bool exclusive, int last_reduction) {
+  const int p = shape.ranks;
+  if (shape.rank == 0 && exclusive) return {"out", true, {}};
+  const std::vector<Wait> own{{Index::plus(0), kIn, 0, 0}, {Index::plus(0), kReduce, last_reduction, 0}};
+  if (shape.rank == 0) {
+    const Operand input = Operand::own(Buffer::input, all_blocks(p)),
+                  output = Operand::own(Buffer::output, all_blocks(p));
+    return {"out", true, {copy_step({output}, input, own)}};
+  }
+  const BlockSet blocks = exclusive ? all_blocks(p) : block_at(1, p - 1);
+  std::vector<Wait> reduced = wait_for_others(p, kReduce, last_reduction);
+  if (exclusive) reduced.push_back(own.back());
+  return {"out",
+          true,
+          {copy_step({Operand::own(Buffer::output, blocks)}, Operand::own(Buffer::scratch, blocks, kResults),
+                     std::move(reduced))}};
 }
 
 Program staged(Verb verb, const Shape& shape) {
@@ -34,28 +54,25 @@ Program staged(Verb verb, const Shape& shape) {
 
   const bool exclusive = verb == Verb::exclusive_scan;
   std::vector<Operand> inputs = of_every_rank(shape, Buffer::scratch, block_at(0), own_block(Buffer::input));
-  std::vector<Operand> results;
-  for (int rank = exclusive ? 1 : 0; rank < p; ++rank) {
-    results.push_back(rank == shape.rank
-                          ? Operand::own(Buffer::scratch, block_at(0), kResults)
-                          : Operand::window(Index::absolute(rank), Buffer::scratch, block_at(0), kResults));
-  }
   if (exclusive) inputs.pop_back();
+  std::vector<std::optional<Operand>> results;
+  if (!exclusive) results.push_back(std::nullopt);
+  for (int rank = 1; rank < p; ++rank) results.push_back(result_of(shape, rank, exclusive));
   Columns mine = columns(inputs, results, block_at(0), kPlanes);
   const int last = static_cast<int>(mine.steps.size()) - 1;
   program.scratch_planes = mine.planes;
 
-  Lane in{"in", true, {}}, reduce{"reduce", true, std::move(mine.steps)}, out{"out", true, {}};
-  in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
-                        wait_for_others(p, kReduce, last, program.scratch_depth))};
-  std::vector<Wait>& ready = reduce.steps.front().waits = wait_for_others(p, kIn, 0);
-  for (int rank = exclusive ? 1 : 0; rank < p; ++rank)
-    ready.push_back({Index::absolute(rank), kOut, 0, program.scratch_depth});
-  if (!exclusive || shape.rank != 0) {
-    out.steps = {copy_step({Operand::own(Buffer::output, all_blocks(p))},
-                           Operand::own(Buffer::scratch, all_blocks(p), kResults), wait_for_all(p, kReduce, last))};
+  Lane in{"in", true, {}}, reduce{"reduce", true, std::move(mine.steps)};
+  if (!exclusive || shape.rank != p - 1) {
+    in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
+                          wait_for_others(p, kReduce, last, program.scratch_depth))};
   }
-  program.lanes = {std::move(in), std::move(reduce), std::move(out)};
+  std::vector<Wait>& ready = reduce.steps.front().waits;
+  for (int rank = 0; rank < (exclusive ? p - 1 : p); ++rank) {
+    if (rank != shape.rank) ready.push_back({Index::absolute(rank), kIn, 0, 0});
+  }
+  for (int rank = 1; rank < p; ++rank) ready.push_back({Index::absolute(rank), kOut, 0, program.scratch_depth});
+  program.lanes = {std::move(in), std::move(reduce), lane_out(shape, exclusive, last)};
   return program;
 }
 
