@@ -31,8 +31,8 @@ std::vector<pid_t> pids_in(const std::string& output, const std::string& words) 
   return pids;
 }
 
-// Who the guard of this launcher is; it is a child of the launcher that is no rank.
-pid_t guard_of(pid_t launcher) {
+// Who the guard of this launcher is; it is a child of the launcher that is no rank. -1 where there is none.
+pid_t named_guard_of(pid_t launcher) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "stat");
     std::string pid;
@@ -42,6 +42,16 @@ pid_t guard_of(pid_t launcher) {
     if (file >> pid >> name >> state >> parent && parent == launcher && name == "(tutti-guard)") return std::stoi(pid);
   }
   return -1;
+}
+
+// It may take its name after the ranks have started.
+pid_t guard_of(pid_t launcher) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (;;) {
+    const pid_t guard = named_guard_of(launcher);
+    if (guard > 0 || std::chrono::steady_clock::now() > patience) return guard;
+    ::sched_yield();
+  }
 }
 
 class EverySignal : public ::testing::TestWithParam<const char*> {};
