@@ -158,9 +158,14 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   const engine::AgreedCosts& known = tuner.engine.costs();
   // Not from what was found last time, which may have been found on a busy machine.
   topology::CostTable costs = topology::usual_costs((tuned.memory ? known.memory : known.streams).rates.cores);
+  // Rank 0 tells the others now and then that it is still at work, or they would think that it is stuck.
+  std::uint64_t working = 1;
+  while (communicator.rank() != 0 && working != 0) communicator.broadcast(one(working), 0);
   if (communicator.rank() == 0) {
-    rates =
-        engine::fit(probes, tuned.memory ? costs.memory : costs.streams, [&](double part) { tell(0.8 + 0.2 * part); });
+    rates = engine::fit(probes, tuned.memory ? costs.memory : costs.streams, [&](double part) {
+      tell(0.8 + 0.2 * part);
+      communicator.broadcast(one(working), 0);
+    });
     engine::survey_factors(probes, survey);
     tuned.error = engine::error_of(probes, rates);
     tuned.regret = engine::regret_of(probes, rates);
@@ -168,6 +173,8 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
       tuned.calls.push_back({probe.row->verb, probe.row->name, probe.bytes, probe.seconds * 1e6,
                              probe.pricer->at(probe.bytes, rates) * 1e6});
     }
+    working = 0;
+    communicator.broadcast(one(working), 0);
   }
   topology::put_survey(costs, std::move(survey));
   tuned.costs = topology::to_text(costs);

@@ -26,6 +26,10 @@ struct LaneState {
   std::size_t step = 0;
   double ended = 0;              // its step before
   std::vector<double> finished;  // by segment and step
+  // When the step at its head may start, once that is known: it changes only with what this rank does. Until then, the
+  // wait that was not met last time.
+  std::optional<double> ready;
+  std::size_t missing = 0;
 };
 
 class Play {
@@ -56,9 +60,10 @@ class Play {
       for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
         for (std::size_t lane = 0; lane < lanes_[rank].size(); ++lane) {
           if (over(rank, lane)) continue;
-          const std::optional<double> at = ready_at(rank, lane);
+          LaneState& state = lanes_[rank][lane];
+          if (!state.ready) state.ready = ready_at(rank, lane);
           waiting = true;
-          if (at && (!next || *at < next->at)) next = Ready{*at, rank, lane};
+          if (state.ready && (!next || *state.ready < next->at)) next = Ready{*state.ready, rank, lane};
         }
       }
       if (!next) {
@@ -95,25 +100,33 @@ class Play {
     return edges_[index];
   }
 
+  // When what the rank waits for is there, if that is known yet.
+  std::optional<double> met_at(std::size_t rank, const LaneState& state, const Wait& wait) const {
+    const std::size_t peer = resolve(rank, wait.rank);
+    const double latency = peer == rank ? 0 : rates_.progress;
+    if (wait.lane == Wait::kEntryLane) return latency + rates_.enter;
+    const auto back = static_cast<std::uint64_t>(wait.segments_back);
+    if (state.segment < back) return 0;
+    const LaneState& theirs = lanes_[peer][static_cast<std::size_t>(wait.lane)];
+    const std::size_t steps = program(peer).lanes[static_cast<std::size_t>(wait.lane)].steps.size();
+    const double finished = theirs.finished[(state.segment - back) * steps + static_cast<std::size_t>(wait.step)];
+    if (finished < 0) return std::nullopt;
+    return finished + latency;
+  }
+
   // When the rank may start the step at the head of a lane, if that is known yet.
   std::optional<double> ready_at(std::size_t rank, std::size_t lane) {
-    const LaneState& state = lanes_[rank][lane];
+    LaneState& state = lanes_[rank][lane];
     const Step& step = step_of(rank, lane);
+    if (state.missing < step.waits.size() && !met_at(rank, state, step.waits[state.missing])) return std::nullopt;
     double at = std::max(state.ended, rank_free_[rank]);
-    for (const Wait& wait : step.waits) {
-      const std::size_t peer = resolve(rank, wait.rank);
-      const double latency = peer == rank ? 0 : rates_.progress;
-      if (wait.lane == Wait::kEntryLane) {
-        at = std::max(at, latency + rates_.enter);
-        continue;
+    for (std::size_t i = 0; i < step.waits.size(); ++i) {
+      const std::optional<double> met = met_at(rank, state, step.waits[i]);
+      if (!met) {
+        state.missing = i;
+        return std::nullopt;
       }
-      const auto back = static_cast<std::uint64_t>(wait.segments_back);
-      if (state.segment < back) continue;
-      const LaneState& theirs = lanes_[peer][static_cast<std::size_t>(wait.lane)];
-      const std::size_t steps = program(peer).lanes[static_cast<std::size_t>(wait.lane)].steps.size();
-      const double finished = theirs.finished[(state.segment - back) * steps + static_cast<std::size_t>(wait.step)];
-      if (finished < 0) return std::nullopt;
-      at = std::max(at, finished + latency);
+      at = std::max(at, *met);
     }
     for (const Operand& source : step.sources) {
       if (!is_slot(source)) continue;
@@ -199,6 +212,8 @@ class Play {
     const double start = shared ? start_on_core(ready.rank, ready.at, core) : ready.at;
     const double end = start + time_of(ready.rank, step, state.segment);
     rank_free_[ready.rank] = state.ended = end;
+    for (LaneState& mine : lanes_[ready.rank]) mine.ready.reset();
+    state.missing = 0;
     if (core != nullptr) *core = {end, ready.rank};
     for (const Operand& source : step.sources) {
       if (!is_slot(source)) continue;
