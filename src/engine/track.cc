@@ -153,7 +153,7 @@ void Track::enter() {
   binding_.epoch = ++epoch_;
   // Lanes that the programs of late did not use must not fall so far behind that comparing wraps around.
   if ((epoch_ & 0x3fffffff) == 0) {
-    for (auto& lane : mine->lanes) lane.store(progress_word(epoch_ - 1, 0, 0), std::memory_order_relaxed);
+    for (auto& lane : mine->lanes) lane.store(progress_word(epoch_ - 1, 0, 0), std::memory_order_release);
   }
   // All of it at once: peers are waiting for this line, and take it away again and again.
   // Released after the zero, so that whoever sees the new fingerprint cannot take it for the call before.

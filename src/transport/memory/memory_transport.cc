@@ -173,6 +173,8 @@ void MemoryTransport::abort(int culprit, ErrorCode cause) {
   const std::uint64_t word = static_cast<std::uint64_t>(culprit + 2) << 32 | static_cast<std::uint64_t>(cause) << 24 |
                              static_cast<std::uint64_t>(rank_ + 1);
   header()->abort.compare_exchange_strong(none, word, std::memory_order_acq_rel);  // the first to fail is the one named
+  // Nothing that the caller does to what was lent may be seen before; see Reach::copy().
+  std::atomic_thread_fence(std::memory_order_release);
   bells_->ring_all(size_);
 }
 

@@ -78,7 +78,9 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
       done += bytes;
     }
   }
-  return given_up_->load(std::memory_order_acquire) == 0;
+  // Not before the last byte has been read: else a peer could give up and change it in between. See abort().
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return given_up_->load(std::memory_order_relaxed) == 0;
 }
 
 }  // namespace tutti::transport
