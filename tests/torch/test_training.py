@@ -164,6 +164,17 @@ def test_ddp_shared_buckets(ranks):
     ranks(2, shared_buckets)
 
 
+def compiled_ddp(rank, size):
+    """torch.compile meets the Reducer of ours as it meets torch's."""
+    model = torch.compile(DistributedDataParallel(make()), backend="eager")
+    train(model, torch.optim.SGD(model.parameters(), lr=0.05), rank, size)
+    assert close(model, train_alone(5, size))
+
+
+def test_ddp_compiled(ranks):
+    ranks(2, compiled_ddp)
+
+
 def sparse_gradients(rank, size):
     torch.manual_seed(1)
     table = nn.EmbeddingBag(10, 3, sparse=True)

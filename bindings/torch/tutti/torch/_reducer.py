@@ -7,6 +7,7 @@ backward pass, in the order in which gradients came. The Reducer here does the s
 import contextlib
 import os
 
+import torch
 import torch.distributed as dist
 
 
@@ -40,6 +41,8 @@ def install(backend_of, shared_tensors):
             with self._memory():
                 super().__init__(params, *arguments, **settings)
 
+        # torch.compile must not look inside, as it cannot look inside torch's own: it stops at the pool with an error.
+        @torch._disable_dynamo
         def _rebuild_buckets(self):
             with self._memory():
                 rebuilt = super()._rebuild_buckets()
