@@ -35,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kExamples = R"(Examples:
-  tutti tune                           this host: shared memory and TCP; a few seconds each, on an idle machine
+  tutti tune                           this host: shared memory and TCP; two minutes or so, on an idle machine
   tutti tune -n 4 --show               four ranks only, and every call that was timed beside its prediction
   tutti run --hosts a,b -n 8 -- tutti tune --job
                                        the hosts of a job, as the ranks of one

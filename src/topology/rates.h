@@ -41,7 +41,7 @@ struct Rates {
 // The sizes at which a survey times every algorithm: closer together where one algorithm overtakes the other.
 inline constexpr std::size_t kSurveySizes = 10;
 inline constexpr std::uint64_t kSurveyBytes[kSurveySizes] = {8,        64,        512,     4 << 10, 16 << 10,
-                                                             64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+                                                             64 << 10, 256 << 10, 1 << 20, 2 << 20, 16 << 20};
 
 // A group of so many ranks that was timed: the rates that explain its times best, and, by algorithm and size, how many
 // times as long a call takes as these say.
