@@ -1,5 +1,6 @@
 # A thin front to CMake: every target is a few commands that also work by hand (see CMakePresets.json).
-# On Debian 12 a target first installs the packages it misses, and says so (scripts/bootstrap.sh).
+# On Debian 12 a target first installs the packages it misses, and says so (scripts/bootstrap.sh); it configures the parts
+# that those packages are for (scripts/configure.sh), so that `make demo` never stumbles over half of a test package.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -17,19 +18,19 @@ help:
 
 demo: ## a first look: every verb drawn as it happens, then all_reduce drawn, verified and timed on this machine
 	@scripts/bootstrap.sh build
-	@scripts/configure.sh release
+	@scripts/configure.sh release build
 	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool examples
 	@build/bin/tutti run -n 4 --no-prefix -- build/bin/cheatsheet
 	@build/bin/tutti demo
 
-build: ## everything, into build/; programs land in build/bin/
+build: ## library, command, examples and tests, into build/; programs land in build/bin/
 	@scripts/bootstrap.sh build test
-	@scripts/configure.sh release
+	@scripts/configure.sh release build test
 	$(call build,release)
 
 install: ## headers, library, command; into /usr/local, or make install PREFIX=folder (DESTDIR counts)
 	@scripts/bootstrap.sh build
-	@scripts/configure.sh release
+	@scripts/configure.sh release build
 	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
 	@cmake --install build --prefix "$(PREFIX)" | tail -n +2 | sed 's/^-- //'
 
@@ -44,44 +45,44 @@ wheel: ## the Python package, for this Python; into build/wheels
 test: ## build, then run the tests (those labelled long are left out)
 	@scripts/bootstrap.sh build test python
 	@scripts/python.sh package install >/dev/null || echo "the Python package and its tests are left out"
-	@scripts/configure.sh release
+	@scripts/configure.sh release build test python
 	$(call build,release)
 	@TORCH_PYTHON=$$(scripts/python.sh torch) $(call ctest,release)
 
 test-torch: ## the tests that need PyTorch, the long ones too; it is installed outside the tree if it is missing
 	@scripts/bootstrap.sh build test torch
-	@scripts/configure.sh release
+	@scripts/configure.sh release build test
 	@cmake --build --preset release --parallel $(JOBS) --target torch_test_programs
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
 	@scripts/bootstrap.sh build test python
 	@scripts/python.sh package install >/dev/null || echo "the Python package and its tests are left out"
-	@scripts/configure.sh release
+	@scripts/configure.sh release build test python
 	$(call build,release)
 	@TORCH_PYTHON=$$(scripts/python.sh torch) $(call ctest,long)
 
 asan: ## the tests under the address and undefined-behaviour sanitizers, in build-asan/
 	@scripts/bootstrap.sh build test
-	@scripts/configure.sh asan
+	@scripts/configure.sh asan build test
 	$(call build,asan)
 	@$(call ctest,asan)
 
 tsan: ## the tests under the thread sanitizer, in build-tsan/
 	@scripts/bootstrap.sh build test
-	@scripts/configure.sh tsan
+	@scripts/configure.sh tsan build test
 	@$(PLAIN_ADDRESSES) cmake --build --preset tsan --parallel $(JOBS)
 	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
 
 bench: ## the figures of this machine, beside the peers it installs (BENCHES=kernels_bench for kernels); keep it idle
 	@scripts/bootstrap.sh build bench
-	@scripts/configure.sh release
+	@scripts/configure.sh release build bench
 	@cmake --build --preset release --parallel $(JOBS) --target bench_programs
 	@scripts/bench.sh $(BENCHES)
 
 bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step (RANKS=8 for more ranks); keep it idle
 	@scripts/bootstrap.sh build torch
-	@scripts/configure.sh release
+	@scripts/configure.sh release build
 	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && tests/torch/run.sh $(CURDIR)/build \
 	  $(CURDIR)/bench/torch_bench.py --ranks $(or $(RANKS),2) --json $(CURDIR)/build/torch_bench.json
@@ -92,7 +93,7 @@ format: ## rewrite the sources with clang-format
 
 tidy: ## clang-tidy over src and tools
 	@scripts/bootstrap.sh build test tidy
-	@scripts/configure.sh release
+	@scripts/configure.sh release build test
 	@git ls-files --cached --others --exclude-standard 'src/*.cc' 'tools/*.cc' \
 	  | xargs --max-procs=$(JOBS) --max-args=1 clang-tidy -p build --quiet
 
