@@ -296,7 +296,8 @@ class TUTTI_API Communicator {
   // Messages of one source and tag are received in the order they were sent. A message goes to the first receive, in
   // the order they were made, that its source and tag fit. Among several sources kAnySource serves each in its turn.
   // Count and type must agree: otherwise both ends fail with Error(mismatch) that says what each called, and nothing
-  // has been written.
+  // has been written. recv_up_to() also takes shorter messages than its buffer has room for, and Received says how much
+  // came; the rest of the buffer is left alone.
   //
   // A message that nobody waits for stays with its sender, whose send lasts until it is received (the smallest, and
   // what the transport's buffers hold, may be taken earlier): two ranks that both send first and receive later need
@@ -324,6 +325,15 @@ class TUTTI_API Communicator {
   [[nodiscard]] Work recv_async(Buffer&& buffer, int source, int tag = 0) {
     return submit(message(Direction::receive, buffer, source, tag));
   }
+  template <Writable Buffer>
+  Received recv_up_to(Buffer&& buffer, int source, int tag = 0) {
+    return run(up_to(message(Direction::receive, buffer, source, tag)));
+  }
+  template <Writable Buffer>
+  requires Lasting<Buffer>
+  [[nodiscard]] Work recv_up_to_async(Buffer&& buffer, int source, int tag = 0) {
+    return submit(up_to(message(Direction::receive, buffer, source, tag)));
+  }
   // Both at once: two ranks that do so never wait for each other in vain. The buffers must not overlap.
   template <Readable In, Writable Out>
   Received send_recv(const In& sent, int destination, Out&& received, int source, int tag = 0) {
@@ -333,6 +343,9 @@ class TUTTI_API Communicator {
   // Waits for a message that such a receive would take, and leaves it there; count is in elements of `element`.
   // Error(invalid_argument), which harms nothing, where the message is no whole number of them.
   Received probe(int source, int tag = 0, Element element = DType::uint8);
+  // The same without waiting: nothing where no such message has come yet. Takes messages further, so that asking again
+  // and again finds what was sent. A source that has left is no error here.
+  std::optional<Received> iprobe(int source, int tag = 0, Element element = DType::uint8);
 
   // ---- Any verb, with an element type known at run time.
 
@@ -411,6 +424,10 @@ class TUTTI_API Communicator {
     request.direction = direction;
     request.peer = peer;
     request.tag = tag;
+    return request;
+  }
+  static Request up_to(Request request) {
+    request.up_to = true;
     return request;
   }
   friend class Batch;

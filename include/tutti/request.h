@@ -43,6 +43,7 @@ struct Request {
   std::uint32_t mark = 0;
   // Messages.
   Direction direction = Direction::none;
+  bool up_to = false;  // a receive: shorter messages than output_count fit, too
   int peer = -1;
   int tag = 0;
 };

@@ -297,11 +297,18 @@ tutti_code tutti_send(tutti_comm comm, const void* buffer, size_t count, tutti_t
 /* `received` may be NULL; the tutti_wait that ends an async receive fills it in, so it must last until then. */
 tutti_code tutti_recv(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
                       tutti_received* received, tutti_work* work);
+/* As tutti_recv, and takes shorter messages, too: received->count says how much has come, and the rest of the buffer is
+ * left alone. A longer one is TUTTI_MISMATCH, which names both counts. */
+tutti_code tutti_recv_up_to(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
+                            tutti_received* received, tutti_work* work);
 /* Both at once: never deadlocks, whatever the others do first. */
 tutti_code tutti_send_recv(tutti_comm comm, const void* sent, size_t sent_count, int destination, void* buffer,
                            size_t count, int source, tutti_type type, int tag, tutti_received* received);
 /* Waits for a message that such a receive would take, and leaves it there. */
 tutti_code tutti_probe(tutti_comm comm, int source, int tag, tutti_type type, tutti_received* received);
+/* The same without waiting: *found = 0 where no such message has come yet. Takes messages further, so that asking again
+ * and again finds what was sent. `received` may be NULL. */
+tutti_code tutti_iprobe(tutti_comm comm, int source, int tag, tutti_type type, int* found, tutti_received* received);
 
 /* Messages that start together, in this order. One of the two addresses is set, even where count is 0. */
 typedef struct tutti_message {
@@ -311,6 +318,8 @@ typedef struct tutti_message {
   tutti_type type;
   int peer;
   int tag;
+  int up_to;                /* a receive: 1 where shorter messages fit, too */
+  tutti_received* received; /* a receive: as in tutti_recv; or NULL */
 } tutti_message;
 /* Blocking where works is NULL; otherwise `works` has room for `count` handles. */
 tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t count, tutti_work* works);

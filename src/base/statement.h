@@ -34,11 +34,13 @@ struct Statement {
   constexpr int peer() const { return static_cast<int>(kinds >> (24 + kRankBits) & ((1u << kRankBits) - 1)) - 1; }
 
   // `own_bytes`: of an element of the caller's own type, else 0. `mark`: the tag of a message; of a collective, what
-  // stands for the counts of all ranks, or for the caller's own operator.
+  // stands for the counts of all ranks, or for the caller's own operator. `uneven`: the v-variant of a collective; of a
+  // message, that it may be shorter than its receiver says.
   static constexpr std::uint64_t detail_of(std::uint32_t own_bytes, bool uneven, std::uint32_t mark) {
     return std::uint64_t{mark} << 32 | std::uint64_t{own_bytes} << 1 | (uneven ? 1 : 0);
   }
-  constexpr bool uneven() const { return (detail & 1) != 0; }
+  constexpr bool uneven() const { return (detail & 1) != 0 && verb() != Verb::send_recv; }
+  constexpr bool up_to() const { return (detail & 1) != 0 && verb() == Verb::send_recv; }
   constexpr std::uint32_t own_bytes() const { return static_cast<std::uint32_t>(detail >> 1) & 0x7fffffff; }
   constexpr std::uint32_t mark() const { return static_cast<std::uint32_t>(detail >> 32); }
 };

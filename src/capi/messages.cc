@@ -37,8 +37,22 @@ Request message_of(const tutti_message& message, size_t index) {
     reject("tutti_batch: message " + std::to_string(index) + " has " +
            (message.sent == nullptr ? "neither sent nor buffer" : "both sent and buffer") + "; set one of them");
   }
-  return message.sent != nullptr ? sending(message.sent, message.count, message.type, message.peer, message.tag)
-                                 : receiving(message.buffer, message.count, message.type, message.peer, message.tag);
+  Request request = message.sent != nullptr
+                        ? sending(message.sent, message.count, message.type, message.peer, message.tag)
+                        : receiving(message.buffer, message.count, message.type, message.peer, message.tag);
+  request.up_to = message.up_to != 0;
+  return request;
+}
+
+void receive(tutti_comm comm, const Request& request, tutti_received* received, tutti_work* work) {
+  tutti::Communicator& communicator = communicator_of(comm);
+  if (work != nullptr) {
+    carry_out(communicator, request, work);
+    (*work)->received = received;
+    return;
+  }
+  const tutti::Received got = communicator.run(request);
+  if (received != nullptr) *received = to_c(got);
 }
 
 }  // namespace
@@ -57,15 +71,17 @@ tutti_code tutti_recv(tutti_comm comm, void* buffer, size_t count, tutti_type ty
                       tutti_received* received, tutti_work* work) {
   return guarded([&] {
     if (work != nullptr) *work = nullptr;
-    tutti::Communicator& communicator = communicator_of(comm);
-    const Request request = receiving(buffer, count, type, source, tag);
-    if (work == nullptr) {
-      const tutti::Received got = communicator.run(request);
-      if (received != nullptr) *received = to_c(got);
-      return;
-    }
-    carry_out(communicator, request, work);
-    (*work)->received = received;
+    receive(comm, receiving(buffer, count, type, source, tag), received, work);
+  });
+}
+
+tutti_code tutti_recv_up_to(tutti_comm comm, void* buffer, size_t count, tutti_type type, int source, int tag,
+                            tutti_received* received, tutti_work* work) {
+  return guarded([&] {
+    if (work != nullptr) *work = nullptr;
+    Request request = receiving(buffer, count, type, source, tag);
+    request.up_to = true;
+    receive(comm, request, received, work);
   });
 }
 
@@ -86,6 +102,17 @@ tutti_code tutti_probe(tutti_comm comm, int source, int tag, tutti_type type, tu
   });
 }
 
+tutti_code tutti_iprobe(tutti_comm comm, int source, int tag, tutti_type type, int* found, tutti_received* received) {
+  return guarded([&] {
+    int& is_there = place(found, "tutti_iprobe: found");
+    is_there = 0;
+    const auto seen = communicator_of(comm).iprobe(source, tag, element_of(type, "iprobe"));
+    if (!seen) return;
+    is_there = 1;
+    if (received != nullptr) *received = to_c(*seen);
+  });
+}
+
 tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t count, tutti_work* works) {
   return guarded([&] {
     for (size_t i = 0; works != nullptr && i < count; ++i) works[i] = nullptr;
@@ -94,17 +121,20 @@ tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t co
     std::vector<Request> requests;
     requests.reserve(count);
     for (size_t i = 0; i < count; ++i) requests.push_back(message_of(messages[i], i));
+    const auto report_to = [&](size_t i) { return messages[i].sent == nullptr ? messages[i].received : nullptr; };
     // Made before anything starts: a started call needs its handle.
     std::vector<std::unique_ptr<tutti_work_s>> records(works == nullptr ? 0 : count);
     for (auto& record : records) record = std::make_unique<tutti_work_s>();
     std::vector<tutti::Work> started = communicator.submit_all(requests);
-    if (works == nullptr) {
-      tutti::wait_all(started);
-      return;
-    }
+    if (works == nullptr) tutti::wait_all(started);
     for (size_t i = 0; i < count; ++i) {
-      records[i]->work = std::move(started[i]);
-      works[i] = records[i].release();
+      if (works != nullptr) {
+        records[i]->work = std::move(started[i]);
+        records[i]->received = report_to(i);
+        works[i] = records[i].release();
+      } else if (report_to(i) != nullptr) {
+        *report_to(i) = to_c(started[i].received());
+      }
     }
   });
 }

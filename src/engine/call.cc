@@ -23,6 +23,7 @@ std::string words_of(const Statement& statement) {
   if (statement.sequence != 0) text += " #" + std::to_string(statement.sequence - 1);
   if (verb == Verb::barrier) return text;
   text += " of ";
+  if (statement.up_to()) text += "up to ";
   if (!statement.uneven() || all_know) text += std::to_string(statement.count) + " ";
   text += own_type ? "elements of " + std::to_string(statement.own_bytes()) + " bytes"
                    : std::string(name_of(static_cast<DType>(statement.type())));

@@ -42,6 +42,9 @@ Received Communicator::exchange(const Request& sent, const Request& received) {
   return engine().exchange(sent, received);
 }
 Received Communicator::probe(int source, int tag, Element element) { return engine().probe(source, tag, element); }
+std::optional<Received> Communicator::iprobe(int source, int tag, Element element) {
+  return engine().iprobe(source, tag, element);
+}
 Work Communicator::submit(const Request& request) { return Work(engine().submit(request)); }
 
 std::vector<Work> Communicator::submit_all(std::span<const Request> requests) {

@@ -88,6 +88,8 @@ class Engine {
   // A send and a receive at once.
   Received exchange(const Request& sent, const Request& received, const schedule::Algorithm* row = nullptr);
   Received probe(int source, int tag, const Element& element);
+  // The same without waiting.
+  std::optional<Received> iprobe(int source, int tag, const Element& element);
   std::shared_ptr<Pending> submit(const Request& request);
   // All of them are checked before any is submitted.
   std::vector<std::shared_ptr<Pending>> submit_all(std::span<const Request> requests);
@@ -157,6 +159,9 @@ class Engine {
   // engine_messages.cc: messages. Blocking ones run on the caller's thread until all of them have ended.
   Received run_message(const Request& request, const schedule::Algorithm* row);
   void run_messages(std::span<Message> messages);
+  Call call_of_probe(int source, int tag, const Element& element);
+  void look_alone(Message& probe);
+  void look_beside_others(Message& probe);
   void run_beside_others(std::span<Message> messages);
   Advance progress_messages();
   void finish_messages();
@@ -174,8 +179,9 @@ class Engine {
   Error fail_from_caller(const Error& error);
   Error fail_from_caller(const std::exception& thrown, const Track& track);
   Error fail_from_caller(const Stuck& stuck);
-  // A rank gave up while this one was in no call: said before the call at hand touches anything.
-  [[noreturn]] void refuse(const Call& call);
+  // A rank gave up while this one was in no call: said before the call at hand touches anything. `known`: what is known
+  // of it already.
+  [[noreturn]] void refuse(const Call& call, std::optional<Failure> known = {});
   // The error that says what a verdict means; tells the peers first, so that each of them says what it is in.
   // `known`: the difference, where it is known already.
   Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after,
@@ -208,6 +214,7 @@ class Engine {
   AgreedCosts costs_;
   std::vector<std::unique_ptr<Track>> tracks_;
   Mailbox mailbox_;
+  Deadline next_judgement_ = Deadline::after(std::chrono::seconds(0));  // when iprobe() looks for failures again
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;

@@ -108,11 +108,11 @@ Error Engine::fail(const std::exception& thrown, const Track& track) {
               track.queue.empty() ? nullptr : track.queue.front().get());
 }
 
-void Engine::refuse(const Call& call) {
+void Engine::refuse(const Call& call, std::optional<Failure> known) {
   const Seat seat(*this);
   require_alive();  // the progress thread may have given up meanwhile, and has said why
   told_->store(true);
-  const auto failure = transport_->failure();
+  const auto failure = known ? known : transport_->failure();
   // Others want to know what this rank would have called.
   Call refused = call;
   if (!call.is_message()) {
@@ -146,7 +146,7 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
                     "; both must pass the same count" + after,
                 odd};
       }
-      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its count and type"
+      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its type and count (only a receive of up to a count takes less)"
                                                  : "; all ranks must make the same calls in the same order";
       return {code,
               mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +

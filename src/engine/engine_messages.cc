@@ -1,4 +1,6 @@
 // Messages between two ranks, as the engine runs them: blocking ones on the caller's thread, async ones like any call.
+#include <sched.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -11,6 +13,34 @@ namespace {
 Error error_of(const std::exception& thrown) {
   if (const auto* known = dynamic_cast<const Error*>(&thrown)) return *known;
   return {ErrorCode::system, std::string("a message: ") + thrown.what()};
+}
+
+// What a probe has found, which is counted in bytes.
+Received counted_in(const Element& element, Received found) {
+  if (found.count % element.bytes() != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "probe: the message with tag " + std::to_string(found.tag) + " from rank " +
+                    std::to_string(found.source) + " has " + std::to_string(found.count) +
+                    " bytes, which is no multiple of elements of " + std::to_string(element.bytes()),
+                found.source);
+  }
+  found.count /= element.bytes();
+  return found;
+}
+
+// Who asks again and again never waits, so failures, which take system calls to see, are looked for now and then.
+constexpr std::chrono::milliseconds kJudgesEvery{20};
+
+// Lets the probe see what is there, and what lies behind that; then it waits no more. True where nothing moves any more,
+// and the mailbox's verdict says why.
+bool look_once(Mailbox& mailbox, Message& probe) {
+  constexpr int kMostMoves = 100;  // others may go on sending what it does not want
+  mailbox.post(probe);
+  for (int move = 0; !probe.ended && move < kMostMoves && mailbox.advance() == Advance::moved; ++move) continue;
+  const bool broken = mailbox.broken();
+  if (broken) mailbox.find_hopeless();
+  mailbox.withdraw(probe);
+  return broken;
 }
 
 }  // namespace
@@ -59,25 +89,73 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
   return messages[1].received;
 }
 
-Received Engine::probe(int source, int tag, const Element& element) {
+Call Engine::call_of_probe(int source, int tag, const Element& element) {
   require_alive();
   const Request request{
       .verb = Verb::send_recv, .element = element, .direction = Direction::receive, .peer = source, .tag = tag};
   Call call = call_of(request, asked_, chunks_);
   admit_message(call);
+  return call;
+}
+
+Received Engine::probe(int source, int tag, const Element& element) {
+  Call call = call_of_probe(source, tag, element);
   Message message(call);
   message.probe = true;
   run_messages({&message, 1});
-  Received found = message.received;  // counted in bytes
-  if (found.count % element.bytes() != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "probe: the message with tag " + std::to_string(found.tag) + " from rank " +
-                    std::to_string(found.source) + " has " + std::to_string(found.count) +
-                    " bytes, which is no multiple of elements of " + std::to_string(element.bytes()),
-                found.source);
+  return counted_in(element, message.received);
+}
+
+std::optional<Received> Engine::iprobe(int source, int tag, const Element& element) {
+  Call call = call_of_probe(source, tag, element);
+  Message message(call);
+  message.probe = true;
+  if (message_count_.load(std::memory_order_acquire) == 0) {
+    look_alone(message);
+  } else {
+    look_beside_others(message);
   }
-  found.count /= element.bytes();
-  return found;
+  if (message.ended) return counted_in(element, message.received);
+  if (crowded()) ::sched_yield();  // who asks again may keep the sender from its core
+  return std::nullopt;
+}
+
+void Engine::look_alone(Message& probe) {
+  bool broken = false;
+  try {
+    broken = look_once(mailbox_, probe);
+  } catch (const std::exception& error) {
+    mailbox_.clear();
+    throw fail_from_caller(error_of(error));
+  }
+  if (broken) throw fail_from_caller({nullptr, &probe});
+  mailbox_.ended().clear();
+  if (probe.ended || !next_judgement_.passed()) return;
+  next_judgement_ = Deadline::after(kJudgesEvery);
+  if (const auto failure = transport_->failure()) refuse(*probe.call, failure);
+}
+
+void Engine::look_beside_others(Message& probe) {
+  const Seat seat(*this);
+  require_alive();
+  progress_messages();  // those submitted before come first
+  require_alive();
+  std::optional<Error> error;
+  try {
+    if (look_once(mailbox_, probe)) error = fail({nullptr, &probe});
+  } catch (const std::exception& own) {
+    error = fail(error_of(own));
+  }
+  if (error) {
+    told_->store(true);
+    mailbox_.clear();
+    throw Error(*error);
+  }
+  finish_messages();
+  if (probe.ended || !next_judgement_.passed()) return;
+  next_judgement_ = Deadline::after(kJudgesEvery);
+  if (const Stuck stuck = find_stuck(); stuck.any()) fail(stuck);
+  require_alive();
 }
 
 void Engine::run_messages(std::span<Message> messages) {

@@ -43,6 +43,20 @@ std::unique_ptr<Aside> make_aside(const Envelope& envelope) {
   }
 }
 
+bool fits(const Statement& message, const Statement& receive) {
+  return message.type() == receive.type() && message.own_bytes() == receive.own_bytes() &&
+         message.count <= receive.count;
+}
+
+// A receive of up to so many elements becomes one of as many as have come.
+void shorten(Call& receive, const Statement& message) {
+  const Units units = units_of(message);
+  receive.elements = message.count;
+  receive.count = units.count;
+  receive.output_bytes = receive.moved_bytes = units.all_bytes();
+  receive.detail = Statement::detail_of(message.own_bytes(), false, message.mark());
+}
+
 }  // namespace
 
 Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& chooser, int channel)
@@ -284,7 +298,8 @@ bool Mailbox::agrees(Message& receive, const Envelope& envelope) {
   call.root = call.peer = envelope.source;
   call.sequence = theirs.sequence - 1;
   call.kinds = Statement::kinds_of(Verb::send_recv, open.type(), 0, envelope.source, rank_);
-  call.detail = Statement::detail_of(open.own_bytes(), false, theirs.mark());
+  call.detail = Statement::detail_of(open.own_bytes(), open.up_to(), theirs.mark());
+  if (open.up_to() && fits(theirs, open)) shorten(call, theirs);
   receive.received = {envelope.source, envelope.tag(), theirs.count};
   receive.patience.moved = true;
   if (call.statement() == theirs) return true;

@@ -34,6 +34,8 @@ class Mailbox {
 
   // The message must stay where it is until it has ended or clear() was called.
   void post(Message& message);
+  // A probe that was posted waits no more.
+  void withdraw(Message& probe) { matching_.withdraw(probe); }
   // Takes everything as far as it goes. Throws Error(system) where memory runs out.
   Advance advance();
   // What has ended since it was asked last.
@@ -41,6 +43,8 @@ class Mailbox {
   // Forgets everything under way.
   void clear();
 
+  // Something has come that is no message: nothing moves any more.
+  bool broken() const { return mismatched_peer_ >= 0; }
   // The first message for which waiting is in vain, or nullptr; verdict() says why. As Track::hopeless(). A receive is
   // judged while it is the first that waits for its source, as a queue's first call is.
   Message* find_hopeless();

@@ -49,6 +49,10 @@ Wanted* Matching::find_taker(const Envelope& envelope) {
   return taker;
 }
 
+void Matching::withdraw(Wanted& wanted) {
+  if (std::erase(waiting_, &wanted) != 0) --listeners(wanted);
+}
+
 void Matching::keep(std::unique_ptr<Aside> aside) {
   const std::size_t source = index(aside->source);
   heads_[source] = nullptr;

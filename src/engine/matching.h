@@ -58,6 +58,8 @@ class Matching {
 
   // What takes a message now takes it; what does not waits from now on.
   Found post(Wanted& wanted);
+  // What was posted and has found nothing waits no more.
+  void withdraw(Wanted& wanted);
   // A new message: who takes it, and waits no more; nullptr where nobody does. A probe leaves it, so ask again then.
   Wanted* find_taker(const Envelope& envelope);
   // Nobody took it: it is the head of its edge, and stays in its memory until it is taken or set aside.

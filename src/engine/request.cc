@@ -138,6 +138,7 @@ void Checker::check_message(Call& call) const {
     reject("peer " + std::to_string(peer) + " is not a rank of this group of " + std::to_string(size_));
   if (request_.tag < 0 && (sends || request_.tag != kAnyTag))
     reject("tag " + std::to_string(request_.tag) + " is negative");
+  if (request_.up_to && sends) reject("a message has one length; only a receive may be of up to so many elements");
   call.sends = sends;
   call.root = sends ? group_.rank : peer;
   call.peer = peer;
@@ -399,8 +400,8 @@ Call Checker::check() {
                                                 : static_cast<std::uint8_t>(request_.op.builtin());
   call.kinds =
       Statement::kinds_of(call.verb, call.verb == Verb::barrier ? std::uint8_t{0} : type, op, call.root, receiver);
-  call.detail =
-      Statement::detail_of(element.opaque() ? static_cast<std::uint32_t>(element.bytes()) : 0, request_.uneven, mark());
+  call.detail = Statement::detail_of(element.opaque() ? static_cast<std::uint32_t>(element.bytes()) : 0,
+                                     request_.uneven || (call.is_message() && request_.up_to), mark());
   return call;
 }
 

@@ -56,6 +56,21 @@ TEST(Matching, AHeadIsInTheWayOnlyOfReceivesThatLookBehindIt) {
   EXPECT_TRUE(matching.listens(1));
 }
 
+TEST(Matching, WhatIsWithdrawnWaitsNoMore) {
+  Matching matching(kRanks);
+  Wanted probe{1, 5, true}, any{kAnySource, kAnyTag, true}, receive{1, 5};
+  for (Wanted* wanted : {&probe, &any, &receive}) matching.post(*wanted);
+  matching.withdraw(any);
+  EXPECT_FALSE(matching.listens_to_all());
+  matching.withdraw(probe);
+  matching.withdraw(probe);
+  EXPECT_TRUE(matching.listens(1)) << "the receive still waits";
+  EXPECT_EQ(matching.find_taker(envelope(1, 5)), &receive);
+  matching.withdraw(receive);
+  EXPECT_FALSE(matching.listens(1));
+  EXPECT_TRUE(matching.waiting().empty());
+}
+
 TEST(Matching, AnySourceLooksBehindAllHeads) {
   Matching matching(kRanks);
   const Envelope first = envelope(1, 5), second = envelope(3, 5);

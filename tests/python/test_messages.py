@@ -72,6 +72,44 @@ def test_batch(run):
     run(3, job)
 
 
+def test_up_to(run, transport):
+    def job(comm):
+        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        for count in (0, 1, 7, 100_000):
+            sent, out = np.arange(count), np.full((2, 50_000), -1)
+            works = [comm.send(sent, right, tag, async_op=True) for tag in range(3)]
+            assert comm.recv(out, left, 0, up_to=True) == (left, 0, count)
+            assert out.ravel()[:count].tolist() == sent.tolist() and (out.ravel()[count:] == -1).all()
+            assert comm.recv(out, tag=1, up_to=True, async_op=True).wait() == (left, 1, count)
+            assert comm.batch().recv(out, left, tutti.ANY_TAG, up_to=True).run() == [(left, 2, count)]
+            assert comm.send_recv(sent, right, out, left, 3, up_to=True) == (left, 3, count)
+            for work in works:
+                work.wait()
+        twin = comm.duplicate()
+        twin.send(np.zeros(3), comm.rank)
+        with pytest.raises(tutti.MismatchError, match="of 3 float64.* of up to 2 float64"):
+            twin.recv(np.zeros(2), comm.rank, up_to=True)
+    run(3, job, transport=transport)
+
+
+def test_iprobe(run, transport):
+    def job(comm):
+        assert comm.iprobe() is None and comm.iprobe(comm.rank, tutti.ANY_TAG) is None
+        comm.barrier()
+        if comm.rank == 1:
+            comm.send(np.arange(100_000), 0, tag=2)
+            comm.send(np.arange(5, dtype="f4"), 0, tag=3)
+            return
+        while (found := comm.iprobe(tutti.ANY_SOURCE, 3, "f4")) is None:
+            pass
+        assert found == tutti.Received(1, 3, 5)
+        out = np.empty(5, "f4")
+        comm.recv(out, 1, 3)
+        assert comm.iprobe(1, 3) is None and comm.iprobe(1, 2, int).count == 100_000
+        comm.recv(np.empty(100_000, int), 1, 2)
+    run(2, job, transport=transport)
+
+
 def test_async_receive(run):
     def job(comm):
         if comm.rank == 0:

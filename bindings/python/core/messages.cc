@@ -18,24 +18,25 @@ Request message_of(Direction direction, const Buffer& buffer, int peer, int tag)
   return request;
 }
 
-Prepared prepare(const char* verb, Direction direction, nb::handle array, int peer, int tag) {
+Prepared prepare(const char* verb, Direction direction, nb::handle array, int peer, int tag, bool up_to = false) {
   Prepared prepared{.verb = verb};
   prepared.buffers.emplace_back(array, direction == Direction::send ? Access::read : Access::write,
                                 Role{verb, "the array"});
   prepared.request = message_of(direction, prepared.buffers.front(), peer, tag);
+  prepared.request.up_to = up_to;
   if (direction == Direction::send) prepared.result = nb::none();
   return prepared;
 }
 
 nb::object send_recv(const CommunicatorBase& self, nb::handle sent, int destination, nb::handle received, int source,
-                     int tag) {
+                     int tag, bool up_to) {
   const Buffer out(sent, Access::read, {"send_recv", "the array to send"});
   const Buffer in(received, Access::write, {"send_recv", "the array to receive into"});
+  const Request sends = message_of(Direction::send, out, destination, tag);
+  Request receives = message_of(Direction::receive, in, source, tag);
+  receives.up_to = up_to;
   const Group::Turn turn(group_of(self));
-  return received_of(without_gil([&] {
-    return turn->exchange(message_of(Direction::send, out, destination, tag),
-                          message_of(Direction::receive, in, source, tag));
-  }));
+  return received_of(without_gil([&] { return turn->exchange(sends, receives); }));
 }
 
 nb::object probe(const CommunicatorBase& self, int source, int tag, nb::handle dtype) {
@@ -44,7 +45,14 @@ nb::object probe(const CommunicatorBase& self, int source, int tag, nb::handle d
   return received_of(without_gil([&] { return turn->probe(source, tag, element); }));
 }
 
-// A message of a batch, as tutti/_communicator.py lists it: (is it a send, array, peer, tag).
+nb::object iprobe(const CommunicatorBase& self, int source, int tag, nb::handle dtype) {
+  const Element element = element_of(dtype, {"iprobe", "dtype"});
+  const Group::Turn turn(group_of(self));
+  const auto found = without_gil([&] { return turn->iprobe(source, tag, element); });
+  return found ? received_of(*found) : nb::none();
+}
+
+// A message of a batch, as tutti/_communicator.py lists it: (is it a send, array, peer, tag, up_to).
 nb::list start_batch(const CommunicatorBase& self, const nb::list& messages) {
   std::vector<Prepared> prepared;
   std::vector<Request> requests;
@@ -52,7 +60,7 @@ nb::list start_batch(const CommunicatorBase& self, const nb::list& messages) {
     const auto fields = nb::cast<nb::tuple>(entry);
     const bool sends = nb::cast<bool>(fields[0]);
     prepared.push_back(prepare("batch", sends ? Direction::send : Direction::receive, fields[1],
-                               nb::cast<int>(fields[2]), nb::cast<int>(fields[3])));
+                               nb::cast<int>(fields[2]), nb::cast<int>(fields[3]), nb::cast<bool>(fields[4])));
     requests.push_back(prepared.back().request);
   }
   Group& group = group_of(self);
@@ -84,20 +92,24 @@ void bind_messages(nb::module_& module, CommunicatorClass& communicator) {
       "calls.");
   communicator.def(
       "recv",
-      [](const CommunicatorBase& self, nb::handle array, int source, int tag, bool async) {
-        return make_call(self, prepare("recv", Direction::receive, array, source, tag), async);
+      [](const CommunicatorBase& self, nb::handle array, int source, int tag, bool up_to, bool async) {
+        return make_call(self, prepare("recv", Direction::receive, array, source, tag, up_to), async);
       },
       nb::arg("array").none(), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(),
-      nb::arg("async_op") = false,
+      nb::arg("up_to") = false, nb::arg("async_op") = false,
       "Receives into the array; returns Received(source, tag, count).\n\n"
-      "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG.");
+      "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG. With up_to=True shorter messages than the array fit, too: count\n"
+      "says how many elements have come, and the rest of the array is left alone.");
   communicator.def("send_recv", &send_recv, nb::arg("array").none(), nb::arg("destination"), nb::arg("out"),
-                   nb::arg("source"), nb::arg("tag") = 0,
+                   nb::arg("source"), nb::arg("tag") = 0, nb::kw_only(), nb::arg("up_to") = false,
                    "Sends array and receives into out at once: never deadlocks, whatever the others do first.\n\n"
-                   "Returns Received(source, tag, count).");
+                   "Returns Received(source, tag, count). up_to=True as for recv.");
   communicator.def("probe", &probe, nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::arg("dtype") = "uint8",
                    "Waits for a message that such a receive would take, and leaves it there.\n\n"
                    "Returns Received(source, tag, count), with count in elements of dtype.");
+  communicator.def("iprobe", &iprobe, nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::arg("dtype") = "uint8",
+                   "As probe, without waiting: None where no such message has come yet.\n\n"
+                   "Takes messages further, so that asking again and again finds what was sent.");
   communicator.def("_start_batch", &start_batch);
 }
 

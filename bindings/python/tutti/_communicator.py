@@ -164,12 +164,12 @@ class Batch:
 
     def send(self, array, peer, tag=0):
         """Adds a send; returns the batch."""
-        self._messages.append((True, array, peer, tag))
+        self._messages.append((True, array, peer, tag, False))
         return self
 
-    def recv(self, array, source, tag=0):
+    def recv(self, array, source, tag=0, *, up_to=False):
         """Adds a receive; returns the batch."""
-        self._messages.append((False, array, source, tag))
+        self._messages.append((False, array, source, tag, up_to))
         return self
 
     def start(self):
@@ -178,7 +178,7 @@ class Batch:
         return self._communicator._start_batch(messages)
 
     def run(self):
-        """Starts all that was added, and waits for it; returns what each call of wait() returned."""
+        """Starts all that was added, and waits for it; returns what each has received, None for sends."""
         return [work.wait() for work in self.start()]
 
     def __enter__(self):
