@@ -72,7 +72,8 @@ class TUTTI_API Communicator {
 
   // False once it was closed or moved from, and where split() left this rank out: calls throw then.
   bool valid() const { return engine_ != nullptr; }
-  // Leaves the group, as the destructor does. Works still under way fail.
+  // Leaves the group, as the destructor does: at once or, where Works are under way, which go on, when the last of them
+  // was waited for or dropped. Where they shall not go on: abort() first.
   void close();
   // By any thread, while others are in calls: those calls fail soon with Error(aborted), and so do later ones. The
   // other ranks hear of it when a call of this rank has failed, or when it leaves.
@@ -434,7 +435,7 @@ class TUTTI_API Communicator {
   friend struct Tuner;
   engine::Engine& engine() const;
 
-  std::unique_ptr<engine::Engine> engine_;
+  std::shared_ptr<engine::Engine> engine_;  // Works under way hold it, too
 };
 
 }  // namespace tutti

@@ -170,9 +170,10 @@ typedef struct tutti_store {
  * MASTER_ADDR and MASTER_PORT, else the name of this host); the ranks need not meet there. */
 tutti_code tutti_init_with_store(const tutti_options* options, const tutti_store* store, tutti_comm* comm);
 
-/* Leaves the group and sets *comm to NULL, which is also fine to begin with. Calls under way fail, and symmetric memory
- * goes. Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT); to tell them, every communicator leaves
- * one pointer behind until the process ends. */
+/* Leaves the group and sets *comm to NULL, which is also fine to begin with. Calls under way go on: their handles are
+ * waited for as before, and with the last of them the group is left and symmetric memory goes. (Where they shall not go
+ * on: tutti_abort first.) Copies of the handle are refused afterwards (TUTTI_INVALID_ARGUMENT); to tell them, every
+ * communicator leaves a few bytes behind until the process ends. */
 tutti_code tutti_comm_free(tutti_comm* comm);
 /* By any thread, while others are in calls of this communicator: these fail soon with TUTTI_ABORTED, and so do later
  * ones. The other ranks hear of it when a call of this rank has failed, or when it leaves. */
@@ -211,6 +212,17 @@ tutti_code tutti_wait(tutti_work* work);
 tutti_code tutti_wait_for(tutti_work* work, int64_t timeout_ms);
 /* Waits for all, frees them and sets them to NULL; returns the first error after all have ended. */
 tutti_code tutti_wait_all(tutti_work* works, size_t count);
+/* Several handles, of one communicator or of several; NULL handles are passed over. */
+#define TUTTI_NONE (~(size_t)0) /* a place that there is not */
+#define TUTTI_FOREVER INT64_MAX /* as timeout_ms: no limit but those of the calls */
+/* As tutti_wait for the first of them that ends, whose place goes to *index; TUTTI_NONE where all are NULL, and when
+ * the time passes first, which is TUTTI_TIMEOUT. */
+tutti_code tutti_wait_any(tutti_work* works, size_t count, int64_t timeout_ms, size_t* index);
+/* As tutti_wait for all that have ended, which are waited for until there is one: their places go to indices, which has
+ * room for `count`, and their number to *ended. Returns the first error among them. */
+tutti_code tutti_wait_some(tutti_work* works, size_t count, int64_t timeout_ms, size_t* indices, size_t* ended);
+/* As tutti_wait_any without waiting: TUTTI_NONE where none has ended. Takes all of them further. */
+tutti_code tutti_test_any(tutti_work* works, size_t count, size_t* index);
 /* *done = 1 when the call has ended, well or not, which tutti_wait then says; takes it further otherwise. Fails only
  * where done is NULL. */
 tutti_code tutti_test(tutti_work work, int* done);

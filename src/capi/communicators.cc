@@ -152,7 +152,7 @@ tutti_code tutti_comm_free(tutti_comm* comm) {
   return guarded([&] {
     tutti_comm& freed = place(comm, "tutti_comm_free: comm");
     if (freed == nullptr) return;
-    group_of(freed);
+    group_of(freed).communicator.close();
     freed->group.reset();
     freed = nullptr;
   });

@@ -27,18 +27,20 @@ Communicator& communicator_of(tutti_comm comm) { return group_of(comm).communica
 
 tutti_comm handle_of(Communicator communicator) {
   if (!communicator.valid()) return nullptr;
-  auto group = std::make_unique<Group>(Group{{}, {}, std::move(communicator)});
+  auto group = std::make_shared<Group>(Group{{}, {}, std::move(communicator)});
   const tutti_comm comm = new_record();
   comm->group = std::move(group);
   return comm;
 }
 
-void carry_out(Communicator& communicator, const Request& request, tutti_work* work) {
+void carry_out(tutti_comm comm, const Request& request, tutti_work* work) {
+  Communicator& communicator = communicator_of(comm);
   if (work == nullptr) {
     communicator.run(request);
     return;
   }
   auto record = std::make_unique<tutti_work_s>();
+  record->group = comm->group;
   record->work = communicator.submit(request);
   *work = record.release();
 }

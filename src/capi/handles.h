@@ -1,8 +1,8 @@
 // What the handles of tutti.h point at.
 //
 // A communicator's record is never freed nor used again, so that a copy of its handle can be told from a live one for
-// as long as the process lives; it is one pointer, and all else goes with tutti_comm_free. A work's record goes when it
-// was waited for.
+// as long as the process lives; all else goes with tutti_comm_free, or with the last call that is under way then. A
+// work's record goes when it was waited for.
 #pragma once
 
 #include <map>
@@ -27,13 +27,13 @@ Group& group_of(tutti_comm comm);
 tutti_comm handle_of(Communicator communicator);
 
 // Runs the request, or starts it where a handle is wanted.
-void carry_out(Communicator& communicator, const Request& request, tutti_work* work);
+void carry_out(tutti_comm comm, const Request& request, tutti_work* work);
 tutti_received to_c(const Received& received);
 
 }  // namespace tutti::capi
 
 struct tutti_comm_s {
-  std::unique_ptr<tutti::capi::Group> group;
+  std::shared_ptr<tutti::capi::Group> group;
 };
 
 struct tutti_memory_s {
@@ -41,6 +41,7 @@ struct tutti_memory_s {
 };
 
 struct tutti_work_s {
+  std::shared_ptr<tutti::capi::Group> group;  // whose memory it may work in
   tutti::Work work;
   tutti_received* received = nullptr;  // filled in when the wait has ended
 };

@@ -45,13 +45,12 @@ Request message_of(const tutti_message& message, size_t index) {
 }
 
 void receive(tutti_comm comm, const Request& request, tutti_received* received, tutti_work* work) {
-  tutti::Communicator& communicator = communicator_of(comm);
   if (work != nullptr) {
-    carry_out(communicator, request, work);
+    carry_out(comm, request, work);
     (*work)->received = received;
     return;
   }
-  const tutti::Received got = communicator.run(request);
+  const tutti::Received got = communicator_of(comm).run(request);
   if (received != nullptr) *received = to_c(got);
 }
 
@@ -63,7 +62,7 @@ tutti_code tutti_send(tutti_comm comm, const void* buffer, size_t count, tutti_t
                       tutti_work* work) {
   return guarded([&] {
     if (work != nullptr) *work = nullptr;
-    carry_out(communicator_of(comm), sending(buffer, count, type, peer, tag), work);
+    carry_out(comm, sending(buffer, count, type, peer, tag), work);
   });
 }
 
@@ -129,6 +128,7 @@ tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t co
     if (works == nullptr) tutti::wait_all(started);
     for (size_t i = 0; i < count; ++i) {
       if (works != nullptr) {
+        records[i]->group = comm->group;
         records[i]->work = std::move(started[i]);
         records[i]->received = report_to(i);
         works[i] = records[i].release();

@@ -44,7 +44,7 @@ tutti_code even(tutti_comm comm, Verb verb, const Vectors& vectors, Chunked chun
     request.element = element_of(vectors.type, name_of(verb));
     if (op != nullptr) request.op = op_of(*op, name_of(verb));
     request.root = vectors.root;
-    carry_out(communicator, request, work);
+    carry_out(comm, request, work);
   });
 }
 
@@ -110,7 +110,7 @@ tutti_code uneven(tutti_comm comm, Verb verb, const Uneven& given, Chunked chunk
     }
     // The caller does not say it once more.
     if (verb == Verb::reduce_scatter && given.sent.counts != nullptr) request.output_count = given.sent.counts[rank];
-    carry_out(communicator, request, work);
+    carry_out(comm, request, work);
   });
 }
 
@@ -207,7 +207,7 @@ tutti_code tutti_all_to_all_v(tutti_comm comm, const void* input, const size_t* 
 tutti_code tutti_barrier(tutti_comm comm, tutti_work* work) {
   return guarded([&] {
     if (work != nullptr) *work = nullptr;
-    carry_out(communicator_of(comm), {.verb = Verb::barrier}, work);
+    carry_out(comm, {.verb = Verb::barrier}, work);
   });
 }
 

@@ -1,5 +1,7 @@
 // Handles of calls under way: waiting frees them.
+#include <algorithm>
 #include <exception>
+#include <vector>
 
 #include "capi/errors.h"
 #include "capi/handles.h"
@@ -30,6 +32,29 @@ void wait_and_end(tutti_work& work, Wait&& wait) {
   end(work);
 }
 
+// Waits for work_at(0) to work_at(count - 1); throws the first error after all have ended.
+template <class WorkAt>
+void wait_for_each(size_t count, WorkAt&& work_at) {
+  std::exception_ptr first;
+  for (size_t i = 0; i < count; ++i) {
+    try {
+      wait_and_end(work_at(i), [](tutti::Work& under_way) { under_way.wait(); });
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+// Waits until one of them has ended; false where all are NULL.
+bool await_any(tutti_work* works, size_t count, int64_t timeout_ms) {
+  std::vector<tutti::Work*> under_way;
+  for (size_t i = 0; i < count; ++i) under_way.push_back(works[i] == nullptr ? nullptr : &works[i]->work);
+  return tutti::await_any(under_way, std::chrono::milliseconds(timeout_ms));
+}
+
+bool has_ended(tutti_work work) { return work != nullptr && work->work.ended(); }
+
 }  // namespace
 
 extern "C" {
@@ -49,15 +74,45 @@ tutti_code tutti_wait_for(tutti_work* work, int64_t timeout_ms) {
 tutti_code tutti_wait_all(tutti_work* works, size_t count) {
   return guarded([&] {
     if (count != 0) place(works, "tutti_wait_all: works");
-    std::exception_ptr first;
-    for (size_t i = 0; i < count; ++i) {
-      try {
-        wait_and_end(works[i], [](tutti::Work& under_way) { under_way.wait(); });
-      } catch (...) {
-        if (!first) first = std::current_exception();
-      }
+    wait_for_each(count, [&](size_t i) -> tutti_work& { return works[i]; });
+  });
+}
+
+tutti_code tutti_wait_any(tutti_work* works, size_t count, int64_t timeout_ms, size_t* index) {
+  return guarded([&] {
+    place(index, "tutti_wait_any: index") = TUTTI_NONE;
+    if (count != 0) place(works, "tutti_wait_any: works");
+    if (!await_any(works, count, timeout_ms)) return;
+    *index = static_cast<size_t>(std::find_if(works, works + count, has_ended) - works);
+    wait_and_end(works[*index], [](tutti::Work& ended) { ended.wait(); });
+  });
+}
+
+tutti_code tutti_wait_some(tutti_work* works, size_t count, int64_t timeout_ms, size_t* indices, size_t* ended) {
+  return guarded([&] {
+    size_t& found = place(ended, "tutti_wait_some: ended") = 0;
+    if (count != 0) {
+      place(works, "tutti_wait_some: works");
+      place(indices, "tutti_wait_some: indices");
     }
-    if (first) std::rethrow_exception(first);
+    await_any(works, count, timeout_ms);
+    for (size_t i = 0; i < count; ++i) {
+      if (has_ended(works[i])) indices[found++] = i;
+    }
+    wait_for_each(found, [&](size_t i) -> tutti_work& { return works[indices[i]]; });
+  });
+}
+
+tutti_code tutti_test_any(tutti_work* works, size_t count, size_t* index) {
+  return guarded([&] {
+    place(index, "tutti_test_any: index") = TUTTI_NONE;
+    if (count != 0) place(works, "tutti_test_any: works");
+    for (size_t i = 0; i < count; ++i) {
+      int done = 0;
+      if (works[i] == nullptr || (tutti_test(works[i], &done), done == 0)) continue;
+      *index = i;
+      return wait_and_end(works[i], [](tutti::Work& ended) { ended.wait(); });
+    }
   });
 }
 

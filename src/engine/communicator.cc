@@ -5,7 +5,19 @@
 
 namespace tutti {
 
-Communicator::Communicator(std::unique_ptr<engine::Engine> engine) : engine_(std::move(engine)) {}
+namespace {
+
+// A child that the rank forked leaves everything as it is: leaving in good order would take the rank out of its group,
+// and a condition that a thread of the rank waits on can never be destroyed here.
+void let_go(engine::Engine* engine) {
+  if (engine->in_own_process()) delete engine;
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<engine::Engine> engine) {
+  if (engine != nullptr) engine_.reset(engine.release(), let_go);
+}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   close();
@@ -20,12 +32,7 @@ engine::Engine& Communicator::engine() const {
               "this communicator has no group: it was closed or moved from, or split() left this rank out");
 }
 
-// A child that the rank forked leaves everything as it is: leaving in good order would take the rank out of its group,
-// and a condition that a thread of the rank waits on can never be destroyed here.
-void Communicator::close() {
-  if (engine_ != nullptr && !engine_->in_own_process()) static_cast<void>(engine_.release());
-  engine_.reset();
-}
+void Communicator::close() { engine_.reset(); }
 void Communicator::abort() { engine().abort(); }
 int Communicator::rank() const { return engine().rank(); }
 int Communicator::size() const { return engine().size(); }
@@ -45,13 +52,13 @@ Received Communicator::probe(int source, int tag, Element element) { return engi
 std::optional<Received> Communicator::iprobe(int source, int tag, Element element) {
   return engine().iprobe(source, tag, element);
 }
-Work Communicator::submit(const Request& request) { return Work(engine().submit(request)); }
+Work Communicator::submit(const Request& request) { return Work(engine().submit(request), engine_); }
 
 std::vector<Work> Communicator::submit_all(std::span<const Request> requests) {
   auto calls = engine().submit_all(requests);
   std::vector<Work> works;
   works.reserve(calls.size());
-  for (auto& call : calls) works.emplace_back(std::move(call));
+  for (auto& call : calls) works.emplace_back(std::move(call), engine_);
   return works;
 }
 

@@ -141,7 +141,6 @@ std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
   auto pending = std::make_shared<Pending>();
   pending->call = call_of(request, asked_, pending->chunks);
   pending->own = request.op.own();
-  pending->engine = this;
   pending->told = told_;
   return pending;
 }
@@ -244,6 +243,29 @@ void Engine::wait_until(Pending& pending, const Deadline& deadline) {
     throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
                                         ": still under way when the time given to wait() had passed");
   }
+}
+
+bool Engine::wait_any(std::span<Pending* const> calls, const Deadline& deadline) {
+  const auto any_ended = [&] {
+    return std::any_of(calls.begin(), calls.end(), [](const Pending* call) { return call->ended(); });
+  };
+  const Seat seat(*this);
+  if (any_ended()) return true;
+  Stuck stuck;
+  const auto look = [&] {
+    const Advance advance = progress_queues();
+    return advance != Advance::stuck && any_ended() ? Advance::finished : advance;
+  };
+  const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
+  const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
+  if (outcome == Waiter::Outcome::hopeless) fail(stuck);
+  return outcome != Waiter::Outcome::timed_out;
+}
+
+bool Engine::ring_at_end(Pending& pending, Event* event) {
+  const std::lock_guard lock(queue_mutex_);
+  pending.awaited_by = event;
+  return !pending.ended();
 }
 
 // Finishes the async calls that a blocking call has to follow on its track.

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "engine/call.h"
 #include "engine/difference.h"
+#include "engine/event.h"
 #include "engine/mailbox.h"
 #include "engine/origin.h"
 #include "engine/plans.h"
@@ -38,7 +39,6 @@ namespace tutti::engine {
 struct Pending {
   enum class State : std::uint8_t { queued, running, finished, failed };
 
-  Engine* engine = nullptr;
   Track* track = nullptr;  // of a collective
   Call call;
   Message message;                      // the call as a message
@@ -50,6 +50,7 @@ struct Pending {
   std::exception_ptr error;                 // written before state becomes failed
   std::shared_ptr<std::atomic<bool>> told;  // the engine's
   std::function<void()> on_end;             // guarded by the engine's queue_mutex_
+  Event* awaited_by = nullptr;              // likewise; rung when it ends
 
   bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
 };
@@ -97,6 +98,10 @@ class Engine {
   void wait(Pending& pending);
   // Throws Error(timeout) when the deadline passes first; the call goes on then.
   void wait_until(Pending& pending, const Deadline& deadline);
+  // Waits until one of these calls has ended; false when the deadline passes first.
+  bool wait_any(std::span<Pending* const> calls, const Deadline& deadline);
+  // Rings the event when the call ends, which the progress thread sees to; nullptr: no more. False where it has ended.
+  bool ring_at_end(Pending& pending, Event* event);
   // engine_failure.cc: has `ended` called when the call ends, at once where it has. See Work::on_end.
   void on_end(Pending& pending, std::function<void()> ended);
   // By any thread: calls under way and those to come fail.

@@ -146,7 +146,8 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
                     "; both must pass the same count" + after,
                 odd};
       }
-      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its type and count (only a receive of up to a count takes less)"
+      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its type and count; only a "
+                                                   "receive of up to so many may be of more"
                                                  : "; all ranks must make the same calls in the same order";
       return {code,
               mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
@@ -246,6 +247,7 @@ void Engine::throw_given_up(const Message& message) {
 void Engine::end(Pending& pending, Pending::State state) {
   pending.state.store(state, std::memory_order_release);
   if (pending.on_end) std::exchange(pending.on_end, nullptr)();
+  if (pending.awaited_by != nullptr) pending.awaited_by->ring();
 }
 
 void Engine::on_end(Pending& pending, std::function<void()> ended) {

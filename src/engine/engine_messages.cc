@@ -31,8 +31,8 @@ Received counted_in(const Element& element, Received found) {
 // Who asks again and again never waits, so failures, which take system calls to see, are looked for now and then.
 constexpr std::chrono::milliseconds kJudgesEvery{20};
 
-// Lets the probe see what is there, and what lies behind that; then it waits no more. True where nothing moves any more,
-// and the mailbox's verdict says why.
+// Lets the probe see what is there, and what lies behind that; then it waits no more. True where nothing moves any
+// more, and the mailbox's verdict says why.
 bool look_once(Mailbox& mailbox, Message& probe) {
   constexpr int kMostMoves = 100;  // others may go on sending what it does not want
   mailbox.post(probe);

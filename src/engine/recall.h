@@ -36,8 +36,8 @@ class Recall {
              other.input_count == request.input_count && other.output_count == request.output_count &&
              other.element == request.element && other.verb == request.verb &&
              other.op.builtin() == request.op.builtin() && other.direction == request.direction &&
-             other.up_to == request.up_to && other.root == request.root && other.peer == request.peer && other.tag == request.tag && filled &&
-             is_plain(other);
+             other.up_to == request.up_to && other.root == request.root && other.peer == request.peer &&
+             other.tag == request.tag && filled && is_plain(other);
     }
   };
 

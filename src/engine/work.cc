@@ -14,18 +14,20 @@ void rethrow_error(const engine::Pending& pending) {
 
 }  // namespace
 
-Work::Work(std::shared_ptr<engine::Pending> pending) : pending_(std::move(pending)) {}
+Work::Work(std::shared_ptr<engine::Pending> pending, std::shared_ptr<engine::Engine> engine)
+    : pending_(std::move(pending)), engine_(std::move(engine)) {}
 
 Work& Work::operator=(Work&& other) noexcept {
-  const Work old(std::move(pending_));  // waits for what this one held
+  const Work old(std::move(*this));  // waits for what this one held
   pending_ = std::move(other.pending_);
+  engine_ = std::move(other.engine_);
   return *this;
 }
 
 Work::~Work() {
   if (!pending_ || pending_->ended()) return;
   try {
-    pending_->engine->wait(*pending_);
+    engine_->wait(*pending_);
   } catch (...) {
     // The communicator is aborted now, and its next call says why.
   }
@@ -33,22 +35,27 @@ Work::~Work() {
 
 bool Work::test() {
   if (!pending_) return true;
-  const bool ended = pending_->ended() || pending_->engine->test(*pending_);
+  const bool ended = pending_->ended() || engine_->test(*pending_);
+  if (ended) engine_.reset();
   rethrow_error(*pending_);
   return ended;
 }
 
 void Work::wait() {
   if (!pending_) return;
-  if (!pending_->ended()) pending_->engine->wait(*pending_);
+  if (!pending_->ended()) engine_->wait(*pending_);
+  engine_.reset();
   rethrow_error(*pending_);
 }
 
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!pending_) return;
-  if (!pending_->ended()) pending_->engine->wait_until(*pending_, Deadline::after(timeout));
+  if (!pending_->ended()) engine_->wait_until(*pending_, Deadline::after(timeout));
+  engine_.reset();
   rethrow_error(*pending_);
 }
+
+bool Work::ended() const noexcept { return !pending_ || pending_->ended(); }
 
 std::exception_ptr Work::error() const noexcept {
   if (!pending_ || pending_->state.load(std::memory_order_acquire) != engine::Pending::State::failed) return nullptr;
@@ -58,7 +65,7 @@ std::exception_ptr Work::error() const noexcept {
 
 void Work::on_end(std::function<void()> ended) {
   if (!pending_ || pending_->ended()) return ended();
-  pending_->engine->on_end(*pending_, std::move(ended));
+  engine_->on_end(*pending_, std::move(ended));
 }
 
 Received Work::received() const {

@@ -124,26 +124,6 @@ TEST_P(Failures, ARankMayLeaveWhenItsPartIsDone) {
   }
 }
 
-TEST_P(Failures, AWorkMayOutliveItsCommunicator) {
-  run(2, [](Communicator& comm) {
-    std::vector<float> data(100, 1.0f);
-    Work done = comm.all_reduce_async(data);
-    Work never;
-    done.wait();
-    const Error error = error_of([&] {
-      {
-        Communicator moved = std::move(comm);
-        never = moved.recv_async(std::span(data).first(1), 1 - moved.rank());
-      }
-      done.wait();
-      never.wait();
-    });
-    require(error.code() == ErrorCode::aborted || error.code() == ErrorCode::peer_failed ||
-                error.code() == ErrorCode::peer_lost,
-            error.what());
-  });
-}
-
 TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
   if (GetParam() == Ranks::threads) GTEST_SKIP() << "a child of one thread among many may do next to nothing";
   run(

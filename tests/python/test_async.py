@@ -108,6 +108,117 @@ def test_other_threads_run_while_a_call_waits(run):
     run(2, job, timeout=20)
 
 
+def told_when_to_send(comm, place_of):
+    """Rank 0: posted receives, and a function that asks rank 1 for one of them. Rank 1 returns when it is asked for -1."""
+    call = np.zeros(1, int)
+    if comm.rank == 1:
+        while comm.recv(call, 0, tag=100) and call[0] >= 0:
+            place_of(call[0]).send(call, 0, tag=call[0])
+        return None, None
+    return ([place_of(i).recv(np.zeros(1, int), 1, tag=i, async_op=True) for i in range(3)],
+            lambda i: comm.send(np.array([i]), 1, tag=100))
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_the_first_of_several(run, transport, groups):
+    def job(comm):
+        places = [comm.duplicate() for _ in range(groups)]
+        works, ask_for = told_when_to_send(comm, lambda i: places[i % groups])
+        if works is None:
+            return
+        with pytest.raises(tutti.TimeoutError):
+            tutti.wait_any(works, timeout=0.05)
+        assert tutti.test_any(works) is None
+        for i in (2, 0):
+            ask_for(i)
+            assert tutti.wait_any(works) == i and tutti.wait_some(iter(works)) == [i] and tutti.test_any(works) == i
+            assert works[i].wait() == (1, i, 1)
+            works[i] = None
+        ask_for(1)
+        assert tutti.wait_some(works, timeout=20) == [1] and works[1].done()
+        assert tutti.wait_any([None]) is None and tutti.wait_some([]) == [] and tutti.test_any([None]) is None
+        with pytest.raises(TypeError):
+            tutti.wait_any([3])
+        ask_for(-1)
+    run(2, job, transport=transport)
+
+
+def test_what_failed_counts_as_ended(run):
+    def job(comm):
+        twin = comm.duplicate()
+        if comm.rank == 1:
+            comm.recv(np.zeros(1), 0, 5)
+            twin.close()
+            return comm.send(np.zeros(1), 0)
+        works = [comm.recv(np.zeros(1), 1, async_op=True), twin.recv(np.zeros(1), 1, async_op=True)]
+        comm.send(np.zeros(1), 1, 5)
+        assert 1 in (first := tutti.wait_some(works)) or tutti.wait_some([None, works[1]]) == [1], first
+        with pytest.raises(tutti.PeerLostError):
+            works[1].wait()
+        assert works[0].wait().count == 1
+    run(2, job)
+
+
+def test_calls_under_way_outlive_close(run, transport):
+    def job(comm):
+        twin, out = comm.duplicate(), np.zeros(100_000)
+        if comm.rank == 1:
+            comm.recv(np.zeros(1), 0)  # its end is closed
+            twin.send(np.ones(100_000), 0)
+            with pytest.raises(tutti.PeerLostError):
+                twin.recv(out, 0)  # it has left with its last call
+            return comm.send(np.zeros(1), 0)
+        first = twin.recv(out, 1, async_op=True)
+        twin.close()
+        assert twin.closed and not first.done()
+        comm.send(np.zeros(1), 1)
+        assert first.wait() == (1, 0, 100_000) and out.sum() == 100_000 and first.done()
+        comm.recv(np.zeros(1), 1)
+    run(2, job, transport=transport)
+
+
+def test_close_waits_for_calls_whose_work_was_dropped(run, transport):
+    def job(comm):
+        twin = comm.duplicate()
+        if comm.rank == 0:
+            twin.send(np.arange(500_000), 1, async_op=True)
+            return twin.close()
+        out = np.zeros(500_000, int)
+        twin.recv(out, 0)
+        assert out[-1] == 499_999
+    run(2, job, transport=transport)
+
+
+def test_what_fails_in_close_is_raised(run):
+    def job(comm):
+        twin = comm.duplicate()
+        if comm.rank == 0:
+            twin.timeout = 0.2
+            twin.recv(np.zeros(1), 1, async_op=True)  # which nobody sends
+            with pytest.raises(tutti.TimeoutError, match="is rank 1 in the same call"):
+                twin.close()
+            assert twin.closed
+        comm.barrier()
+    run(2, job)
+
+
+def test_an_exception_leaves_at_once(run):
+    def job(comm):
+        twin = comm.duplicate()
+        if comm.rank == 1:
+            with pytest.raises((tutti.PeerFailedError, tutti.PeerLostError)):
+                twin.barrier()
+            return
+        with pytest.raises(KeyError):
+            with twin:
+                held = twin.recv(np.zeros(1), 1, async_op=True)
+                twin.recv(np.zeros(1), 1, async_op=True)
+                raise KeyError
+        with pytest.raises(tutti.AbortedError):
+            held.wait()
+    run(2, job, timeout=60)
+
+
 def start(rank, place, call, after="pass"):
     code = WAITS.format(rank=rank, place=place, call=call, after=after)
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -120,6 +231,8 @@ BLOCKED = 'print("in", flush=True); '
     (0, "comm.all_reduce(numpy.zeros(3))"),
     (0, "comm.recv(numpy.zeros(3), 1)"),
     (0, "comm.recv(numpy.zeros(3), 1, async_op=True).wait()"),
+    (0, "tutti.wait_any([comm.recv(numpy.zeros(3), 1, async_op=True)])"),
+    (0, "comm.recv(numpy.zeros(3), 1, async_op=True); comm.close()"),
     (0, "comm.split(0)"),
     (1, "comm.empty(1000)"),  # which waits for rank 0 to make it
 ])

@@ -80,13 +80,11 @@ def test_roots_outside_the_group(run):
 
 def test_use_after_close(run):
     def job(comm):
-        work = comm.recv(np.zeros(1), 0, async_op=True)
         comm.close()
         comm.close()
         for call in (lambda: comm.all_reduce(np.zeros(1)), comm.barrier, lambda: comm.rank, lambda: comm.timeout,
                      lambda: comm.empty(3), comm.duplicate, lambda: comm.recv(np.zeros(1), 0)):
             assert "was closed" in str(failing(call))
-        assert isinstance(failing(work.wait), tutti.AbortedError) and work.done()
         assert repr(comm) == "<tutti.Communicator, closed>"
     run(1, job)
 
@@ -123,6 +121,8 @@ def test_a_forked_child_is_refused(run):
         with os.fdopen(reading) as lines:
             assert lines.read().count("belongs to the process that was forked") == 3
         assert os.waitpid(child, 0)[1] == 0
+        comm.send(np.zeros(1), comm.rank)
+        assert work.wait().count == 1
         comm.send(np.ones(1), comm.rank)
         work.wait()
         assert comm.all_reduce(np.ones(1)).tolist() == [2.0]  # and the parent goes on

@@ -45,13 +45,18 @@ Group::Group(Communicator communicator)
       rank_(communicator_.rank()),
       size_(communicator_.size()) {}
 
-Group::~Group() { close(); }
+// Python may be collecting garbage: this is no time to wait for others.
+Group::~Group() { give_up(); }
 
 bool Group::in_own_process() const { return forks_ == forks.load(std::memory_order_relaxed); }
 
-void Group::require_usable() const {
+void Group::require_own_process() const {
   if (!in_own_process())
     refuse("this communicator belongs to the process that was forked; a child must join a group of its own");
+}
+
+void Group::require_usable() const {
+  require_own_process();
   if (closed_) refuse("this communicator was closed; calls need an open one");
 }
 
@@ -68,6 +73,53 @@ int Group::size() const {
 void Group::close() {
   if (closed_) return;
   closed_ = true;
+  if (!in_own_process()) return leave();
+  try {
+    without_gil([&] {
+      std::exception_ptr first;
+      for (Underway& underway : left_behind_) {
+        try {
+          underway.work.wait();
+        } catch (const Error&) {
+          if (underway.work.error() == nullptr) throw;  // Ctrl-C
+          if (!first) first = std::current_exception();
+        }
+      }
+      if (first) std::rethrow_exception(first);
+    });
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  left_behind_.clear();
+  leave_when_idle();
+}
+
+void Group::give_up() {
+  closed_ = true;
+  if (!communicator_.valid()) return;
+  if (in_own_process()) {
+    sweep();
+    if (handles_ != 0 || !left_behind_.empty()) {
+      const nb::gil_scoped_release released;
+      communicator_.abort();
+      for (Underway& underway : left_behind_) {
+        try {
+          underway.work.wait();
+        } catch (const Error&) {
+          continue;  // as it is meant to
+        }
+      }
+    }
+  }
+  leave();
+}
+
+void Group::leave_when_idle() {
+  if (closed_ && handles_ == 0 && left_behind_.empty()) leave();
+}
+
+void Group::leave() {
   if (!in_own_process()) {
     // What was under way is the parent's: to end it here would wait for threads that are not there.
     static_cast<void>(new std::vector<Underway>(std::move(left_behind_)));
@@ -81,8 +133,12 @@ void Group::close() {
   left_behind_.clear();
 }
 
-Group::Turn::Turn(Group& group) : group_(&group) {
-  group.require_usable();
+Group::Turn::Turn(Group& group, bool closed_too) : group_(&group) {
+  if (closed_too) {
+    group.require_own_process();
+  } else {
+    group.require_usable();
+  }
   if (group.busy_) {
     refuse(
         "another thread is in a call of this communicator, which serves one thread at a time; a thread of its own "
@@ -93,12 +149,18 @@ Group::Turn::Turn(Group& group) : group_(&group) {
   if (!group.left_behind_.empty()) group.sweep();
 }
 
+void Group::end_handle() {
+  --handles_;
+  leave_when_idle();
+}
+
 void Group::leave_behind(Underway underway) {
   if (!in_own_process()) {
     static_cast<void>(new Underway(std::move(underway)));
     return;
   }
-  if (!closed_) left_behind_.push_back(std::move(underway));
+  --handles_;
+  left_behind_.push_back(std::move(underway));
 }
 
 void Group::sweep() {

@@ -1,7 +1,8 @@
 // A communicator as Python holds it: one thread at a time, not in a forked child, not after close().
 //
 // Verbs run without the GIL and stop for Ctrl-C. What async calls need is kept until they have ended, also where their
-// handle was dropped. All members are used with the GIL held.
+// handle was dropped. After close() calls under way go on, and the group is left with the last of them. All members are
+// used with the GIL held.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -67,13 +68,15 @@ class Group : public std::enable_shared_from_this<Group> {
   int rank() const;
   int size() const;
   bool closed() const { return closed_; }
-  // Leaves the group; again is fine.
+  // Leaves the group; again is fine. Calls whose handle was dropped are waited for, and the first error is thrown.
   void close();
+  // Leaves the group at once: what is under way fails.
+  void give_up();
 
   // The communicator, for one call of this thread.
   class Turn {
    public:
-    explicit Turn(Group& group);
+    explicit Turn(Group& group, bool closed_too = false);
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() { group_->busy_ = false; }
@@ -84,19 +87,26 @@ class Group : public std::enable_shared_from_this<Group> {
     Group* group_;
   };
 
+  // Handles of calls under way: one more, and one less, because its call has ended.
+  void add_handle() { ++handles_; }
+  void end_handle();
   // An async call whose handle is gone: it goes on, and so do its buffers.
   void leave_behind(Underway underway);
   bool in_own_process() const;
 
  private:
+  void require_own_process() const;
   void require_usable() const;
   void sweep();
+  void leave_when_idle();
+  void leave();
 
   Communicator communicator_;
   int forks_;  // of this process when it was made
   int rank_, size_;
   bool closed_ = false;
   bool busy_ = false;
+  int handles_ = 0;  // of calls under way, as far as they know
   std::vector<Underway> left_behind_;
 };
 

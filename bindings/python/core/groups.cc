@@ -112,11 +112,18 @@ void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
       "close",
       [](const CommunicatorBase& self) {
         Group& group = group_of(self);
-        if (!group.closed() && group.in_own_process())
-          const Group::Turn turn(group);  // refuses while a thread is in it
+        if (group.closed() || !group.in_own_process()) return group.close();
+        const Group::Turn turn(group);  // refuses while a thread is in it
         group.close();
       },
-      "Leaves the group. Calls still under way fail; symmetric arrays stay readable. Again is fine.");
+      "Leaves the group; symmetric arrays stay readable. Again is fine.\n\n"
+      "Calls under way go on: their Works are waited for as before, and those that were dropped are waited for here.");
+  communicator.def("_give_up", [](const CommunicatorBase& self) {
+    Group& group = group_of(self);
+    if (!group.in_own_process()) return group.give_up();
+    const Group::Turn turn(group, true);
+    group.give_up();
+  });
   communicator.def_prop_rw(
       "timeout",
       [](const CommunicatorBase& self) {

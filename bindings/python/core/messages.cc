@@ -98,8 +98,8 @@ void bind_messages(nb::module_& module, CommunicatorClass& communicator) {
       nb::arg("array").none(), nb::arg("source") = kAnySource, nb::arg("tag") = 0, nb::kw_only(),
       nb::arg("up_to") = false, nb::arg("async_op") = false,
       "Receives into the array; returns Received(source, tag, count).\n\n"
-      "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG. With up_to=True shorter messages than the array fit, too: count\n"
-      "says how many elements have come, and the rest of the array is left alone.");
+      "source may be tutti.ANY_SOURCE, tag tutti.ANY_TAG. With up_to=True shorter messages than the array fit, too:\n"
+      "count says how many elements have come, and the rest of the array is left alone.");
   communicator.def("send_recv", &send_recv, nb::arg("array").none(), nb::arg("destination"), nb::arg("out"),
                    nb::arg("source"), nb::arg("tag") = 0, nb::kw_only(), nb::arg("up_to") = false,
                    "Sends array and receives into out at once: never deadlocks, whatever the others do first.\n\n"

@@ -20,6 +20,8 @@ class Handle {
 
   nb::object wait(std::optional<double> timeout_s);
   bool done();
+  // The places of those that have ended, which are waited for until there is one; none where all are None.
+  static nb::list wait_some(const nb::list& handles, std::optional<double> timeout_s);
 
  private:
   // The call has ended well.

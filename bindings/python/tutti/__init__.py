@@ -18,10 +18,11 @@ from ._communicator import Batch, Communicator, init
 from ._paths import include_dir, library_dir
 from ._received import Received
 from ._spawn import RankError, spawn
+from ._works import test_any, wait_any, wait_some
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "Error",
     "InvalidArgumentError", "MismatchError", "Op", "PeerFailedError", "PeerLostError", "RankError", "Received",
     "SystemRefusedError", "TimeoutError", "UnsupportedError", "Work", "__version__", "include_dir", "init",
-    "library_dir", "premul_sum", "spawn",
+    "library_dir", "premul_sum", "spawn", "test_any", "wait_any", "wait_some",
 ]

@@ -14,12 +14,12 @@ _PICKLE = pickle.HIGHEST_PROTOCOL
 _open = weakref.WeakSet()
 
 
-# A rank that ends leaves its group in good order, so that the others learn of it at once.
+# A rank that ends leaves its group in good order, so that the others learn of it at once; nothing is waited for then.
 @atexit.register
 def _close_all():
     for communicator in list(_open):
         try:
-            communicator.close()
+            communicator._give_up()
         except InvalidArgumentError:
             pass  # a thread is still in it; the end of the process ends that
 
@@ -40,8 +40,11 @@ class Communicator(_core.Communicator):
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+        else:
+            self._give_up()  # the others must not wait for what will not come
 
     def __repr__(self):
         if self.closed:

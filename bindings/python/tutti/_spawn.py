@@ -82,6 +82,7 @@ def _run_threads(function, ranks, args):
                 results[rank] = function(communicator, *args)
             except BaseException as error:  # also SystemExit: a thread cannot pass it on
                 failures.append(_Failure(rank, traceback.format_exc(), error))
+                communicator._give_up()
 
     _core.run_ranks(ranks, run_rank)
     if failures:

@@ -291,7 +291,7 @@ void Group::leave(bool now) {
     const std::lock_guard lock(changed_mutex_);  // abort() looks at it
     leaving = std::exchange(comm_, nullptr);
   }
-  if (leaving != nullptr) tutti_comm_free(&leaving);  // works under way fail
+  if (leaving != nullptr) tutti_comm_free(&leaving);  // works under way were aborted, and hold on to it until they end
   calls.unlock();
   settle_all();
   stop_completions();
