@@ -146,8 +146,8 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
                     "; both must pass the same count" + after,
                 odd};
       }
-      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its type and count; only a "
-                                                   "receive of up to so many may be of more"
+      const char* remedy = difference.of_message ? "; the two ends of a message must agree on its type and count; only "
+                                                   "a receive of up to so many may be of more"
                                                  : "; all ranks must make the same calls in the same order";
       return {code,
               mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
