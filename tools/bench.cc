@@ -10,6 +10,8 @@
 #include <optional>
 #include <set>
 
+#include "base/environment.h"
+#include "rendezvous/host.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/implementations.h"
 #include "tools/bench/plot.h"
@@ -19,7 +21,8 @@
 #include "tools/bench/sizes.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/table.h"
-#include "tools/launch/cores.h"
+#include "topology/discover/cores.h"
+#include "topology/discover/cost_file.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
 
@@ -62,6 +65,7 @@ struct Asked {
   bool no_pin = false;
   int runs = 1;
   std::string json, csv, plot;
+  std::string tuned;
   Effort effort;
 };
 
@@ -129,6 +133,7 @@ Plan plan_of(const Asked& asked) {
   plan.rotate_bytes = asked.rotate ? parse_bytes(asked.rotate_bytes, "--rotate-bytes") : 0;
   plan.all_algorithms = asked.algorithms == "all";
   plan.pinned = !asked.no_pin;
+  plan.tuned_costs = asked.tuned;
   plan.effort = asked.effort;
   plan.effort.check = asked.check != 0;
   check_plan(plan);
@@ -194,7 +199,7 @@ int run_table(const Asked& asked) {
   const Plan plan = plan_of(asked);
   Files files(asked);
   fmt::print("# tutti bench: {} over {}, {} ranks; {} cores; {}\n", asked.verbs, plan.transport, asked.ranks,
-             allowed_cores().size(),
+             topology::allowed_cores().size(),
              plan.rotate_bytes != 0 ? "buffers in rotation" : "the same buffers again and again");
   fmt::print("{}", table_heading());
   std::fflush(stdout);
@@ -219,6 +224,13 @@ int run_table(const Asked& asked) {
   return exit_code_of(results);
 }
 
+// The file that was named, or the one that `tutti tune` has left; empty where there is none.
+std::string tuned_costs_of(const Asked& asked) {
+  if (!asked.tuned.empty()) return asked.tuned;
+  const std::string file = topology::cost_file(Environment::of_process(), {rendezvous::host_name()});
+  return file != topology::kBuiltIn && topology::costs_kept_in(file) ? file : "";
+}
+
 int run_figures(const Asked& asked) {
   std::vector<std::string> there;
   for (const std::string& name : known_peers()) {
@@ -226,7 +238,9 @@ int run_figures(const Asked& asked) {
     if (reason) say(fmt::format("{} is left out: {}", name, *reason));
     if (!reason) there.push_back(name);
   }
-  const FigureSet set = figures_for(allowed_cores().size(), there);
+  const std::string tuned = tuned_costs_of(asked);
+  if (tuned.empty()) say("nothing is tuned here: `tutti tune` first, and tuned is shown beside untuned");
+  const FigureSet set = figures_for(topology::allowed_cores().size(), there, tuned);
   Files files(asked);
   std::vector<std::vector<std::vector<Row>>> runs(set.plans.size());
   Results all;
@@ -252,8 +266,8 @@ int run_figures(const Asked& asked) {
   for (const std::string& version : all.versions) fmt::print("# {}\n", version);
   fmt::print(
       "# float32; ratio = best peer's median / ours in the same run (limit, regret: ours / theirs); median of {} "
-      "run{}\n{}",
-      asked.runs, asked.runs == 1 ? "" : "s", figure_heading());
+      "run{}\n# untuned: built-in costs, what everybody runs; tuned: {}\n{}",
+      asked.runs, asked.runs == 1 ? "" : "s", tuned.empty() ? "not measured" : "by " + tuned, figure_heading());
   for (const Figure& figure : set.figures) fmt::print("{}", figure_line(figure, judge(figure, runs[figure.plan])));
   files.write(all.rows);
   return exit_code_of(all);
@@ -281,6 +295,10 @@ void add_what(CLI::App& app, Asked& asked) {
   app.add_option("--rotate-bytes", asked.rotate_bytes, "Memory to rotate over, all ranks together")->type_name("BYTES");
   app.add_option("--against", asked.against, "Peers to measure in the same run, with commas between, or all")
       ->type_name("NAMES");
+  app.add_option("--tuned", asked.tuned,
+                 "Costs of `tutti tune`: run with them and with built-in ones, side by side; figures finds them itself")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   app.add_option("--algorithms", asked.algorithms, "all: every algorithm beside the chosen one, and the regret")
       ->type_name("all")
       ->check(CLI::IsMember({"all"}));
@@ -312,12 +330,12 @@ void add_how(CLI::App& app, Asked& asked) {
 
 // The figures say themselves what is measured.
 void refuse_others(const CLI::App& app) {
-  static const std::set<std::string> kTheirs{"verbs", "runs", "json", "csv", "plot"};
+  static const std::set<std::string> kTheirs{"verbs", "runs", "json", "csv", "plot", "tuned"};
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
     if (option->count() == 0 || kTheirs.contains(name)) continue;
     refuse(fmt::format(
-        "figures takes --runs, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers", name));
+        "figures takes --runs, --tuned, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers", name));
   }
 }
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "rendezvous/token.h"
-#include "tools/launch/cores.h"
+#include "topology/discover/cores.h"
 #include "tools/launch/descriptors.h"
 #include "tools/launch/job.h"
 #include "tools/launch/place.h"
@@ -154,7 +154,7 @@ void print_plan(const Job& job) {
 
 int run(const Asked& asked) {
   check(asked);
-  const std::vector<cpu_set_t> cores = allowed_cores();
+  const std::vector<cpu_set_t> cores = topology::allowed_cores();
   const Job job = job_of(asked, cores.size());
   if (asked.dry_run) {
     print_plan(job);

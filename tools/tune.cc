@@ -25,7 +25,7 @@
 #include "rendezvous/host.h"
 #include "tools/bench/progress.h"
 #include "tools/verbs.h"
-#include "topology/cost_file.h"
+#include "topology/discover/cost_file.h"
 #include "tutti/init.h"
 #include "tutti/local.h"
 
@@ -98,11 +98,15 @@ class Kept {
   Kept& operator=(const Kept&) = delete;
   ~Kept() { static_cast<void>(::unlink(beside_.c_str())); }
 
-  // What the file said so far: groups of other sizes are not measured anew. The usual costs where it says nothing.
-  topology::CostTable before() const { return topology::costs_kept_in(path_); }
+  // With what the file said so far: groups of other sizes are not measured anew.
+  void add(const topology::CostTable& found) {
+    if (!costs_) costs_ = topology::costs_kept_in(path_).value_or(found);
+    costs_->speeds = found.speeds;
+    topology::put_survey(*costs_, found.surveys.front());
+  }
 
-  void write(const topology::CostTable& costs) {
-    file_ << topology::to_text(costs);
+  void write() {
+    file_ << topology::to_text(*costs_);
     file_.close();
     if (!file_ || std::rename(beside_.c_str(), path_.c_str()) != 0)
       throw_errno(fmt::format("cannot write '{}'", path_));
@@ -112,6 +116,7 @@ class Kept {
  private:
   std::string path_, beside_;
   std::ofstream file_;
+  std::optional<topology::CostTable> costs_;
 };
 
 // The file that was named, or nothing. What TUTTI_COSTS names need not be there yet, so no rank is to look for it.
@@ -168,16 +173,14 @@ void tune_host(const Asked& asked) {
   Kept kept(named.empty() ? topology::cost_file(Environment::of_process(), {rendezvous::host_name()}) : named);
   fmt::print("{} ranks on {}; other work on it would be measured, too\n", fmt::join(asked.ranks, ", "),
              rendezvous::host_name());
-  topology::CostTable costs = kept.before();
   for (const int ranks : asked.ranks) {
     for (const auto& [transport, what] :
          {std::pair{TransportKind::shm, "shared memory"}, {TransportKind::tcp, "TCP"}}) {
       std::fflush(stdout);  // before ranks are forked
-      const topology::CostTable found = tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what));
-      topology::put_survey(costs, found.surveys.front());
+      kept.add(tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what)));
     }
   }
-  kept.write(costs);
+  kept.write();
 }
 
 void tune_job(const Asked& asked) {
@@ -198,9 +201,8 @@ void tune_job(const Asked& asked) {
   const Tuned tuned = tune_shown(comm, "the job", asked.quick);
   if (!kept) return;
   fmt::print("{}", summary_of(tuned, "the job", asked.show));
-  topology::CostTable costs = kept->before();
-  topology::put_survey(costs, topology::costs_from_text(tuned.costs).surveys.front());
-  kept->write(costs);
+  kept->add(topology::costs_from_text(tuned.costs));
+  kept->write();
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "rendezvous/roster.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
-#include "topology/cost_file.h"
+#include "topology/discover/cost_file.h"
 #include "transport/memory/memory_transport.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/shm/shm_mapper.h"
@@ -47,9 +47,14 @@ std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const AgreedC
   if (known != nullptr) {
     engine->adopt(*known);
   } else {
-    const bool first = engine->rank() == 0;
-    engine->agree_on(first ? agreed_costs(topology::find_costs(Environment::of_process(), hosts, log), engine->size())
-                           : AgreedCosts());
+    AgreedCosts costs;
+    if (engine->rank() == 0 && engine->size() > 1) {
+      const topology::FoundCosts found = topology::find_costs(Environment::of_process(), hosts, log);
+      log.info(found.tuned ? "algorithms are chosen by what `tutti tune` has measured here"
+                           : "algorithms are chosen by built-in costs; `tutti tune` measures this machine's");
+      costs = agreed_costs(found.table, engine->size(), found.tuned);
+    }
+    engine->agree_on(costs);
   }
   return engine;
 }

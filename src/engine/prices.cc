@@ -14,6 +14,7 @@ Prices prices_of(const topology::CostTable& table, bool memory, int ranks) {
   const topology::Survey* const survey = topology::nearest_survey(table, memory, ranks);
   if (survey == nullptr) return memory ? table.memory : table.streams;
   Prices prices(survey->rates);
+  prices.rates.cores = (memory ? table.memory : table.streams).cores;
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     const auto found = survey->factors.find(survey_name(row));
     if (found == survey->factors.end()) continue;
@@ -31,8 +32,8 @@ Prices::Prices(const topology::Rates& machine) : rates(machine) {
 
 double Prices::factor(const schedule::Algorithm& row, std::size_t size) const { return factors[number_of(row)][size]; }
 
-AgreedCosts agreed_costs(const topology::CostTable& table, int ranks) {
-  return {prices_of(table, true, ranks), prices_of(table, false, ranks)};
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned) {
+  return {prices_of(table, true, ranks), prices_of(table, false, ranks), tuned};
 }
 
 std::string survey_name(const schedule::Algorithm& row) {

@@ -25,10 +25,11 @@ struct Prices {
 // Between ranks that share memory, and between ranks that have streams only.
 struct AgreedCosts {
   Prices memory, streams;
+  bool tuned = false;  // measured here, by `tutti tune`; else built in
 };
 
 // What holds for a group of so many ranks: the survey of a group like it, where there is one.
-AgreedCosts agreed_costs(const topology::CostTable& table, int ranks);
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned);
 
 // "broadcast/binomial": how surveys name an algorithm.
 std::string survey_name(const schedule::Algorithm& row);

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/tune_fit.h"
 #include "schedule/verbs.h"
+#include "topology/discover/probe.h"
 
 namespace tutti {
 namespace {
@@ -162,6 +163,7 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   std::uint64_t working = 1;
   while (communicator.rank() != 0 && working != 0) communicator.broadcast(one(working), 0);
   if (communicator.rank() == 0) {
+    costs.speeds = topology::measure_speeds();
     rates = engine::fit(probes, tuned.memory ? costs.memory : costs.streams, [&](double part) {
       tell(0.8 + 0.2 * part);
       communicator.broadcast(one(working), 0);

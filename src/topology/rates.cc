@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,15 +14,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorCode::invalid_argument, "a table of costs: " + what + "; `tutti tune` makes a new one");
 }
 
+// Nothing is measured to more digits.
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return std::strtod(text, nullptr);
+}
+
 Json json_of(const Rates& rates) {
   Json json;
-#define X(member, meaning) json[#member] = rates.member;
+#define X(member, meaning) json[#member] = rounded(rates.member);
   TUTTI_RATES(X)
 #undef X
   json["cache_bytes"] = rates.cache_bytes;
@@ -50,14 +59,16 @@ Rates rates_of(const Json& root, const std::string& kind) {
   return rates;
 }
 
-Json json_of(const Survey& survey) {
-  Json json;
-  json["kind"] = survey.memory ? "memory" : "streams";
-  json["ranks"] = survey.ranks;
-  json["rates"] = json_of(survey.rates);
-  json["factors"] = Json::object();
-  for (const auto& [name, factors] : survey.factors) json["factors"][name] = factors;
-  return json;
+std::string text_of(const Survey& survey) {
+  std::string text = std::string("{\"kind\": ") + (survey.memory ? "\"memory\"" : "\"streams\"") +
+                     ", \"ranks\": " + std::to_string(survey.ranks) + ",\n\"rates\": " + json_of(survey.rates).dump() +
+                     ",\n\"factors\": {";
+  for (const auto& [name, factors] : survey.factors) {
+    Json list = Json::array();
+    for (const double factor : factors) list.push_back(rounded(factor));
+    text += (name == survey.factors.begin()->first ? "\n" : ",\n") + Json(name).dump() + ": " + list.dump();
+  }
+  return text + "}}";
 }
 
 Survey survey_of(const Json& json) {
@@ -82,15 +93,41 @@ Survey survey_of(const Json& json) {
   return survey;
 }
 
-double distance(int a, int b) { return static_cast<double>(std::max(a, b)) / std::min(a, b); }
+Json json_of(const Speeds& speeds) {
+  Json json;
+#define X(member, meaning) json[#member] = rounded(speeds.member);
+  TUTTI_SPEEDS(X)
+#undef X
+  return json;
+}
+
+Speeds speeds_of(const Json& json) {
+  if (!json.is_object()) reject("'speeds' is missing");
+  Speeds speeds;
+#define X(member, meaning) speeds.member = number(json, #member);
+  TUTTI_SPEEDS(X)
+#undef X
+  return speeds;
+}
+
+// Whether ranks have a core each counts for more than how many they are.
+double distance(const Survey& survey, int ranks, int cores) {
+  const auto crowd = [](double many, double on) { return std::max(1.0, many / on); };
+  const double sizes = std::log(static_cast<double>(survey.ranks) / ranks);
+  return std::abs(sizes) + 2 * std::abs(std::log(crowd(survey.ranks, survey.rates.cores) / crowd(ranks, cores)));
+}
 
 }  // namespace
 
 const Survey* nearest_survey(const CostTable& table, bool memory, int ranks) {
   const Survey* nearest = nullptr;
+  double least = 0;
   for (const Survey& survey : table.surveys) {
     if (survey.memory != memory) continue;
-    if (nearest == nullptr || distance(survey.ranks, ranks) < distance(nearest->ranks, ranks)) nearest = &survey;
+    const double far = distance(survey, ranks, (memory ? table.memory : table.streams).cores);
+    if (nearest != nullptr && far >= least) continue;
+    nearest = &survey;
+    least = far;
   }
   return nearest;
 }
@@ -122,17 +159,18 @@ CostTable usual_costs(int cores) {
   streams.call = 1e-6;
   streams.message = 3e-6;
   streams.stream = 100e-12;
-  return {memory, streams, {}};
+  return {memory, streams, {}, {}};
 }
 
+// A line per part, so that people can read it and compare.
 std::string to_text(const CostTable& costs) {
-  Json json;
-  json["version"] = kVersion;
-  json["memory"] = json_of(costs.memory);
-  json["streams"] = json_of(costs.streams);
-  json["surveys"] = Json::array();
-  for (const Survey& survey : costs.surveys) json["surveys"].push_back(json_of(survey));
-  return json.dump(2) + "\n";
+  std::string text = "{\n\"version\": " + std::to_string(kVersion);
+  text += ",\n\"memory\": " + json_of(costs.memory).dump();
+  text += ",\n\"streams\": " + json_of(costs.streams).dump();
+  text += ",\n\"speeds\": " + json_of(costs.speeds).dump();
+  text += ",\n\"surveys\": [";
+  for (const Survey& survey : costs.surveys) text += (&survey == &costs.surveys.front() ? "\n" : ",\n") + text_of(survey);
+  return text + "]}\n";
 }
 
 CostTable costs_from_text(const std::string& text) {
@@ -141,11 +179,15 @@ CostTable costs_from_text(const std::string& text) {
   const auto version = json.find("version");
   if (version == json.end() || !version->is_number_integer() || version->get<std::int64_t>() != kVersion)
     reject("not of version " + std::to_string(kVersion));
-  CostTable table{rates_of(json, "memory"), rates_of(json, "streams"), {}};
+  CostTable table{rates_of(json, "memory"), rates_of(json, "streams"), {}, speeds_of(json.value("speeds", Json()))};
   const auto surveys = json.find("surveys");
   if (surveys == json.end() || !surveys->is_array()) reject("'surveys' is missing");
   for (const Json& survey : *surveys) table.surveys.push_back(survey_of(survey));
   return table;
 }
+
+std::string to_text(const Speeds& speeds) { return json_of(speeds).dump(2) + "\n"; }
+
+Speeds speeds_from_text(const std::string& text) { return speeds_of(Json::parse(text, nullptr, false)); }
 
 }  // namespace tutti::topology

@@ -54,25 +54,52 @@ struct Survey {
   bool operator==(const Survey&) const = default;
 };
 
+// What is measured of a machine in a moment, in seconds or seconds per byte: its rates in outline. X(member, meaning)
+#define TUTTI_SPEEDS(X)                                            \
+  X(work, "a fixed piece of arithmetic, one step after the other") \
+  X(line, "a line of the caches from one core to another")         \
+  X(fetch, "a byte copied out of another core's cache")            \
+  X(copy, "a byte copied within the caches")                       \
+  X(far_copy, "a byte copied beyond them")                         \
+  X(call, "a system call that copies a byte out of a process")     \
+  X(reach, "every further byte of it")                             \
+  X(send, "a byte by TCP from this host to itself")                \
+  X(stream, "every further byte of it")                            \
+  X(turn, "to hand a core from one thread to another")
+
+struct Speeds {
+#define X(member, meaning) double member = 0;  // 0 = not known
+  TUTTI_SPEEDS(X)
+#undef X
+
+  bool operator==(const Speeds&) const = default;
+};
+
 // Between ranks that share memory, and between ranks that have streams only; and groups that were timed.
 struct CostTable {
   Rates memory, streams;
   std::vector<Survey> surveys;
+  Speeds speeds;  // of the machine on which all this was found
 
   bool operator==(const CostTable&) const = default;
 };
 
-// The survey of that kind whose group is nearest in size; nullptr where there is none.
+// The survey of that kind whose group is the most like one of `ranks` here: in how many ranks share a core, and then in
+// size. Of equals the first; nullptr where there is none.
 const Survey* nearest_survey(const CostTable& table, bool memory, int ranks);
 // Takes the place of the survey of the same kind and size, if there is one; groups that were never timed go by its
 // rates.
 void put_survey(CostTable& table, Survey survey);
 
-// What holds where nothing was measured: a machine of our time, neither fast nor slow.
+// Where fitting begins: a machine of our time, neither fast nor slow.
 CostTable usual_costs(int cores);
 
 // JSON, one object per kind, keys as above. Throws Error(invalid_argument) that says what is wrong with the text.
 std::string to_text(const CostTable& costs);
 CostTable costs_from_text(const std::string& text);
+
+// The same of speeds alone.
+std::string to_text(const Speeds& speeds);
+Speeds speeds_from_text(const std::string& text);
 
 }  // namespace tutti::topology

@@ -21,20 +21,20 @@ Row row_of(const std::string& impl, std::uint64_t count, double us) {
   return row;
 }
 
-Figure all_reduces(double floor, double mean) {
+Figure all_reduces(double bound, double mean) {
   Figure figure;
   figure.where = "here";
   figure.verbs = {Verb::all_reduce};
-  figure.floor = floor;
+  figure.bound = bound;
   figure.mean = mean;
   return figure;
 }
 
 TEST(BenchFigures, CoverWhatIsThereAndNothingElse) {
-  const FigureSet small = figures_for(2, {"openmpi", "limit"});
+  const FigureSet small = figures_for(2, {"openmpi", "limit"}, "");
   EXPECT_THAT(small.plans[0].against, ElementsAre("openmpi", "limit"));
   for (const Figure& figure : small.figures) ASSERT_LT(figure.plan, small.plans.size()) << figure.where;
-  const FigureSet large = figures_for(16, {"openmpi", "torch-gloo"});
+  const FigureSet large = figures_for(16, {"openmpi", "torch-gloo"}, "");
   std::vector<std::string> where;
   for (const Figure& figure : large.figures) where.push_back(figure.where);
   EXPECT_THAT(where, Contains("shm, 16 ranks, against torch-gloo"));
@@ -57,7 +57,7 @@ TEST(BenchFigures, TinyCallsMayBeATenthOfAMicrosecondSlower) {
   Figure figure = all_reduces(0.95, 0.1);
   figure.tiny_us = 0.1;
   const auto found = [&](std::uint64_t count, double ours, double theirs) {
-    return judge(figure, {{row_of("tutti", count, ours), row_of("mpich", count, theirs)}}).below_floor;
+    return judge(figure, {{row_of("tutti", count, ours), row_of("mpich", count, theirs)}}).beyond;
   };
   EXPECT_EQ(found(2, 0.28, 0.20), 0);
   EXPECT_EQ(found(2, 0.32, 0.20), 1);
@@ -76,6 +76,36 @@ TEST(BenchFigures, TheLimitIsNotToBeExceeded) {
   EXPECT_FALSE(found(2.6).met());
   EXPECT_THAT(figure_line(figure, found(2.6)), HasSubstr("MISSED"));
   EXPECT_THAT(figure_line(figure, {}), HasSubstr("nothing to compare with"));
+}
+
+TEST(BenchFigures, TunedIsShownBesideUntuned) {
+  const std::vector<std::vector<Row>> runs{
+      {row_of("tutti", 1024, 3), row_of("tutti-tuned", 1024, 2), row_of("mpich", 1024, 6)}};
+  const Finding finding = judge(all_reduces(0.95, 2), runs);
+  EXPECT_DOUBLE_EQ(finding.mean, 2) << "what everybody runs, and it is no peer of its own";
+  EXPECT_DOUBLE_EQ(finding.tuned_mean, 3);
+  EXPECT_THAT(figure_line(all_reduces(0.95, 2), finding), HasSubstr("2.00     3.00"));
+}
+
+TEST(BenchFigures, UntunedMayNotLoseMuchToTunedInAnyCell) {
+  const FigureSet set = figures_for(2, {}, "costs.json");
+  int groups = 0;
+  for (const Figure& figure : set.figures) {
+    if (figure.kind != Figure::Kind::tuned) continue;
+    EXPECT_EQ(set.plans[figure.plan].tuned_costs, "costs.json");
+    ++groups;
+  }
+  EXPECT_EQ(groups, 7) << "2, 4 and 8 ranks over shared memory and TCP, and 2 with symmetric buffers";
+  Figure figure = all_reduces(1.25, 1.05);
+  figure.kind = Figure::Kind::tuned;
+  const auto found = [&](double first, double second) {
+    return judge(figure, {{row_of("tutti", 1024, first), row_of("tutti-tuned", 1024, 1), row_of("tutti", 4096, second),
+                           row_of("tutti-tuned", 4096, 1)}});
+  };
+  EXPECT_TRUE(found(1.2, 0.9).met());
+  EXPECT_FALSE(found(1.2, 1.0).met()) << "the mean is 1.095";
+  EXPECT_FALSE(found(1.3, 0.8).met()) << "one cell is 1.3";
+  EXPECT_EQ(found(1.3, 0.8).beyond, 1);
 }
 
 TEST(BenchFigures, OnePeerCanBeSingledOut) {

@@ -31,6 +31,7 @@ TEST(Rates, AreReadAsTheyWereWritten) {
   CostTable costs = usual_costs(7);
   costs.memory.step = 1.25e-8;
   costs.streams.turn = 3.5e-6;
+  costs.speeds.line = 8e-8;
   put_survey(costs, {true, 2, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8, 9, 10}}}});
   put_survey(costs, {false, 2, costs.streams, {}});
   EXPECT_EQ(costs_from_text(to_text(costs)), costs);
@@ -40,13 +41,14 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   const std::string text = to_text(usual_costs(2));
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 3", "\"version\": 9")).find("version 3"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 3", "\"version\": \"1\"")).find("version 3"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 1e300")).find("'cores'"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"message\": ", "\"massage\": ")).find("'message'"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"cores\": 2", "\"cores\": 0")).find("'cores'"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"far\": 1.0", "\"far\": -1.0")).find("'far'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 4", "\"version\": 9")).find("version 4"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 4", "\"version\": \"1\"")).find("version 4"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":1e300")).find("'cores'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"message\":", "\"massage\":")).find("'message'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":0")).find("'cores'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"far\":1.0", "\"far\":-1.0")).find("'far'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"streams\"", "\"brooks\"")).find("'streams'"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"speeds\"", "\"haste\"")).find("'speeds'"), std::string::npos);
   CostTable costs = usual_costs(2);
   put_survey(costs, {true, 2, costs.memory, {{"scan/chain", {9, 9, 9, 9, 9, 9, 9, 9}}}});
   const std::string surveyed = to_text(costs);
@@ -54,6 +56,23 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   EXPECT_NE(complaint(replaced(surveyed, "\"kind\": \"memory\"", "\"kind\": 3")).find("'kind'"), std::string::npos);
   EXPECT_NE(complaint(replaced(surveyed, "9.0", "-1")).find("'scan/chain'"), std::string::npos);
   EXPECT_NE(complaint(replaced(surveyed, "\"surveys\"", "\"views\"")).find("'surveys'"), std::string::npos);
+}
+
+TEST(Surveys, WhetherRanksShareACoreCountsForMoreThanHowManyTheyAre) {
+  CostTable costs = usual_costs(4);
+  Rates two_cores = costs.memory, many_cores = costs.memory;
+  two_cores.cores = 2;
+  many_cores.cores = 16;
+  for (const int ranks : {2, 4, 8}) costs.surveys.push_back({true, ranks, two_cores, {}});
+  for (const int ranks : {2, 4, 8, 16}) costs.surveys.push_back({true, ranks, many_cores, {}});
+  const auto nearest = [&](int ranks) {
+    const Survey& survey = *nearest_survey(costs, true, ranks);
+    return std::pair(survey.ranks, survey.rates.cores);
+  };
+  EXPECT_EQ(nearest(4), std::pair(4, 16)) << "a core each";
+  EXPECT_EQ(nearest(8), std::pair(4, 2)) << "two to a core";
+  EXPECT_EQ(nearest(16), std::pair(8, 2)) << "four to a core";
+  EXPECT_EQ(nearest(2), std::pair(2, 2)) << "of equals the first";
 }
 
 TEST(Surveys, TheNearestInSizeHolds) {

@@ -11,7 +11,7 @@ namespace tutti::bench {
 
 // What one line of the table of figures is about.
 struct Figure {
-  enum class Kind : unsigned char { peers, limit, regret };
+  enum class Kind : unsigned char { peers, limit, regret, tuned };
 
   std::string where;
   std::size_t plan = 0;  // which of the plans has its rows
@@ -21,8 +21,8 @@ struct Figure {
   std::vector<Verb> verbs;
   std::uint64_t from_bytes = 0;
   std::string only_peer;  // empty = the best of all
-  double floor = 0;       // no cell below; 0 = not asked
-  double mean = 0;        // the geometric mean at least (peers), or at most (limit, regret)
+  double bound = 0;       // no cell below (peers), or above (the others); 0 = not asked
+  double mean = 0;        // the geometric mean at least (peers), or at most (the others)
   double tiny_us = 0;     // so much slower than the peer a cell below 512 bytes may be, whatever its ratio
 };
 
@@ -31,8 +31,8 @@ struct FigureSet {
   std::vector<Figure> figures;
 };
 
-// For a machine with so many cores, and these peers there.
-FigureSet figures_for(std::size_t cores, const std::vector<std::string>& peers_there);
+// For a machine with so many cores, these peers there, and costs that were measured on it (a file; empty: none).
+FigureSet figures_for(std::size_t cores, const std::vector<std::string>& peers_there, const std::string& tuned_costs);
 
 // What was found: ratios per cell are medians over the runs. `runs` are the rows of the figure's plan, run by run.
 struct Finding {
@@ -40,8 +40,9 @@ struct Finding {
   double mean = 0;
   double worst = 0;
   std::string worst_cell;
-  int below_floor = 0;  // cells, but for those that the figure's tiny_us allows
-  bool met() const { return cells > 0 && mean_met && below_floor == 0; }
+  int beyond = 0;  // cells beyond the bound, but for those that the figure's tiny_us allows
+  double tuned_mean = 0;  // as `mean`, by costs that were measured here; 0 where there were none
+  bool met() const { return cells > 0 && mean_met && beyond == 0; }
   bool mean_met = false;
 };
 Finding judge(const Figure& figure, const std::vector<std::vector<Row>>& runs);

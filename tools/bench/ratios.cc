@@ -39,6 +39,14 @@ std::vector<Ratio> held_against(const std::vector<Row>& rows, Others&& others, C
   return ratios;
 }
 
+// Ours / that of one implementation, with the same kind of buffers.
+std::vector<Ratio> ratios_to(const std::vector<Row>& rows, std::string_view impl) {
+  const auto same = [&](const Row& ours, const Row& other) {
+    return other.impl == impl && other.cell.symmetric == ours.cell.symmetric;
+  };
+  return held_against(rows, same, [](double ours, double theirs) { return ours / theirs; });
+}
+
 struct Table {
   std::string title;
   std::set<std::uint64_t> columns;
@@ -102,16 +110,15 @@ std::string prediction_line(const std::vector<Ratio>& ratios) {
 }  // namespace
 
 std::vector<Ratio> ratios_to_peers(const std::vector<Row>& rows) {
-  const auto peer = [](const Row&, const Row& other) { return other.impl != kOurs && other.impl != kLimit; };
+  const auto peer = [](const Row&, const Row& other) {
+    return other.impl != kOurs && other.impl != kTuned && other.impl != kLimit;
+  };
   return held_against(rows, peer, [](double ours, double theirs) { return theirs / ours; });
 }
 
-std::vector<Ratio> ratios_to_limit(const std::vector<Row>& rows) {
-  const auto limit = [](const Row& ours, const Row& other) {
-    return other.impl == kLimit && other.cell.symmetric == ours.cell.symmetric;
-  };
-  return held_against(rows, limit, [](double ours, double theirs) { return ours / theirs; });
-}
+std::vector<Ratio> ratios_to_limit(const std::vector<Row>& rows) { return ratios_to(rows, kLimit); }
+
+std::vector<Ratio> ratios_to_tuned(const std::vector<Row>& rows) { return ratios_to(rows, kTuned); }
 
 std::vector<Ratio> regrets(const std::vector<Row>& rows) {
   const auto own = [](const Row& ours, const Row& other) {
@@ -155,6 +162,7 @@ std::string text_of_cell(const Row& row) {
 std::string summary_of(const std::vector<Row>& rows) {
   return section("best peer's median / ours (above 1: ours is faster)", ratios_to_peers(rows), true) +
          section("ours / the limit written by hand (1: nothing to gain)", ratios_to_limit(rows), false) +
+         section("untuned / tuned (1: `tutti tune` would gain nothing)", ratios_to_tuned(rows), false) +
          section("regret: the chosen algorithm / the best that was tried (1: the best was chosen)", regrets(rows),
                  false) +
          prediction_line(predictions(rows));

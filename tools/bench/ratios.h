@@ -21,6 +21,8 @@ struct Ratio {
 std::vector<Ratio> ratios_to_peers(const std::vector<Row>& rows);
 // Ours / the limit, with the same kind of buffers.
 std::vector<Ratio> ratios_to_limit(const std::vector<Row>& rows);
+// Ours by built-in costs / ours by costs that were measured here, with the same kind of buffers: 1 loses nothing.
+std::vector<Ratio> ratios_to_tuned(const std::vector<Row>& rows);
 // Ours as chosen / the best of what was chosen and all that was asked for by name: 1 is a perfect choice.
 std::vector<Ratio> regrets(const std::vector<Row>& rows);
 

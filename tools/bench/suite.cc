@@ -9,7 +9,8 @@
 #include "tools/bench/driver/layout.h"
 #include "tools/bench/implementations.h"
 #include "tools/bench/sizes.h"
-#include "tools/launch/cores.h"
+#include "topology/discover/cores.h"
+#include "topology/discover/cost_file.h"
 #include "tutti/error.h"
 
 namespace tutti::bench {
@@ -20,7 +21,7 @@ constexpr std::chrono::seconds kStartLimit{60};
 // The first hardware thread of each core that is allowed.
 std::vector<int> first_processors() {
   std::vector<int> processors;
-  for (const cpu_set_t& core : tools::allowed_cores()) {
+  for (const cpu_set_t& core : topology::allowed_cores()) {
     int processor = 0;
     while (!CPU_ISSET(processor, &core)) ++processor;
     processors.push_back(processor);
@@ -120,6 +121,7 @@ class Suite {
       for (const Cell& cell : line) facts.bytes = std::max(facts.bytes, Layout::most_bytes(cell, ranks));
     }
     std::vector<std::string> names{kOurs};
+    if (!plan_.tuned_costs.empty()) names.emplace_back(kTuned);
     names.insert(names.end(), plan_.against.begin(), plan_.against.end());
     for (const std::string& name : names) groups_.push_back(std::make_unique<Group>(session_, name, ranks));
     listener_.progress(results_.rows.empty() ? 0 : 1, 0, fmt::format("starting {} ranks of each", ranks));
@@ -132,7 +134,10 @@ class Suite {
         }
       }
     };
-    attempt([&](Group& group) { start_ranks(group, facts); });
+    attempt([&](Group& group) {
+      if (!plan_.tuned_costs.empty()) facts.costs = group.name() == kTuned ? plan_.tuned_costs : topology::kBuiltIn;
+      start_ranks(group, facts);
+    });
     attempt([&](Group& group) { group.await_hello(kStartLimit); });
     for (const auto& group : groups_) {
       const std::string version = fmt::format("{}: {}", group->name(), group->about());
@@ -163,8 +168,8 @@ class Suite {
     std::vector<Contestant> all;
     const bool two_kinds = plan_.symmetric && plan_.transport != "tcp";
     for (const auto& group : groups_) {
-      const bool ours = group->name() == kOurs, limit = group->name() == kLimit;
-      if (!ours && !limit) {
+      const bool ours = group->name() == kOurs;
+      if (!ours && group->name() != kTuned && group->name() != kLimit) {
         all.push_back({group.get(), false, ""});
         continue;
       }

@@ -24,6 +24,8 @@ struct Plan {
   std::uint64_t rotate_bytes = 0;  // of all ranks together; 0 = the same buffers again and again
   std::vector<std::string> against;
   bool all_algorithms = false;
+  // A file of costs: a second group of ours chooses by them, and the first by built-in ones. Empty: one, as it finds.
+  std::string tuned_costs;
   bool pinned = true;
   Place place = Place::both;
   Effort effort;

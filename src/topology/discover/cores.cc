@@ -1,6 +1,4 @@
-#include "tools/launch/cores.h"
-
-#include <fmt/format.h>
+#include "topology/discover/cores.h"
 
 #include <fstream>
 #include <map>
@@ -8,12 +6,12 @@
 
 #include "base/system_error.h"
 
-namespace tutti::tools {
+namespace tutti::topology {
 namespace {
 
 // Equal for the hardware threads of one core; where the system does not say, each counts as a core.
 std::string core_of(int processor) {
-  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/topology/thread_siblings_list");
   std::string siblings;
   if (std::getline(file, siblings) && !siblings.empty()) return siblings;
   return std::to_string(processor);
@@ -38,4 +36,4 @@ std::vector<cpu_set_t> allowed_cores() {
   return cores;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::topology
