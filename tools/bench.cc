@@ -21,9 +21,9 @@
 #include "tools/bench/sizes.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/table.h"
+#include "tools/verbs.h"
 #include "topology/discover/cores.h"
 #include "topology/discover/cost_file.h"
-#include "tools/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -335,7 +335,8 @@ void refuse_others(const CLI::App& app) {
     const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
     if (option->count() == 0 || kTheirs.contains(name)) continue;
     refuse(fmt::format(
-        "figures takes --runs, --tuned, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers", name));
+        "figures takes --runs, --tuned, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers",
+        name));
   }
 }
 

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "rendezvous/token.h"
-#include "topology/discover/cores.h"
 #include "tools/launch/descriptors.h"
 #include "tools/launch/job.h"
 #include "tools/launch/place.h"
 #include "tools/launch/supervisor.h"
 #include "tools/verbs.h"
+#include "topology/discover/cores.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {

@@ -36,7 +36,7 @@ struct Variable {
   X(TUTTI_ALGORITHM, "chosen by size", "",                                                                            \
     "the algorithm to run wherever a verb has one of that name, or verb=name,... (see `tutti list`)", false)          \
   X(TUTTI_COSTS, "of the user's cache folder", "",                                                                    \
-    "file with the costs to choose algorithms by, made by `tutti tune`", false)                                       \
+    "file with the costs to choose algorithms by, made by `tutti tune`; built-in: those of the library", false)       \
   X(TUTTI_SHARED_BUCKETS, "1", "0|1", "0: DDP over Tutti keeps PyTorch's ordinary memory for its gradients", false)   \
   X(TUTTI_LOG, "warn", "off|warn|info|debug", "off, warn, info or debug, to standard error", false)                   \
   X(TUTTI_RANK, "from the launcher", "", "this process's rank", false)                                                \

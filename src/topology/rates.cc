@@ -169,7 +169,8 @@ std::string to_text(const CostTable& costs) {
   text += ",\n\"streams\": " + json_of(costs.streams).dump();
   text += ",\n\"speeds\": " + json_of(costs.speeds).dump();
   text += ",\n\"surveys\": [";
-  for (const Survey& survey : costs.surveys) text += (&survey == &costs.surveys.front() ? "\n" : ",\n") + text_of(survey);
+  for (const Survey& survey : costs.surveys)
+    text += (&survey == &costs.surveys.front() ? "\n" : ",\n") + text_of(survey);
   return text + "]}\n";
 }
 

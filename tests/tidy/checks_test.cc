@@ -26,6 +26,8 @@ TEST(IncludeDirection, FollowsTheTable) {
   EXPECT_THAT(complaints("src/schedule/a.cc", "schedule/readers/b.h"), IsEmpty());
   EXPECT_THAT(complaints("src/schedule/a.cc", "engine/engine.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/schedule/a.cc", "kernels/kernels.h"), SizeIs(1));
+  EXPECT_THAT(complaints("src/schedule/a.cc", "topology/rates.h"), IsEmpty());
+  EXPECT_THAT(complaints("src/schedule/a.cc", "topology/discover/probe.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/memory/b.h"), IsEmpty());
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/transport.h"), IsEmpty());
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/threads/b.h"), SizeIs(1));

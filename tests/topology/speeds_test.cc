@@ -72,7 +72,8 @@ TEST(BuiltInCosts, KnowEveryAlgorithmThatIsChosenAmong) {
     }
   }
   std::set<std::string> verbs;
-  for (const auto& [name, factors] : nearest_survey(table, true, 2)->factors) verbs.insert(name.substr(0, name.find('/')));
+  for (const auto& [name, factors] : nearest_survey(table, true, 2)->factors)
+    verbs.insert(name.substr(0, name.find('/')));
   for (const Verb verb : {Verb::all_reduce, Verb::broadcast, Verb::scan, Verb::send_recv, Verb::barrier})
     EXPECT_TRUE(verbs.contains(std::string(name_of(verb)))) << name_of(verb);
 }

@@ -40,7 +40,7 @@ struct Finding {
   double mean = 0;
   double worst = 0;
   std::string worst_cell;
-  int beyond = 0;  // cells beyond the bound, but for those that the figure's tiny_us allows
+  int beyond = 0;         // cells beyond the bound, but for those that the figure's tiny_us allows
   double tuned_mean = 0;  // as `mean`, by costs that were measured here; 0 where there were none
   bool met() const { return cells > 0 && mean_met && beyond == 0; }
   bool mean_met = false;

@@ -27,15 +27,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kEach{3};      // for every speed
+constexpr std::chrono::milliseconds kEach{3};       // for every speed
 constexpr std::chrono::milliseconds kPatience{12};  // with another thread, which may have to wait for a core
 constexpr std::size_t kNear = 32 << 10, kFar = 4 << 20, kSent = 64 << 10;
 constexpr int kTrips = 16;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The least that `act` takes, over as many tries as there is time for: what else runs never makes it quicker. 0 where it
-// never succeeds.
+// The least that `act` takes, over as many tries as there is time for: what else runs never makes it quicker. 0 where
+// it never succeeds.
 template <class Act>
 double least(const Act& act) {
   double best = 0;
@@ -54,11 +54,12 @@ double work() {
   constexpr int kSteps = 4096;
   std::atomic<std::uint64_t> seen{0};
   return least([&] {
-    std::uint64_t value = seen.load(std::memory_order_relaxed);
-    for (int i = 0; i < kSteps; ++i) value = mix(value, 1);
-    seen.store(value, std::memory_order_relaxed);
-    return true;
-  }) / kSteps;
+           std::uint64_t value = seen.load(std::memory_order_relaxed);
+           for (int i = 0; i < kSteps; ++i) value = mix(value, 1);
+           seen.store(value, std::memory_order_relaxed);
+           return true;
+         }) /
+         kSteps;
 }
 
 double copy_of(std::size_t bytes) {
@@ -66,10 +67,11 @@ double copy_of(std::size_t bytes) {
   std::vector<char> to(bytes, 2);
   std::atomic<char> seen{0};
   return least([&] {
-    std::memcpy(to.data(), from.data(), bytes);
-    seen.store(to[bytes / 2], std::memory_order_relaxed);
-    return true;
-  }) / static_cast<double>(bytes);
+           std::memcpy(to.data(), from.data(), bytes);
+           seen.store(to[bytes / 2], std::memory_order_relaxed);
+           return true;
+         }) /
+         static_cast<double>(bytes);
 }
 
 // A process reads itself as it would read another.
@@ -170,11 +172,12 @@ double trip_to(const cpu_set_t& core, Wait wait) {
   Pair pair(core, wait, [] {});
   if (!pair.hand_over(kYield)) return 0;  // it begins on this core
   return least([&] {
-    for (int i = 0; i < kTrips; ++i) {
-      if (!pair.hand_over(wait)) return false;
-    }
-    return true;
-  }) / (2 * kTrips);
+           for (int i = 0; i < kTrips; ++i) {
+             if (!pair.hand_over(wait)) return false;
+           }
+           return true;
+         }) /
+         (2 * kTrips);
 }
 
 double fetch_from(const cpu_set_t& core) {
