@@ -8,6 +8,8 @@
 `empty` makes a tensor in memory that all ranks of a host share: collectives on such tensors need no copies. Large
 tensors that are made inside `with shared_tensors():` lie there too, and so do the gradient buckets of
 DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
+
+`in_order` is for communication hooks of one's own whose callbacks make collectives.
 """
 
 import atexit
@@ -19,8 +21,9 @@ import torch
 import torch.distributed as dist
 
 from . import _reducer
+from ._hooks import in_order
 
-__all__ = ["empty", "register", "shared_tensors"]
+__all__ = ["empty", "in_order", "register", "shared_tensors"]
 
 
 def _load():

@@ -1,7 +1,8 @@
 """DistributedDataParallel's gradient buckets lie in symmetric memory where Tutti reduces them: that takes no copies.
 
 DDP makes its buckets in torch.distributed.Reducer, first when the model is wrapped and once more after the first
-backward pass, in the order in which gradients came. The Reducer here does the same while the group's pool is open.
+backward pass, in the order in which gradients came. The Reducer here does the same while the group's pool is open, and
+gets PyTorch's communication hooks in a form that keeps the order of calls.
 """
 
 import contextlib
@@ -9,6 +10,8 @@ import os
 
 import torch
 import torch.distributed as dist
+
+from . import _hooks
 
 
 def _wanted():
@@ -24,20 +27,22 @@ def install(backend_of, shared_tensors):
     if plain.__module__ == __name__:
         return
 
-    def shares(parameters, group):
+    def is_ours(parameters, group):
         if group is None or any(parameter.device.type != "cpu" for parameter in parameters):
             return False
         try:
             backend_of(group)
         except (ValueError, RuntimeError):  # another backend, or none for CPUs
             return False
-        return _wanted()
+        return True
 
     class Reducer(plain):
         def __init__(self, params, *arguments, **settings):
             given = (*arguments, *settings.values())
             group = next((value for value in given if isinstance(value, dist.ProcessGroup)), None)
-            self._memory = (lambda: shared_tensors(group)) if shares(params, group) else contextlib.nullcontext
+            self.is_ours = is_ours(params, group)
+            shares = self.is_ours and _wanted()
+            self._memory = (lambda: shared_tensors(group)) if shares else contextlib.nullcontext
             with self._memory():
                 super().__init__(params, *arguments, **settings)
 
@@ -50,4 +55,11 @@ def install(backend_of, shared_tensors):
                 self._memory = contextlib.nullcontext
             return rebuilt
 
+    plain_register = dist._register_comm_hook
+
+    def register_comm_hook(reducer, state, hook):
+        ours = isinstance(reducer, Reducer) and reducer.is_ours
+        plain_register(reducer, state, _hooks.ordered_where_needed(hook) if ours else hook)
+
     dist.Reducer = Reducer
+    dist._register_comm_hook = register_comm_hook
