@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+import warnings
 import weakref
 from datetime import timedelta
 
@@ -124,23 +125,79 @@ def timeouts(rank, size):
     else:
         dist.recv(tensor, 0)
         dist.send(torch.full((3,), 5.0), 0)
-    # A group's own deadline: rank 1 does not come.
-    group = dist.new_group([0, 1], timeout=timedelta(seconds=60))
-    group._get_backend(torch.device("cpu"))._set_default_timeout(timedelta(milliseconds=300))
-    if hasattr(dist, "set_timeout"):
-        dist.set_timeout(timedelta(milliseconds=300), group)
-    if rank == 0:
-        began = time.monotonic()
-        with pytest.raises(RuntimeError, match="timeout - rank 0, all_reduce #.*nothing moved for 300 ms.*rank 1 has not"):
-            dist.all_reduce(tensor, group=group)
-        assert time.monotonic() - began < 30
-        with pytest.raises(RuntimeError, match="this communicator failed earlier"):
-            dist.all_reduce(tensor, group=group)
     dist.barrier()
 
 
 def test_timeouts(ranks):
     ranks(2, timeouts)
+
+
+def set_by_backend(timeout, group):
+    group._get_backend(torch.device("cpu"))._set_default_timeout(timeout)
+
+
+def set_by_options(timeout, group):
+    group._get_backend(torch.device("cpu")).options._timeout = timeout
+
+
+def set_by_function(timeout, group):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=FutureWarning)  # newer versions of PyTorch want another name
+        dist.distributed_c10d._set_pg_timeout(timeout, group)
+
+
+def set_publicly(timeout, group):
+    dist.set_timeout(timeout, group)
+
+
+def group_timeout(rank, size, setter, asynchronous):
+    """A group's own deadline, set behind its first calls: rank 1 does not come, and all say so who look at it."""
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=60))
+    backend = group._get_backend(torch.device("cpu"))
+    assert backend.options.backend == "tutti" and backend.options._timeout == timedelta(seconds=60)
+    dist.all_reduce(torch.ones(3), group=group)
+    globals()[setter](timedelta(milliseconds=300), group)
+    assert backend.options._timeout == timedelta(milliseconds=300)
+    if rank == 0:
+        began = time.monotonic()
+        with pytest.raises(RuntimeError, match="timeout - rank 0, all_reduce #.*nothing moved for 300 ms.*rank 1 has not"):
+            work = dist.all_reduce(torch.ones(3), group=group, async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+        assert time.monotonic() - began < 30
+        with pytest.raises(RuntimeError, match="this communicator failed earlier"):
+            dist.all_reduce(torch.ones(3), group=group)
+    with pytest.raises(ValueError, match="a timeout is longer than nothing, not 0 ms"):
+        set_by_backend(timedelta(0), group)
+    assert backend.options._timeout == timedelta(milliseconds=300)
+    dist.barrier()
+
+
+@pytest.mark.parametrize("setter", ["set_by_backend", "set_by_options", "set_by_function", "set_publicly"])
+def test_group_timeout(ranks, setter):
+    if setter == "set_publicly" and not hasattr(dist, "set_timeout"):
+        pytest.skip("this PyTorch has no dist.set_timeout")
+    for asynchronous in (False, True):
+        ranks(2, group_timeout, setter, asynchronous)
+
+
+def options(rank, size):
+    """What backend.options tells: as of PyTorch's own backends."""
+    default = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).options
+    assert default.backend == "tutti" and default._timeout == timedelta(seconds=60)
+    for name in ("gloo", "tutti"):
+        group = dist.new_group([1, 2], backend=name, timeout=timedelta(seconds=33))
+        if rank == 0:
+            continue
+        told = group._get_backend(torch.device("cpu")).options
+        assert told.backend == name and told._timeout == timedelta(seconds=33)
+        if hasattr(told, "group_name"):
+            assert told.group_name == group.group_name and list(told.global_ranks_in_group) == [1, 2]
+
+
+def test_options(ranks):
+    ranks(3, options)
 
 
 def sequence_numbers(rank, size):

@@ -51,9 +51,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOption
 
 Backend::~Backend() { shutdown(); }
 
-c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
-  return c10::make_intrusive<c10d::Backend::Options>("tutti", group_->timeout());
-}
+c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() { return group_->options(); }
 
 // For profilers that count bytes: a row of its own, with what went in and out.
 void Backend::record(const Call& call, std::uint64_t sequence) const {

@@ -50,7 +50,11 @@ class WithoutPython {
 }  // namespace
 
 Group::Group(const GroupOptions& options)
-    : rank_(options.rank), size_(options.size), name_(options.name), timeout_(options.timeout), forks_(forks.load()) {}
+    : rank_(options.rank),
+      size_(options.size),
+      name_(options.name),
+      options_(c10::make_intrusive<c10d::Backend::Options>("tutti", options.timeout)),
+      forks_(forks.load()) {}
 
 std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options) {
   tutti_options wanted;
@@ -76,6 +80,12 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
 // The completion thread holds the group, so it has been stopped by leave(), or was never started.
 Group::~Group() {
   if (comm_ != nullptr) tutti_comm_free(&comm_);
+}
+
+void Group::set_timeout(Milliseconds timeout) {
+  if (timeout <= Milliseconds(0))
+    throw_value("a timeout is longer than nothing, not " + std::to_string(timeout.count()) + " ms");
+  std::atomic_ref(options_->timeout).store(timeout, std::memory_order_relaxed);
 }
 
 void Group::require_usable() const {

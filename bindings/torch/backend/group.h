@@ -23,6 +23,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
@@ -50,8 +51,10 @@ class Group : public std::enable_shared_from_this<Group> {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  Milliseconds timeout() const { return timeout_.load(std::memory_order_relaxed); }
-  void set_timeout(Milliseconds timeout) { timeout_.store(timeout, std::memory_order_relaxed); }
+  // What Python sees as backend.options: its timeout is what calls have that bring none, whoever wrote it last.
+  const c10::intrusive_ptr<c10d::Backend::Options>& options() const { return options_; }
+  Milliseconds timeout() const { return std::atomic_ref(options_->timeout).load(std::memory_order_relaxed); }
+  void set_timeout(Milliseconds timeout);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // Whether a blocking call may run on the caller's thread: nothing else is under way that it might have to wait for.
@@ -110,7 +113,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   const int rank_, size_;
   const std::string name_;
-  std::atomic<Milliseconds> timeout_;
+  const c10::intrusive_ptr<c10d::Backend::Options> options_;
   std::atomic<bool> failed_{false};
   int forks_;  // of this process when the group was made
 

@@ -36,7 +36,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
       .def(py::init(&create), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
-      // Newer versions of PyTorch bring these three along.
+      // Newer versions of PyTorch bring these four along.
+      .def_property_readonly("options", &Backend::getBackendOptions)
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))
       .def("abort", &Backend::abort, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Backend::shutdown, py::call_guard<py::gil_scoped_release>())

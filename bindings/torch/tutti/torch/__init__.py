@@ -19,6 +19,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import tutti_torch_autoload
 
 from . import _reducer
 from ._hooks import in_order
@@ -52,7 +53,12 @@ def _create(options, backend_options):
     timeout = options.timeout
     if not isinstance(timeout, datetime.timedelta):
         timeout = datetime.timedelta(seconds=timeout)
-    return _backend.Backend(options.store, options.group_rank, options.group_size, options.group_id, timeout)
+    backend = _backend.Backend(options.store, options.group_rank, options.group_size, options.group_id, timeout)
+    # Newer versions of PyTorch look for these there.
+    if hasattr(backend.options, "group_name"):
+        backend.options.group_name = options.group_id
+        backend.options.global_ranks_in_group = options.global_ranks_in_group
+    return backend
 
 
 def _want_recorder_only_if_asked():
@@ -109,5 +115,6 @@ def shared_tensors(group=None):
 
 
 register()
+tutti_torch_autoload.heed_timeouts()
 _want_recorder_only_if_asked()
 _reducer.install(_backend_of, shared_tensors)
