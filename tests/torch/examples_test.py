@@ -5,7 +5,7 @@
   tests/torch/examples_test.py moe --backend gloo     to see whether the example itself is right
   tests/torch/examples_test.py ddp_gpt                several runs, which are compared
 
-Exits with 77 and a word where PyTorch or the backend is missing.
+Exits with 77 and a word where PyTorch, the backend or what else the example needs is missing.
 """
 
 import argparse
@@ -20,7 +20,8 @@ EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples/torch"
 SKIPPED = 77
 # How many ranks, and how many things each checks of itself.
 RANKS_AND_CHECKS = {"ddp_gpt": (4, 2), "fsdp2_gpt": (4, 2), "tensor_parallel": (2, 2), "pipeline": (4, 2),
-                    "moe": (4, 4), "zero_optimizer": (2, 3)}
+                    "moe": (4, 4), "zero_optimizer": (2, 3), "accelerated_gpt": (2, 4)}
+NEEDS = {"accelerated_gpt": ["accelerate"]}
 
 
 def run(name, *arguments):
@@ -65,7 +66,8 @@ def main():
     parser.add_argument("--backend", choices=["tutti", "gloo"], default="tutti")
     options = parser.parse_args()
     try:
-        for module in ["torch.distributed"] + ["tutti.torch"] * (options.backend == "tutti"):
+        ours = ["tutti.torch"] * (options.backend == "tutti")
+        for module in ["torch.distributed", *ours, *NEEDS.get(options.example, [])]:
             importlib.import_module(module)
     except ImportError as error:
         print(f"skipped: {sys.executable}: {error}; TORCH_PYTHON names a python that has it")
