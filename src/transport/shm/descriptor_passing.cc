@@ -40,7 +40,7 @@ void await(int socket, short events, const Deadline& deadline, const std::string
 
 }  // namespace
 
-void send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline) {
+bool send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline) {
   const std::string what = "handing shared memory to rank " + std::to_string(to);
   Message message{number};
   msghdr header = message.header();
@@ -50,8 +50,8 @@ void send_descriptor(int socket, int descriptor, std::uint64_t number, int to, c
   part->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
   await(socket, POLLOUT, deadline, what);
-  if (::sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message.number) return;
-  if (errno == EPIPE || errno == ECONNRESET) throw Error(ErrorCode::peer_lost, what + ": it has ended", to);
+  if (::sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message.number) return true;
+  if (errno == EPIPE || errno == ECONNRESET) return false;
   throw_errno(what);
 }
 

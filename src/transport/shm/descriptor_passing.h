@@ -8,8 +8,8 @@
 
 namespace tutti::transport {
 
-// Sends `descriptor` with one number beside it. `to` is the peer's rank, for the error.
-void send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline);
+// Sends `descriptor` with one number beside it; false where the peer has ended. `to` is its rank, for the error.
+bool send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline);
 
 // Receives what send_descriptor sent. `from` is the peer's rank, for the error.
 FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, const Deadline& deadline);

@@ -62,6 +62,8 @@ class ShmMapper final : public Mapper {
   }
 
  private:
+  // A peer that has ended gets nothing, and all others do: whoever waits for it finds out in the memory they share, and
+  // names it. Were this rank to give up here, the others would name this one.
   Mapping hand_out(std::size_t bytes, const Deadline& deadline) {
     const FileDescriptor memory = make_sealed_memory(bytes);
     for (int peer = 1; peer < links_.size; ++peer) {

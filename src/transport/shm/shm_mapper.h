@@ -1,7 +1,8 @@
 // Ranks as processes of one host: memory is a memfd that rank 0 makes, seals and hands over UNIX sockets.
 //
 // No name in any file system, so nothing to guess for others and nothing left behind after kill -9; not bound by the
-// size of /dev/shm; mode 0600; sealed against shrinking, so that no peer can make a rank fault.
+// size of /dev/shm; mode 0600; sealed against shrinking, so that no peer can make a rank fault. A rank that ends before
+// it has its share is found out later, by all: map_shared() is no place where one rank can tell the others.
 #pragma once
 
 #include <memory>
