@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "rendezvous/launch/launch.h"
 #include "rendezvous/token.h"
 #include "tools/launch/descriptors.h"
 #include "tools/launch/job.h"
@@ -91,6 +92,11 @@ void check(const Asked& asked) {
   if (asked.hosts == 1) return;
   if (!asked.host) refuse("--nnodes needs --node-rank: which of the nodes this is, 0 on the host of --rendezvous");
   if (!asked.ranks) refuse("--nnodes needs -n: the number of ranks of each host, the same on all of them");
+  const long long ranks = static_cast<long long>(asked.hosts) * *asked.ranks;
+  if (ranks >= rendezvous::kMostRanks) {
+    refuse(fmt::format("--nnodes {} with -n {} makes {} ranks; a job has fewer than {}", asked.hosts, *asked.ranks,
+                       ranks, rendezvous::kMostRanks));
+  }
   if (asked.rendezvous.empty()) {
     refuse(
         "--nnodes needs --rendezvous host:port, the same on every host: the host of --node-rank 0 and a free port of "
