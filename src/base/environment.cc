@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
 
 #include "tutti/error.h"
 
@@ -66,6 +69,23 @@ Environment Environment::of_process() {
     if (equals != std::string_view::npos) values.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return Environment(std::move(values));
+}
+
+Environment Environment::take_of_process() {
+  static std::mutex mutex;
+  static std::map<std::string, std::string, std::less<>> taken;
+  const std::lock_guard lock(mutex);
+  const Environment all = of_process();
+  for (const Variable& variable : kVariables) {
+    const std::string name(variable.name);
+    char* value = variable.secret ? ::getenv(name.c_str()) : nullptr;
+    if (value == nullptr) continue;
+    if (const auto set = all.get(name)) taken[name] = *set;
+    // The block that the process was started with can be read in /proc as long as it lives.
+    std::memset(value, 0, std::strlen(value));
+    ::unsetenv(name.c_str());
+  }
+  return all.with_defaults(taken);
 }
 
 Environment Environment::with_defaults(const std::map<std::string, std::string, std::less<>>& values) const {

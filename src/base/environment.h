@@ -54,6 +54,10 @@ class Environment {
   explicit Environment(std::map<std::string, std::string, std::less<>> values) : values_(std::move(values)) {}
   // All variables of this process, as they are now.
   static Environment of_process();
+  // The same, and takes what is secret out of the process's environment, so that the programs it starts do not inherit
+  // it. What was taken once is there again for later calls of this process, unless it is set anew. As with all changes
+  // of the environment, other threads had better not read theirs meanwhile.
+  static Environment take_of_process();
 
   // This one, with `values` for what is not set here; empty values stay out.
   Environment with_defaults(const std::map<std::string, std::string, std::less<>>& values) const;

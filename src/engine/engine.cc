@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 namespace tutti::engine {
 namespace {
 
@@ -164,11 +166,7 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
 void Engine::start_thread() {
   const std::lock_guard lock(queue_mutex_);
   if (thread_.joinable()) return;
-  try {
-    thread_ = std::thread([this] { progress_loop(); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorCode::system, std::string("cannot start a thread for async calls: ") + error.what());
-  }
+  thread_ = make_thread("for async calls", [this] { progress_loop(); });
 }
 
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {

@@ -54,6 +54,7 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.job = place.job;
   meeting.lobby = place.lobby;
   meeting.keep_lobby = place.keep_lobby;
+  meeting.refuge = std::move(place.refuge);
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
   meeting.wanted = engine::wanted(options.transport);
@@ -137,7 +138,7 @@ rendezvous::Launch launch_with_store(const Launch& given, const Environment& env
 }  // namespace
 
 Communicator init(const Options& given, const Launch& launch) {
-  const Environment environment = with_launch(Environment::of_process(), launch);
+  const Environment environment = with_launch(Environment::take_of_process(), launch);
   const Options options = with_variables(given, environment);
   return meet_as(rendezvous::recognise(environment), environment, options, next_meeting(), rendezvous::make_store);
 }
@@ -146,7 +147,7 @@ Store::~Store() = default;
 
 Communicator init_with_store(const Options& given, const Launch& launch, std::shared_ptr<Store> store) {
   if (store == nullptr) throw Error(ErrorCode::invalid_argument, "init_with_store: there is no store");
-  const Environment environment = Environment::of_process().with_defaults(
+  const Environment environment = Environment::take_of_process().with_defaults(
       {{"TUTTI_TOKEN_FILE", launch.token_file}, {"TUTTI_INTERFACE", launch.interface}});
   const Options options = with_variables(given, environment);
   const auto own = std::make_shared<OwnStore>(std::move(store));

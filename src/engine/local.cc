@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
+#include "base/thread.h"
 #include "engine/factory.h"
 #include "rendezvous/forked_group.h"
 #include "rendezvous/lobby_server.h"
@@ -81,13 +83,25 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
   auto mappers = engine::make_threads_group(ranks);
   std::vector<RankEnd> ends(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
+  std::promise<bool> all_there;  // ranks wait for each other: either all of them run or none does
+  const std::shared_future<bool> go = all_there.get_future();
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const MakeEngine make = [&, rank] {
       if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, rank == 0, options);
       return engine::make_engine(std::move(mappers[rank]), options, Deadline::after(options.timeout));
     };
-    threads.emplace_back([&ends, &function, make, rank] { ends[rank] = run_rank(make, function); });
+    const auto body = [&ends, &function, make, rank, go] {
+      if (go.get()) ends[rank] = run_rank(make, function);
+    };
+    try {
+      threads.push_back(make_thread("for rank " + std::to_string(rank), body));
+    } catch (const Error&) {
+      all_there.set_value(false);
+      for (std::thread& thread : threads) thread.join();
+      throw;
+    }
   }
+  all_there.set_value(true);
   for (std::thread& thread : threads) thread.join();
   return ends;
 }

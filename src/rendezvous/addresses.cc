@@ -13,6 +13,24 @@
 #include "base/system_error.h"
 
 namespace tutti::rendezvous {
+namespace {
+
+Resolved ask(const std::string& host, int port, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) return {{}, "the host '" + host + "' cannot be resolved: " + ::gai_strerror(error)};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  Resolved resolved;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    resolved.addresses.emplace_back(entry->ai_addr, entry->ai_addrlen);
+  }
+  return resolved;
+}
+
+}  // namespace
 
 SocketAddress::SocketAddress(const sockaddr* address, socklen_t bytes) : length(bytes) {
   std::memcpy(&storage, address, bytes);
@@ -44,20 +62,9 @@ bool SocketAddress::is_loopback() const {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
 }
 
-Resolved look_up(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) return {{}, "the host '" + host + "' cannot be resolved: " + ::gai_strerror(error)};
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-  Resolved resolved;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    resolved.addresses.emplace_back(entry->ai_addr, entry->ai_addrlen);
-  }
-  return resolved;
-}
+Resolved look_up(const std::string& host, int port) { return ask(host, port, 0); }
+
+Resolved numeric(const std::string& host, int port) { return ask(host, port, AI_NUMERICHOST); }
 
 // Connecting a datagram socket asks the routing table, and nobody else.
 std::optional<SocketAddress> source_towards(const SocketAddress& to) {
@@ -88,7 +95,7 @@ std::optional<SocketAddress> find_interface(const std::string& name, int family)
 std::string address_of_interface(const std::string& words, int family) {
   in6_addr bytes;
   if (::inet_pton(AF_INET, words.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, words.c_str(), &bytes) == 1) {
-    const SocketAddress address = look_up(words, 0).addresses.at(0);
+    const SocketAddress address = numeric(words, 0).addresses.at(0);
     const FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (::bind(probe.get(), address.get(), address.length) == 0 || errno != EADDRNOTAVAIL) return words;
   }

@@ -32,8 +32,10 @@ struct Resolved {
   std::string trouble;                   // why there is none
 };
 
-// May ask name servers, and then takes its time.
+// May ask name servers, and then takes its time: lookup.h has the one that keeps a deadline.
 Resolved look_up(const std::string& host, int port);
+// Of an address in figures, without asking anybody.
+Resolved numeric(const std::string& host, int port);
 
 // The address of this host from which packets to `to` leave; none is sent. Nothing, and errno, where no way leads
 // there.

@@ -28,6 +28,8 @@ class Dialer {
   void tick(Time now);  // may dial again
   Time next_tick() const;
   void hang_up();
+  // The next attempt goes there.
+  void go_to(Endpoint to) { to_ = std::move(to); }
 
   const Endpoint& to() const { return to_; }
   State state() const { return state_; }

@@ -8,13 +8,15 @@
 
 #include "base/interrupt.h"
 #include "base/system_error.h"
+#include "rendezvous/address.h"
 
 namespace tutti::rendezvous {
 namespace {
 
 constexpr ConnectionId kAttended = ConnectionId{1} << 63;
 constexpr Time kLinger = std::chrono::seconds(1);
-constexpr std::size_t kMostLingering = 64;
+constexpr std::size_t kMostLingering = 16;
+constexpr std::size_t kMostDiscarded = std::size_t{64} << 10;
 constexpr Time kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kMostAccepts = 64;
 constexpr int kMostReads = 16;
@@ -54,8 +56,8 @@ EpollNetwork::EpollNetwork() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
 
 EpollNetwork::~EpollNetwork() = default;
 
-Endpoint EpollNetwork::listen(const Endpoint& at) {
-  Listener listener = listen_at(at);
+Endpoint EpollNetwork::listen(const Endpoint& at, const Deadline& deadline) {
+  Listener listener = listen_at(at, deadline);
   const ConnectionId id = next_id_++;
   control(epoll_.get(), EPOLL_CTL_ADD, listener.socket.get(), EPOLLIN, id);
   listeners_.emplace(id, std::move(listener.socket));
@@ -69,7 +71,7 @@ EpollNetwork::Connection* EpollNetwork::find(ConnectionId id) {
 
 // A held connection with nothing to send is not registered at all: its hanging up would be told over and over.
 void EpollNetwork::update(ConnectionId id, Connection& connection) const {
-  const bool reads = !connection.held && connection.phase != Phase::connecting;
+  const bool reads = !connection.held && connection.phase >= Phase::open;
   const bool writes = connection.phase == Phase::connecting || !connection.out.empty();
   const std::uint32_t events = (reads ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
   if (events == connection.events) return;
@@ -80,15 +82,43 @@ void EpollNetwork::update(ConnectionId id, Connection& connection) const {
 
 ConnectionId EpollNetwork::connect(const Endpoint& to) {
   const ConnectionId id = next_id_++;
-  Resolved resolved = resolve(to);
-  if (resolved.addresses.empty()) {
-    end(id, End::unresolved, resolved.trouble);
-    return id;
+  const auto address = parse(to);
+  Connection& connection = connections_.emplace(id, Connection{}).first->second;
+  try {
+    if (!address) {
+      dial(id, connection, {{}, "'" + to + "' is no endpoint"});
+    } else if (address->is_unix) {
+      dial(id, connection, {{unix_address(address->host)}, ""});
+    } else {
+      connection.lookup = std::make_unique<Lookup>(address->host, address->port);
+      if (connection.lookup->done()) {
+        dial(id, connection, connection.lookup->take());
+      } else {
+        connection.phase = Phase::resolving;
+        control(epoll_.get(), EPOLL_CTL_ADD, connection.lookup->descriptor(), EPOLLIN, id);
+      }
+    }
+  } catch (const Error& error) {
+    connections_.erase(id);
+    end(id, End::exhausted, error.what());
   }
-  Connection connection;
-  connection.candidates.assign(resolved.addresses.rbegin(), resolved.addresses.rend());
-  dial_next(id, connections_.emplace(id, std::move(connection)).first->second, 0);
   return id;
+}
+
+void EpollNetwork::on_resolved(ConnectionId id, Connection& connection) {
+  control(epoll_.get(), EPOLL_CTL_DEL, connection.lookup->descriptor(), 0, id);
+  connection.phase = Phase::connecting;
+  dial(id, connection, connection.lookup->take());
+}
+
+void EpollNetwork::dial(ConnectionId id, Connection& connection, Resolved resolved) {
+  connection.lookup.reset();
+  if (resolved.addresses.empty()) {
+    connections_.erase(id);
+    return end(id, End::unresolved, std::move(resolved.trouble));
+  }
+  connection.candidates.assign(resolved.addresses.rbegin(), resolved.addresses.rend());
+  dial_next(id, connection, 0);
 }
 
 void EpollNetwork::dial_next(ConnectionId id, Connection& connection, int number) {
@@ -133,7 +163,7 @@ void EpollNetwork::close(ConnectionId id) {
   std::erase_if(ended_, [&](const Ended& ended) { return ended.connection == id; });
   Connection* connection = find(id);
   if (connection == nullptr || connection->phase == Phase::closing) return;
-  if (connection->phase == Phase::connecting || (connection->out.empty() && lingering_ >= kMostLingering)) {
+  if (connection->phase < Phase::open || (connection->out.empty() && lingering_ >= kMostLingering)) {
     connections_.erase(id);
     return;
   }
@@ -142,6 +172,20 @@ void EpollNetwork::close(ConnectionId id) {
   connection->linger_until = now() + kLinger;
   ++lingering_;
   on_closing(id, *connection);
+}
+
+void EpollNetwork::drop(ConnectionId id) {
+  std::erase_if(ended_, [&](const Ended& ended) { return ended.connection == id; });
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  if (found->second.phase == Phase::closing) --lingering_;
+  connections_.erase(found);
+}
+
+bool EpollNetwork::drop_closing() {
+  if (accept_again_ != kNever) accept_again_ = now();
+  lingering_ = 0;
+  return std::erase_if(connections_, [](const auto& entry) { return entry.second.phase == Phase::closing; }) > 0;
 }
 
 void EpollNetwork::on_closing(ConnectionId id, Connection& connection) {
@@ -153,7 +197,7 @@ void EpollNetwork::on_closing(ConnectionId id, Connection& connection) {
   std::byte discarded[4096];
   for (int i = 0; i < kMostReads; ++i) {
     const ssize_t got = ::recv(connection.socket.get(), discarded, sizeof discarded, 0);
-    if (got > 0) continue;
+    if (got > 0 && (connection.discarded += static_cast<std::size_t>(got)) <= kMostDiscarded) continue;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
     --lingering_;
     connections_.erase(id);
@@ -299,6 +343,7 @@ void EpollNetwork::handle(Machine& machine, ConnectionId id, std::uint32_t event
   if (listeners_.contains(id)) return accept_all(machine, id);
   Connection* connection = find(id);
   if (connection == nullptr) return;
+  if (connection->phase == Phase::resolving) return on_resolved(id, *connection);
   if (connection->phase == Phase::connecting) return on_connecting(machine, id, *connection);
   if (connection->phase == Phase::closing) return on_closing(id, *connection);
   if ((events & EPOLLOUT) != 0) {
@@ -308,12 +353,14 @@ void EpollNetwork::handle(Machine& machine, ConnectionId id, std::uint32_t event
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) on_readable(machine, id);
 }
 
-void EpollNetwork::deliver_ended(Machine& machine) {
+bool EpollNetwork::deliver_ended(Machine& machine) {
+  const bool any = !ended_.empty();
   while (!ended_.empty()) {
     const Ended first = std::move(ended_.front());
     ended_.erase(ended_.begin());
     machine.closed(first.connection, first.end, first.words, now());
   }
+  return any;
 }
 
 void EpollNetwork::sweep(Time now) {
@@ -330,9 +377,10 @@ void EpollNetwork::sweep(Time now) {
 void EpollNetwork::poll(Machine& machine, Time until) {
   throw_if_interrupted();
   if (interruptible()) until = std::min(until, now() + kAskedEvery);
-  deliver_ended(machine);
-  until = std::min({until, machine.next_tick(), accept_again_});
   const Time began = now();
+  // After what it was told now the machine may have nothing more to wait for.
+  if (deliver_ended(machine)) until = began;
+  until = std::min({until, machine.next_tick(), accept_again_});
   const auto wait_ms =
       until <= began
           ? 0

@@ -1,7 +1,8 @@
 // The real network: non-blocking TCP (IPv4, IPv6) and abstract UNIX sockets over epoll, and the steady clock.
 //
 // Used by one thread at a time. Users of other uids are turned away from UNIX sockets before a Machine hears of them.
-// Closing never loses what was sent: the socket is shut, and kept for up to a second until the other end closes too.
+// Closing never loses what was sent: the socket is shut, and kept for up to a second until the other end closes too, or
+// sends more than it should.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "rendezvous/lookup.h"
 #include "rendezvous/network.h"
 #include "rendezvous/sockets.h"
 #include "rendezvous/wire.h"
@@ -26,17 +28,19 @@ class EpollNetwork final : public Network {
   static Time at(const Deadline& deadline) { return now() + deadline.left(); }
 
   // Listens; returns the real endpoint. Throws Error with the remedy.
-  Endpoint listen(const Endpoint& at);
+  Endpoint listen(const Endpoint& at, const Deadline& deadline = {});
   void stop_listening() { listeners_.clear(); }
 
   ConnectionId connect(const Endpoint& to) override;
   void send(ConnectionId id, std::span<const std::byte> bytes) override;
   void close(ConnectionId id) override;
+  void drop(ConnectionId id) override;
   void hold(ConnectionId id) override;
   void resume(ConnectionId id) override;
   void random(std::span<std::byte> bytes) override;
 
-  // Waits for events until one came, or `until`, or the machine's next tick; tells the machine what happened.
+  // Waits for events until one came, or `until`, or the machine's next tick; tells the machine what happened. What the
+  // machine was told may be its last: whoever drives it looks after every call.
   void poll(Machine& machine, Time until);
   // Becomes readable when poll() has something to do before its time.
   int descriptor() const { return epoll_.get(); }
@@ -44,6 +48,12 @@ class EpollNetwork final : public Network {
   bool flushed() const;
   // No connection is left, closing ones included.
   bool idle() const { return connections_.empty(); }
+  // Connections of all kinds, closing ones included.
+  std::size_t connections() const { return connections_.size(); }
+  // Drops those that are closing and takes new ones again; false where there were none.
+  bool drop_closing();
+  // When poll() has something to do that no descriptor tells; kNever where there is nothing.
+  Time next_wake() const { return accept_again_; }
   // Since the last call an arriving connection could not be taken for lack of descriptors.
   bool take_exhausted() { return std::exchange(exhausted_, false); }
 
@@ -59,10 +69,11 @@ class EpollNetwork final : public Network {
   void make_control(ConnectionId id, Time silence);
 
  private:
-  enum class Phase : unsigned char { connecting, open, closing };
+  enum class Phase : unsigned char { resolving, connecting, open, closing };
   struct Connection {
     FileDescriptor socket;
     Phase phase = Phase::connecting;
+    std::unique_ptr<Lookup> lookup;  // resolving
     bool is_unix = false;
     bool held = false;
     bool shut = false;
@@ -70,6 +81,7 @@ class EpollNetwork final : public Network {
     Bytes out;                              // what the system would not take yet
     std::vector<SocketAddress> candidates;  // to be tried yet, last first
     Time linger_until = kNever;
+    std::size_t discarded = 0;  // closing: bytes that came and nobody wanted
   };
   struct Ended {
     ConnectionId connection;
@@ -78,15 +90,17 @@ class EpollNetwork final : public Network {
   };
   Connection* find(ConnectionId id);
   void update(ConnectionId id, Connection& connection) const;
+  void dial(ConnectionId id, Connection& connection, Resolved resolved);
   void dial_next(ConnectionId id, Connection& connection, int number);
   void end(ConnectionId id, End end, std::string words) { ended_.push_back({id, end, std::move(words)}); }
   void flush(Connection& connection);
   void accept_all(Machine& machine, ConnectionId id);
+  void on_resolved(ConnectionId id, Connection& connection);
   void on_connecting(Machine& machine, ConnectionId id, Connection& connection);
   void on_readable(Machine& machine, ConnectionId id);
   void on_closing(ConnectionId id, Connection& connection);
   void handle(Machine& machine, ConnectionId id, std::uint32_t events);
-  void deliver_ended(Machine& machine);
+  bool deliver_ended(Machine& machine);
   void sweep(Time now);
 
   FileDescriptor epoll_;

@@ -13,7 +13,31 @@ void Gate::open(Terms terms) {
   for (const ConnectionId connection : complete) answer_hello(connection, waiting_.at(connection));
 }
 
+void Gate::close() {
+  closed_ = true;
+  drop_oldest(0);
+  order_.clear();
+}
+
+bool Gate::make_room() {
+  const bool any = !waiting_.empty();
+  drop_oldest(waiting_.size() / 2);
+  return any;
+}
+
+void Gate::drop_oldest(std::size_t leaving) {
+  while (waiting_.size() > leaving) {
+    const ConnectionId oldest = order_.front().second;
+    order_.pop_front();
+    if (waiting_.erase(oldest) > 0) network_.drop(oldest);
+  }
+}
+
 void Gate::accepted(ConnectionId connection, std::string_view from, Time now) {
+  if (closed_) return network_.drop(connection);
+  // Those that came and went in a moment leave only their names.
+  if (order_.size() > 4 * (most_ + kStrangers))
+    std::erase_if(order_, [&](const auto& entry) { return !holds(entry.second); });
   while (!order_.empty() && waiting_.size() >= most_) {
     const ConnectionId oldest = order_.front().second;
     order_.pop_front();

@@ -1,7 +1,8 @@
 // The gate of a listening place: connections whose other end has not yet proved who it is.
 //
 // Whatever comes costs little: a few hundred bytes each, at most `most` at once (the oldest gives way), two seconds
-// each, and never more bytes than a handshake has. Strangers are sent away, counted, and forgotten.
+// each, and never more bytes than a handshake has. Strangers are sent away, counted, and forgotten; where descriptors
+// run short they are the first to go, and none of them outlives the gate.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,8 @@
 namespace tutti::rendezvous {
 
 inline constexpr Time kHandshakeTime = std::chrono::seconds(2);
+// That a gate holds beside those it expects.
+inline constexpr std::size_t kStrangers = 32;
 
 class Gate {
  public:
@@ -30,10 +33,14 @@ class Gate {
 
   // Until it opens, those who come wait.
   void open(Terms terms);
+  // Nobody is expected any more: whoever waits is dropped, and so is whoever comes.
+  void close();
   void set_most(std::size_t most) { most_ = most; }
 
   void accepted(ConnectionId connection, std::string_view from, Time now);
   bool holds(ConnectionId connection) const { return waiting_.contains(connection); }
+  // Drops the half that has waited longest, because descriptors are short; false where nobody waits.
+  bool make_room();
   // The hello of a client that has proved itself: it has been told Welcome, and its connection left the gate.
   std::optional<Hello> received(ConnectionId connection, std::span<const std::byte> bytes);
   void closed(ConnectionId connection);
@@ -58,9 +65,11 @@ class Gate {
   std::optional<Refusal> judge(const Waiting& waiting) const;
   void answer_hello(ConnectionId connection, Waiting& waiting);
   void refuse(ConnectionId connection, Refusal why);
+  void drop_oldest(std::size_t leaving);
 
   Network& network_;
   std::size_t most_;
+  bool closed_ = false;
   std::optional<Terms> terms_;
   std::map<ConnectionId, Waiting> waiting_;
   std::deque<std::pair<Time, ConnectionId>> order_;  // by arrival; may name connections that have left

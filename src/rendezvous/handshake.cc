@@ -56,7 +56,10 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes)
   if (!std::ranges::equal(reader.raw(kMagic.size()), bytes_of(kMagic))) return std::nullopt;
   Hello hello;
   hello.version = reader.u32();
-  hello.purpose = static_cast<Purpose>(reader.u32());
+  const std::uint32_t purpose = reader.u32();
+  // What another version means by it is not for this one to judge.
+  if (hello.version == kProtocolVersion && purpose > static_cast<std::uint32_t>(Purpose::memory)) return std::nullopt;
+  hello.purpose = static_cast<Purpose>(purpose);
   hello.channel = reader.u32();
   hello.from = reader.u32();
   hello.to = reader.u32();

@@ -28,6 +28,15 @@ std::string boot_id() {
   return id.empty() ? host_name() : id;
 }
 
+int open_process(int pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+// Where a filter of system calls says no, it is not the machine that lacks it.
+std::string in_words_of_filter(const std::string& call, int number) {
+  const bool filtered = number == EPERM || number == ENOSYS || number == EACCES;
+  return call + ": " + std::strerror(number) +
+         (filtered ? "; allow it in the container's seccomp profile (Linux has it since 5.3)" : "");
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -57,20 +66,24 @@ std::string why_no_memory() {
   constexpr std::size_t kBytes = 4096;
   const auto failed = [](const char* what) { return std::string(what) + ": " + std::strerror(errno); };
   const FileDescriptor memory(::memfd_create("tutti-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory.valid()) return failed("memfd_create");
+  if (!memory.valid()) return in_words_of_filter("memfd_create", errno);
   if (::ftruncate(memory.get(), kBytes) != 0) return failed("ftruncate of a memfd");
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("sealing a memfd");
   void* mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (mapped == MAP_FAILED) return failed("mapping a memfd");
   ::munmap(mapped, kBytes);
+  // Ranks that share memory learn of each other's end by it.
+  const FileDescriptor life(open_process(::getpid()));
+  if (!life.valid() && errno != EMFILE && errno != ENFILE) return in_words_of_filter("pidfd_open", errno);
   return {};
 }
 
 FileDescriptor watch_process(int pid) {
-  const long descriptor = ::syscall(SYS_pidfd_open, pid, 0);
-  if (descriptor < 0 && errno == EMFILE) throw Error(ErrorCode::system, descriptors_in_words());
-  if (descriptor < 0 && errno != ESRCH) throw_errno("watching process " + std::to_string(pid) + " (pidfd_open)");
-  return FileDescriptor(static_cast<int>(descriptor));
+  FileDescriptor life(open_process(pid));
+  if (life.valid() || errno == ESRCH) return life;
+  if (errno == EMFILE) throw Error(ErrorCode::system, descriptors_in_words());
+  throw Error(ErrorCode::system,
+              "watching process " + std::to_string(pid) + ": " + in_words_of_filter("pidfd_open", errno));
 }
 
 }  // namespace tutti::rendezvous

@@ -9,7 +9,6 @@ namespace tutti::rendezvous {
 namespace {
 
 using std::chrono::seconds;
-constexpr std::size_t kStrangers = 64;
 // A name that cannot be resolved or a host to which no way leads may come up a little later than this rank.
 constexpr Time kLobbyPatience = seconds(5);
 // A peer listened before it joined, so whoever refuses now has ended; the lobby's word of it should come first.
@@ -26,8 +25,9 @@ Joiner::Joiner(Network& network, JoinerOptions options, Time now)
       options_(std::move(options)),
       began_(now),
       gate_(network, kStrangers + static_cast<std::size_t>(options_.join.size) *
-                                      static_cast<std::size_t>(options_.join.channels + 2)),
-      lobby_(network, options_.lobby, options_.token.value_or(Token::zero()), hello_for(Purpose::lobby, 0, kLobby)) {
+                                      static_cast<std::size_t>(options_.join.channels + 1)),
+      lobby_(network, options_.lobby, options_.token.value_or(Token::zero()), hello_for(Purpose::lobby, 0, kLobby)),
+      frames_(most_from_lobby(options_.join.size)) {
   lobby_.dial(now);
 }
 
@@ -112,22 +112,34 @@ void Joiner::take_lobby(std::span<const std::byte> bytes, Time now) {
     if (!frame) break;
     take(*frame, now);
   }
-  if (frames_.broken())
-    fail({ErrorCode::system, -1, "the lobby at " + options_.lobby + " sent " + us() + " what no lobby sends"}, now);
+  if (frames_.broken()) nonsense(now);
+}
+
+void Joiner::nonsense(Time now) {
+  fail({ErrorCode::system, -1,
+        "the lobby at " + lobby_.to() + " sent " + us() +
+            " what no lobby sends; run the same version of Tutti everywhere"},
+       now);
 }
 
 void Joiner::take(const Frame& frame, Time now) {
-  if (const auto keeper = decode_greeting(frame)) {
+  if (const auto keeper = decode_greeting(frame); keeper && *keeper < options_.join.size && !greeted_) {
     greeted_ = true;
     keeper_ = *keeper;
   } else if (auto verdict = decode_verdict(frame)) {
     verdict_ = std::move(*verdict);
+    if (verdict_.peer >= options_.join.size) verdict_.peer = -1;  // the sizes may be what differs
     finish();
+  } else if (state_ == State::settling) {
+    // What it says of the meeting has crossed with this rank's failure.
   } else if (auto roster = decode_roster(frame); roster && state_ == State::waiting) {
     take_roster(std::move(*roster), now);
-  } else if (frame.kind == static_cast<std::uint8_t>(Word::go) && state_ == State::ready) {
+  } else if (frame.kind == static_cast<std::uint8_t>(Word::go) && frame.body.empty() && state_ == State::ready) {
     state_ = State::done;
     lobby_.hang_up();
+    gate_.close();
+  } else {
+    nonsense(now);
   }
 }
 
@@ -138,6 +150,11 @@ void Joiner::take_roster(Roster roster, Time now) {
                      ", which was started for " + std::to_string(options_.join.size)},
                 now);
   }
+  // All ranks joined with the same wishes, and the lobby changes nothing that a rank says of itself.
+  const auto rank = static_cast<std::size_t>(options_.rank);
+  const bool ours = roster.wanted == options_.join.wanted && roster.channels == options_.join.channels &&
+                    rank < roster.members.size() && roster.members[rank] == options_.join.member;
+  if (!ours) return nonsense(now);
   roster_ = std::move(roster);
   state_ = State::linking;
   if (options_.check) {
@@ -161,12 +178,16 @@ void Joiner::take_roster(Roster roster, Time now) {
     const Standing* due = find(hello.purpose, static_cast<int>(hello.from), hello.channel);
     return due == nullptr || due->link.connects ? std::optional(Refusal::unexpected) : std::nullopt;
   };
+  expect_links();
   gate_.open(std::move(terms));
   if (links_.empty()) {
     state_ = State::ready;
     network_.send(lobby_.connection(), frame_of(Word::ready));
   }
 }
+
+// Whoever has proved itself needs no place at the gate any more, so what stands and what waits have a sum.
+void Joiner::expect_links() { gate_.set_most(kStrangers + links_.size() - standing_); }
 
 void Joiner::stand(Standing& standing, ConnectionId connection) {
   if (standing.connection != 0) {
@@ -176,6 +197,7 @@ void Joiner::stand(Standing& standing, ConnectionId connection) {
   }
   standing.connection = connection;
   network_.hold(connection);
+  expect_links();
   if (standing_ < links_.size() || state_ != State::linking) return;
   state_ = State::ready;
   network_.send(lobby_.connection(), frame_of(Word::ready));
@@ -183,9 +205,12 @@ void Joiner::stand(Standing& standing, ConnectionId connection) {
 
 void Joiner::closed(ConnectionId connection, End end, std::string_view words, Time now) {
   if (over()) return;
+  // Where somebody could be sent away for it, the next attempt may do.
+  if (end == End::exhausted && make_room()) end = End::refused;
   if (connection == lobby_.connection()) {
     if (lobby_.state() == Dialer::State::admitted) return lobby_closed(now);
     lobby_.closed(end, words, now);
+    look_elsewhere(end);
     return judge_lobby(now);
   }
   gate_.closed(connection);
@@ -203,9 +228,23 @@ void Joiner::lobby_closed(Time) {
   finish();
 }
 
+// The keeper goes to the refuge if another user holds the lobby's name when it comes; that user may be gone by now.
+void Joiner::look_elsewhere(End end) {
+  if (!options_.refuge || (end != End::foreign && end != End::refused)) return;
+  squatted_ = squatted_ || end == End::foreign;
+  const Endpoint refuge = options_.refuge(end == End::foreign);
+  if (!refuge.empty()) lobby_.go_to(lobby_.to() == refuge ? options_.lobby : refuge);
+}
+
+bool Joiner::make_room() {
+  const bool at_gate = gate_.make_room();
+  return (options_.make_room && options_.make_room()) || at_gate;
+}
+
 void Joiner::judge_lobby(Time now) {
   const End end = lobby_.last_end();
-  const bool hopeless = end == End::foreign || end == End::exhausted;
+  const bool has_refuge = lobby_.to() != options_.lobby;
+  const bool hopeless = (end == End::foreign && !has_refuge) || end == End::exhausted;
   const bool lost = (end == End::unreachable || end == End::unresolved) && lobby_.failing_since() != kNever &&
                     now - lobby_.failing_since() >= kLobbyPatience;
   if (!hopeless && !lost && now < options_.deadline) return;
@@ -213,6 +252,7 @@ void Joiner::judge_lobby(Time now) {
   verdict_ = {passing ? ErrorCode::timeout : ErrorCode::system, -1,
               us() + " cannot meet the others: the lobby at " + options_.lobby + " was not reached within " +
                   in_words(now - began_) + ": " + lobby_.trouble() +
+                  (squatted_ ? "; another user of this host holds that name" : "") +
                   "; see whether the launcher or rank 0 runs there, or set TUTTI_RENDEZVOUS to where it does"};
   finish();
 }
@@ -267,6 +307,7 @@ void Joiner::fail(Verdict verdict, Time now) {
 void Joiner::finish() {
   state_ = State::failed;
   lobby_.hang_up();
+  gate_.close();
   // Ranks that went already learn the cause before they see this rank's connections end.
   Failure failure{options_.rank, -1, false, false, verdict_.code};
   if (verdict_.peer >= 0) failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, false, verdict_.code};

@@ -29,6 +29,10 @@ struct JoinerOptions {
   Time deadline = kNever;
   // Called once with the roster, before any link: the place for checks that need the real world.
   std::function<std::optional<Verdict>(const Roster&)> check;
+  // Where descriptors are short, whether any could be got back that this machine knows nothing of.
+  std::function<bool()> make_room;
+  // Where to look for the lobby when another user holds its name (`make`), or nobody answers there; or empty.
+  std::function<Endpoint(bool make)> refuge;
 };
 
 class Joiner final : public Machine {
@@ -51,6 +55,8 @@ class Joiner final : public Machine {
   std::string refusals() const { return gate_.refusals(); }
   // Something outside went wrong: tells the lobby.
   void fail(Verdict verdict, Time now);
+  // Descriptors are short: whether anybody could be sent away for it.
+  bool make_room();
 
   void accepted(ConnectionId connection, std::string_view from, Time now) override;
   void connected(ConnectionId connection, Time now) override;
@@ -68,11 +74,14 @@ class Joiner final : public Machine {
   void take(const Frame& frame, Time now);
   void take_roster(Roster roster, Time now);
   void lobby_closed(Time now);
+  void look_elsewhere(End end);
+  void nonsense(Time now);
   void judge_lobby(Time now);
   void judge_link(const Dialer& dialer, int peer, Time now);
   void judge_links(Time now);
   void judge_deadline(Time now);
   void stand(Standing& standing, ConnectionId connection);
+  void expect_links();
   void finish();
 
   Network& network_;
@@ -84,8 +93,9 @@ class Joiner final : public Machine {
   Gate gate_;
   Dialer lobby_;
   bool greeted_ = false;
+  bool squatted_ = false;  // another user holds the lobby's name
   int keeper_ = -1;
-  FrameReader frames_{kMostFromLobby};
+  FrameReader frames_;
   std::optional<Roster> roster_;
   std::vector<Standing> links_;
   std::vector<std::unique_ptr<Dialer>> dialers_;  // by link; nullptr where the peer dials

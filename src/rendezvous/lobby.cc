@@ -1,12 +1,9 @@
 #include "rendezvous/lobby.h"
 
-#include <algorithm>
-
 #include "base/rank_list.h"
+
 namespace tutti::rendezvous {
 namespace {
-
-constexpr std::size_t kStrangers = 64;
 
 Verdict dead(int rank, const std::string& who, const std::string& words) {
   return {ErrorCode::peer_lost, rank, who + " " + words};
@@ -59,6 +56,7 @@ void Lobby::admit(ConnectionId connection, const Hello& hello) {
   Guest guest;
   guest.rank = static_cast<int>(hello.from);
   guests_.emplace(connection, std::move(guest));
+  expect_guests();
   network_.send(connection, greeting_frame(options_.keeper));
   const int rank = static_cast<int>(hello.from);
   // Its size tells more than its number does; that comes with the join.
@@ -75,13 +73,13 @@ void Lobby::admit(ConnectionId connection, const Hello& hello) {
 void Lobby::take(ConnectionId connection, const Frame& frame, Time now) {
   const int rank = guests_.at(connection).rank;
   if (auto join = decode_join(frame)) return take_join(connection, std::move(*join));
-  if (const auto verdict = decode_verdict(frame)) {
+  if (const auto verdict = decode_verdict(frame); verdict && verdict->peer < options_.size) {
     // A rank whose time is over before all have joined cannot know who is missing; we do.
     const bool waited = verdict->code == ErrorCode::timeout && joined_ < options_.size;
     return fail(waited ? missing(now) : *verdict);
   }
   const bool known = in_range(rank) && seat(rank).connection == connection && joined_ == options_.size;
-  if (frame.kind == static_cast<std::uint8_t>(Word::ready) && known && !seat(rank).ready) {
+  if (frame.kind == static_cast<std::uint8_t>(Word::ready) && frame.body.empty() && known && !seat(rank).ready) {
     seat(rank).ready = true;
     if (++ready_ == options_.size) send_go();
     return;
@@ -140,6 +138,7 @@ void Lobby::send_go() {
     network_.close(connection);
   }
   guests_.clear();
+  expect_guests();
   if (!options_.again) return;
   // The next meeting has no deadline here: whoever waits for it has one, and tells.
   for (Seat& seat : seats_) seat = Seat{};
@@ -196,6 +195,7 @@ Verdict Lobby::missing(Time now) const {
 void Lobby::fail(Verdict verdict) {
   if ((went_ && !options_.again) || verdict_) return;
   verdict_ = std::move(verdict);
+  if (!in_range(verdict_->peer)) verdict_->peer = -1;
   std::vector<ConnectionId> all;
   for (const auto& [connection, guest] : guests_) all.push_back(connection);
   for (const ConnectionId connection : all) tell(connection, *verdict_);

@@ -5,6 +5,7 @@
 // machine.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,10 @@ class Lobby final : public Machine {
 
   // Whoever knows that a rank's process ended before or while it met; `words` as in "was killed by signal 9".
   void note_death(int rank, const std::string& words);
+  // Descriptors are short: whether anybody could be sent away for it.
+  bool make_room() { return gate_.make_room(); }
+  // Those that have proved themselves.
+  std::size_t guests() const { return guests_.size(); }
   // Nobody needs it any more: all were told to go, or all were told why not, or the time is over.
   bool over() const;
   bool went() const { return went_; }
@@ -70,6 +75,7 @@ class Lobby final : public Machine {
   Verdict missing(Time now) const;
   void fail(Verdict verdict);
   void tell(ConnectionId connection, const Verdict& verdict);
+  void expect_guests() { gate_.set_most(kStrangers + seats_.size() - std::min(seats_.size(), guests_.size())); }
 
   Network& network_;
   LobbyOptions options_;

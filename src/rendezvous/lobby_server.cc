@@ -43,7 +43,7 @@ LobbyServer::LobbyServer(const Endpoint& at, int size, const std::string& job, c
                          const Deadline& deadline, const Log& log, int keeper)
     : log_(log),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      endpoint_(network_.listen(checked(at, size, token))),
+      endpoint_(network_.listen(checked(at, size, token), deadline)),
       lobby_(network_, options_of(at, endpoint_, size, job, token, deadline, keeper), EpollNetwork::now()) {
   if (!timer_.valid()) throw_errno("timerfd");
   network_.on_attended([](int timer) {
@@ -56,7 +56,8 @@ LobbyServer::LobbyServer(const Endpoint& at, int size, const std::string& job, c
 }
 
 void LobbyServer::set_timer() {
-  const Time next = std::min(lobby_.next_tick(), EpollNetwork::now() + std::chrono::hours(1));
+  const Time next =
+      std::min({lobby_.next_tick(), network_.next_wake(), EpollNetwork::now() + std::chrono::hours(1)});
   // The steady clock is CLOCK_MONOTONIC. Zero would turn the timer off.
   const auto count = std::max<long long>(next.count(), 1);
   itimerspec when{};
@@ -68,11 +69,17 @@ void LobbyServer::set_timer() {
 void LobbyServer::progress() {
   const bool had_verdict = lobby_.verdict().has_value(), had_gone = lobby_.went();
   network_.poll(lobby_, Time(0));
-  set_timer();
-  if (network_.take_exhausted()) log_.warn("the lobby cannot take a connection: " + descriptors_in_words());
+  if (network_.take_exhausted() && !make_room())
+    log_.warn("the lobby cannot take a connection: " + descriptors_in_words());
   // A verdict says it itself.
   if (!had_gone && lobby_.went() && !lobby_.refusals().empty()) log_.warn("at the lobby, " + lobby_.refusals());
   if (!had_verdict && lobby_.verdict()) log_.debug("the lobby's verdict: " + lobby_.verdict()->text);
+  set_timer();
+}
+
+bool LobbyServer::make_room() {
+  const bool closing = network_.drop_closing();
+  return lobby_.make_room() || closing;
 }
 
 void LobbyServer::note_death(int rank, const std::string& words) {

@@ -30,6 +30,10 @@ class LobbyServer {
   void progress();
   // A child ended before or while it met; `words` as in "was killed by signal 9".
   void note_death(int rank, const std::string& words);
+  // Descriptors are short: whether anybody could be sent away for it.
+  bool make_room();
+  // Connections that belong to no rank, as far as is known.
+  std::size_t strangers() const { return network_.connections() - lobby_.guests(); }
   // Nobody needs it any more, and all that was said is on its way.
   bool done() const { return lobby_.over() && network_.flushed(); }
   // All ranks were told to go.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/system_error.h"
+#include "base/thread.h"
 #include "rendezvous/address.h"
 #include "rendezvous/epoll_network.h"
 #include "rendezvous/host.h"
@@ -16,12 +17,12 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::size_t kSpareDescriptors = 128;  // strangers at the gate, and what else the process opens
+constexpr std::size_t kSpareDescriptors = 128;  // strangers at the gate and the lobby, and what else the process opens
 // How long a rank that keeps the lobby stays after a failure, for those who have not come yet.
 constexpr Time kLastWords = std::chrono::milliseconds(500);
 
 constexpr Time kPatience = std::chrono::seconds(5);
-constexpr int kPauseMs = 100;
+constexpr std::chrono::milliseconds kPause{100};
 constexpr Time kLookAround = std::chrono::milliseconds(100);
 
 void check(const MeetingOptions& options) {
@@ -63,9 +64,9 @@ Verdict hopeless() {
 class Meeting {
  public:
   explicit Meeting(const MeetingOptions& options) : options_(options), network_(std::make_unique<EpollNetwork>()) {
+    try_descriptors(kSpareDescriptors, 0);  // what is still needed beside these, and cannot be had, is told later
     if (options_.keep_lobby) {
-      server_ = std::make_unique<LobbyServer>(options_.lobby, options_.size, options_.job, options_.token,
-                                              options_.deadline, options_.log, options_.rank);
+      server_ = open_lobby();
       network_->on_attended([this](int) { server_->progress(); });
       network_->attend(server_->descriptor(), false);
       if (options_.publish) options_.publish(server_->endpoint());
@@ -80,6 +81,8 @@ class Meeting {
     joining.deadline = EpollNetwork::at(options_.deadline);
     joining.join = {options_.size, options_.wanted, options_.channels, this_member(lobby), options_.settings};
     joining.check = [this](const Roster& roster) { return prepare(roster); };
+    joining.make_room = [this] { return make_room(); };
+    joining.refuge = options_.refuge;
     joiner_ = std::make_unique<Joiner>(*network_, std::move(joining), EpollNetwork::now());
   }
 
@@ -87,15 +90,38 @@ class Meeting {
     while (!joiner_->over()) {
       network_->poll(*joiner_, options_.hopeless ? EpollNetwork::now() + kLookAround : kNever);
       if (options_.hopeless && options_.hopeless()) joiner_->fail(hopeless(), EpollNetwork::now());
-      if (network_->take_exhausted())
+      if (network_->take_exhausted() && !joiner_->make_room())
         joiner_->fail(verdict_of(Error(ErrorCode::system, descriptors_in_words()), options_.rank), EpollNetwork::now());
     }
+    network_->stop_listening();
     finish_lobby();
     if (joiner_->state() == Joiner::State::failed) joiner_->verdict().raise();
     return result();
   }
 
  private:
+  std::unique_ptr<LobbyServer> open_lobby() const {
+    const auto open_at = [this](const Endpoint& at) {
+      return std::make_unique<LobbyServer>(at, options_.size, options_.job, options_.token, options_.deadline,
+                                           options_.log, options_.rank);
+    };
+    try {
+      return open_at(options_.lobby);
+    } catch (const Error&) {
+      const Endpoint refuge = options_.refuge && is_squatted(options_.lobby) ? options_.refuge(true) : "";
+      if (refuge.empty()) throw;
+      options_.log.warn("another user of this host holds the name " + options_.lobby +
+                        " of this job's meeting place; its ranks meet elsewhere");
+      return open_at(refuge);
+    }
+  }
+
+  // Strangers, here and at the lobby that this rank keeps.
+  bool make_room() {
+    const bool closing = network_->drop_closing();
+    return (server_ && server_->make_room()) || closing;
+  }
+
   Member this_member(const Endpoint& lobby) {
     Member member;
     member.host = host_name();
@@ -115,10 +141,11 @@ class Meeting {
     const Time until = std::min(EpollNetwork::now() + kPatience, EpollNetwork::at(options_.deadline));
     for (;;) {
       try {
-        return network_->listen(endpoint_of(own_address(options_.interface, lobby), 0));
+        return network_->listen(endpoint_of(own_address(options_.interface, lobby, options_.deadline), 0));
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::system || EpollNetwork::now() >= until) throw;
-        ::poll(nullptr, 0, kPauseMs);
+        // An attempt that has no time left would only say so.
+        if (error.code() != ErrorCode::system || EpollNetwork::now() + kPause >= until) throw;
+        ::poll(nullptr, 0, static_cast<int>(kPause.count()));
       }
     }
   }
@@ -127,7 +154,14 @@ class Meeting {
   std::optional<Verdict> prepare(const Roster& roster) {
     try {
       const std::vector<int> near = memory_ranks(roster, options_.rank);
-      allow_descriptors(links_of(roster, options_.rank).size() + near.size() + kSpareDescriptors);
+      const std::vector<Link> links = links_of(roster, options_.rank);
+      // Who waits at a gate is no reason to go without a link: it is sent away when the descriptor is needed.
+      const std::size_t strangers = network_->connections() + (server_ ? server_->strangers() : 0);
+      allow_descriptors(links.size() + near.size() + kSpareDescriptors, strangers);
+      const auto is_control = [](const Link& link) { return link.purpose == Purpose::control; };
+      if (std::any_of(links.begin(), links.end(), is_control)) {
+        watcher_ = std::make_unique<StandbyThread>("to watch the other ranks");
+      }
       for (const int rank : near) {
         const int pid = roster.members[static_cast<std::size_t>(rank)].pid;
         life_.push_back(rank == options_.rank ? FileDescriptor() : watch_process(pid));
@@ -153,7 +187,7 @@ class Meeting {
   }
 
   Met result() {
-    network_->stop_listening();
+    network_->drop_closing();  // nobody who was sent away has a part in what follows
     if (!joiner_->refusals().empty()) options_.log.warn("in the meeting, " + joiner_->refusals());
     Met met;
     met.rank = options_.rank;
@@ -177,7 +211,8 @@ class Meeting {
       }
     }
     met.again = again();
-    if (!watch.links.empty()) met.control = std::make_unique<WatchThread>(std::move(network_), watch);
+    if (!watch.links.empty())
+      met.control = std::make_unique<WatchThread>(std::move(network_), watch, std::move(watcher_));
     return met;
   }
 
@@ -205,6 +240,7 @@ class Meeting {
   std::unique_ptr<LobbyServer> server_;
   std::unique_ptr<Joiner> joiner_;
   std::vector<FileDescriptor> life_;
+  std::unique_ptr<StandbyThread> watcher_;  // that becomes the control plane's
 };
 
 Met meet_alone(const MeetingOptions& options) {

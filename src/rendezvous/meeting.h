@@ -29,6 +29,9 @@ struct MeetingOptions {
   std::string job;          // ranks of different jobs never meet
   Endpoint lobby;           // where the lobby is
   bool keep_lobby = false;  // this rank keeps it (on the endpoint above)
+  // Where set: a place whose name other users cannot guess, for when one of them holds that of the lobby. `make`: also
+  // where there is none yet. Empty where there can be none.
+  std::function<Endpoint(bool make)> refuge;
   // Where set, the keeper calls it once with the endpoint it really listens at, because others wait to be told.
   std::function<void(const Endpoint&)> publish;
   // Needed where the lobby is reached over TCP. On one host, over a UNIX socket, the kernel vouches for the user, and

@@ -30,7 +30,7 @@ enum class End : unsigned char {
   unreachable,  // no way leads there
   unresolved,   // the host has no address
   foreign,      // a UNIX socket of another user
-  exhausted,    // this process may open no more descriptors
+  exhausted,    // this process may open no more descriptors, or start no more threads
 };
 
 class Network {
@@ -42,6 +42,8 @@ class Network {
   virtual void send(ConnectionId connection, std::span<const std::byte> bytes) = 0;
   // Sends what is kept, then closes. No further events come for it.
   virtual void close(ConnectionId connection) = 0;
+  // Closes at once, whatever is kept or has come unread. No further events come for it.
+  virtual void drop(ConnectionId connection) = 0;
   // Stops reading: no events come for it until resume(), and what the other end sends stays in the system's hands.
   virtual void hold(ConnectionId connection) = 0;
   virtual void resume(ConnectionId connection) = 0;

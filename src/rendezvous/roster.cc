@@ -47,11 +47,12 @@ std::optional<Verdict> judge_loopback(const std::vector<Join>& joins) {
 std::optional<Verdict> judge_memory(const std::vector<Join>& joins) {
   for (std::size_t rank = 1; rank < joins.size(); ++rank) {
     if (joins[rank].member.host_id == joins[0].member.host_id) continue;
+    const std::string why = why_apart(joins[rank].member.host_id, joins[0].member.host_id);
     return mismatch(static_cast<int>(rank),
                     "shared memory was asked for (TUTTI_TRANSPORT=shm), but " +
                         in_words(static_cast<int>(rank), joins[rank].member) + " and " + in_words(0, joins[0].member) +
-                        " share none: they run on different hosts, in different containers or as different users; set "
-                        "TUTTI_TRANSPORT=auto");
+                        " share none: " + (why.empty() ? "they run on different hosts" : why) +
+                        "; set TUTTI_TRANSPORT=auto");
   }
   return std::nullopt;
 }
@@ -62,16 +63,52 @@ void write(Writer& writer, const Member& member) {
   for (const std::uint64_t word : member.cores) writer.u64(word);
 }
 
+bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
+
+// Words that people are shown do not move their cursor.
+std::string shown(std::string text) {
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  return text;
+}
+
+bool is_place(const Endpoint& endpoint, bool on_host) {
+  if (endpoint.empty()) return true;
+  const auto address = parse(endpoint);
+  return address && address->is_unix == on_host && (on_host || address->port > 0);
+}
+
 Member read_member(Reader& reader) {
+  constexpr std::uint32_t kMostWords = 1024;  // for 65536 cores
   Member member;
-  member.host = reader.text();
-  member.host_id = reader.text();
+  member.host = shown(reader.text());
+  member.host_id = shown(reader.text());
   member.endpoint = reader.text();
   member.memory = reader.text();
   member.pid = reader.i32();
   const std::uint32_t words = reader.u32();
+  const bool good =
+      is_place(member.endpoint, false) && is_place(member.memory, true) && member.pid > 0 && words <= kMostWords;
+  if (!good) reader.refuse();
   for (std::uint32_t i = 0; i < words && reader.ok(); ++i) member.cores.push_back(reader.u64());
   return member;
+}
+
+Wanted read_wanted(Reader& reader) {
+  const std::uint8_t wanted = reader.u8();
+  if (wanted > static_cast<std::uint8_t>(Wanted::tcp)) reader.refuse();
+  return static_cast<Wanted>(wanted);
+}
+
+int read_channels(Reader& reader) {
+  const int channels = reader.i32();
+  if (channels < 1 || channels > static_cast<int>(kMostChannels)) reader.refuse();
+  return channels;
+}
+
+int read_rank_or_none(Reader& reader) {
+  const int rank = reader.i32();
+  if (rank < -1) reader.refuse();
+  return rank;
 }
 
 bool is(const Frame& frame, Word word) { return frame.kind == static_cast<std::uint8_t>(word); }
@@ -211,7 +248,7 @@ Bytes frame_of(Word word) { return frame_of(word, Writer()); }
 
 std::optional<int> decode_greeting(const Frame& frame) {
   Reader reader(frame.body);
-  const int keeper = reader.i32();
+  const int keeper = read_rank_or_none(reader);
   return is(frame, Word::greeting) ? if_complete(reader, keeper) : std::nullopt;
 }
 
@@ -220,11 +257,11 @@ std::optional<Join> decode_join(const Frame& frame) {
   Reader reader(frame.body);
   Join join;
   join.size = reader.i32();
-  join.wanted = static_cast<Wanted>(reader.u8());
-  join.channels = reader.i32();
+  join.wanted = read_wanted(reader);
+  join.channels = read_channels(reader);
   join.member = read_member(reader);
   const std::uint32_t settings = reader.u32();
-  for (std::uint32_t i = 0; i < settings && reader.ok(); ++i) join.settings.push_back(reader.text());
+  for (std::uint32_t i = 0; i < settings && reader.ok(); ++i) join.settings.push_back(shown(reader.text()));
   return if_complete(reader, std::move(join));
 }
 
@@ -232,9 +269,11 @@ std::optional<Roster> decode_roster(const Frame& frame) {
   if (!is(frame, Word::roster)) return std::nullopt;
   Reader reader(frame.body);
   Roster roster;
-  roster.wanted = static_cast<Wanted>(reader.u8());
-  roster.channels = reader.i32();
-  if (reader.u8() != 0) {
+  roster.wanted = read_wanted(reader);
+  roster.channels = read_channels(reader);
+  const std::uint8_t sessions = reader.u8();
+  if (sessions > 1) reader.refuse();
+  if (sessions == 1) {
     const auto bytes = reader.raw(Token::kBytes);
     if (!reader.ok()) return std::nullopt;
     roster.session = Token::from_bytes(bytes.first<Token::kBytes>());
@@ -248,11 +287,9 @@ std::optional<Verdict> decode_verdict(const Frame& frame) {
   if (!is(frame, Word::verdict)) return std::nullopt;
   Reader reader(frame.body);
   Verdict verdict;
-  const std::uint8_t code = reader.u8();
-  verdict.code =
-      code <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(code) : ErrorCode::system;
-  verdict.peer = reader.i32();
-  verdict.text = reader.text();
+  verdict.code = read_code(reader);
+  verdict.peer = read_rank_or_none(reader);
+  verdict.text = shown(reader.text());
   return if_complete(reader, std::move(verdict));
 }
 

@@ -23,6 +23,8 @@ struct Member {
   Endpoint memory;      // where it listens for memory links, on its host
   int pid = 0;
   std::vector<std::uint64_t> cores = {};  // that it may run on, a bit each
+
+  bool operator==(const Member&) const = default;
 };
 
 // What a rank tells the lobby.
@@ -83,13 +85,16 @@ std::string in_words(Time duration);
 // What members and lobby say to each other.
 enum class Word : std::uint8_t { greeting = 1, join, roster, ready, go, verdict };
 inline constexpr std::size_t kMostFromMember = std::size_t{32} << 10;
-inline constexpr std::size_t kMostFromLobby = std::size_t{256} << 20;
+// A roster is little more than what its ranks have said of themselves.
+constexpr std::size_t most_from_lobby(int size) { return kMostFromMember * (static_cast<std::size_t>(size) + 1); }
 
 Bytes greeting_frame(int keeper);
 Bytes frame_of(const Join& join);
 Bytes frame_of(const Roster& roster);
 Bytes frame_of(const Verdict& verdict);
 Bytes frame_of(Word word);
+// Nothing where a field is missing or cannot be: sizes, numbers that stand for names, endpoints, letters. Ranks are -1
+// or more; how many there are is for the reader to know.
 std::optional<int> decode_greeting(const Frame& frame);
 std::optional<Join> decode_join(const Frame& frame);
 std::optional<Roster> decode_roster(const Frame& frame);

@@ -10,21 +10,12 @@
 
 #include "base/system_error.h"
 #include "rendezvous/address.h"
+#include "rendezvous/lookup.h"
 
 namespace tutti::rendezvous {
 namespace {
 
 constexpr int kBacklog = 4096;
-
-SocketAddress unix_address(const std::string& name) {
-  SocketAddress address;
-  auto* place = reinterpret_cast<sockaddr_un*>(&address.storage);
-  place->sun_family = AF_UNIX;
-  // A leading zero byte makes the name abstract: it lives as long as the socket and is in no folder.
-  name.copy(place->sun_path + 1, sizeof place->sun_path - 1);
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
 
 [[noreturn]] void throw_listen(const Endpoint& endpoint, int number) {
   const std::string where = "listening at " + endpoint;
@@ -63,18 +54,31 @@ std::size_t open_descriptors() {
 
 }  // namespace
 
-Resolved resolve(const Endpoint& endpoint) {
+SocketAddress unix_address(const std::string& name) {
+  SocketAddress address;
+  auto* place = reinterpret_cast<sockaddr_un*>(&address.storage);
+  place->sun_family = AF_UNIX;
+  // A leading zero byte makes the name abstract: it lives as long as the socket and is in no folder.
+  name.copy(place->sun_path + 1, sizeof place->sun_path - 1);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+Resolved resolve(const Endpoint& endpoint, const Deadline& deadline) {
   const auto address = parse(endpoint);
   if (!address) return {{}, "'" + endpoint + "' is neither host:port, [v6]:port nor unix:@name"};
   if (address->is_unix) return {{unix_address(address->host)}, ""};
-  return look_up(address->host, address->port);
+  return look_up(address->host, address->port, deadline);
 }
 
 Endpoint endpoint_of(const SocketAddress& address) { return endpoint_of(address.host(), address.port()); }
 
-Listener listen_at(const Endpoint& endpoint) {
-  const Resolved resolved = resolve(endpoint);
-  if (resolved.addresses.empty()) throw Error(ErrorCode::invalid_argument, "listening: " + resolved.trouble);
+Listener listen_at(const Endpoint& endpoint, const Deadline& deadline) {
+  const Resolved resolved = resolve(endpoint, deadline);
+  if (resolved.addresses.empty()) {
+    throw Error(deadline.passed() ? ErrorCode::timeout : ErrorCode::invalid_argument,
+                "listening: " + resolved.trouble + "; set TUTTI_RENDEZVOUS to an address of this host");
+  }
   int number = 0;
   for (const SocketAddress& address : resolved.addresses) {
     Listener listener;
@@ -87,8 +91,8 @@ Listener listen_at(const Endpoint& endpoint) {
   throw_listen(endpoint, number);
 }
 
-std::string own_address(const std::string& interface, const Endpoint& lobby) {
-  const Resolved resolved = is_unix(lobby) ? Resolved{} : resolve(lobby);
+std::string own_address(const std::string& interface, const Endpoint& lobby, const Deadline& deadline) {
+  const Resolved resolved = is_unix(lobby) ? Resolved{} : resolve(lobby, deadline);
   const int family = resolved.addresses.empty() ? AF_INET : resolved.addresses.front().family();
   if (!interface.empty()) return address_of_interface(interface, family);
   if (is_unix(lobby)) return "127.0.0.1";
@@ -97,9 +101,9 @@ std::string own_address(const std::string& interface, const Endpoint& lobby) {
     if (const auto own = source_towards(address)) return own->host();
     trouble = std::strerror(errno);
   }
-  throw Error(ErrorCode::system, "no way leads to the lobby at " + lobby + ": " + trouble +
-                                     "; see whether the name is right and the network up, or set TUTTI_RENDEZVOUS or "
-                                     "TUTTI_INTERFACE");
+  throw Error(deadline.passed() ? ErrorCode::timeout : ErrorCode::system,
+              "no way leads to the lobby at " + lobby + ": " + trouble +
+                  "; see whether the name is right and the network up, or set TUTTI_RENDEZVOUS or TUTTI_INTERFACE");
 }
 
 bool is_same_user(int socket, int* pid) {
@@ -108,6 +112,15 @@ bool is_same_user(int socket, int* pid) {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
   *pid = peer.pid;
   return peer.uid == ::geteuid();
+}
+
+bool is_squatted(const Endpoint& endpoint) {
+  const auto address = parse(endpoint);
+  if (!address || !address->is_unix) return false;
+  const SocketAddress place = unix_address(address->host);
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int pid = 0;
+  return ::connect(socket.get(), place.get(), place.length) != 0 || !is_same_user(socket.get(), &pid);
 }
 
 bool is_own_echo(int socket) {
@@ -134,18 +147,35 @@ void set_control(int socket, Time silence) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
 }
 
-void allow_descriptors(std::size_t more) {
+namespace {
+
+// What is wanted for the links, and what the limit is; raised on the way where that helps.
+std::pair<rlim_t, rlimit> raise_limit(std::size_t more, std::size_t less) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) throw_errno("asking for the limit of descriptors");
-  const rlim_t needed = open_descriptors() + more;
-  if (limit.rlim_cur == RLIM_INFINITY || needed <= limit.rlim_cur) return;
+  const std::size_t open = open_descriptors();
+  const rlim_t needed = open - std::min(open, less) + more;
+  if (limit.rlim_cur == RLIM_INFINITY || needed <= limit.rlim_cur) return {needed, limit};
   // As far as it goes, at once: other threads of this process may be counting at the same time.
   constexpr rlim_t kPlenty = 1 << 20;
   const rlim_t enough = std::max(needed, kPlenty);
-  limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? enough : std::min(enough, limit.rlim_max);
-  if (limit.rlim_cur >= needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max == RLIM_INFINITY ? enough : std::min(enough, limit.rlim_max);
+  return {needed, ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised : limit};
+}
+
+}  // namespace
+
+bool try_descriptors(std::size_t more, std::size_t less) {
+  const auto [needed, limit] = raise_limit(more, less);
+  return needed <= limit.rlim_cur;
+}
+
+void allow_descriptors(std::size_t more, std::size_t less) {
+  const auto [needed, limit] = raise_limit(more, less);
+  if (needed <= limit.rlim_cur) return;
   throw Error(ErrorCode::system, "this process needs " + std::to_string(needed) +
-                                     " descriptors for its links, but may " + "open only " +
+                                     " descriptors for its links, but may open only " +
                                      std::to_string(limit.rlim_max) + "; raise the limit (`ulimit -n " +
                                      std::to_string(needed) + "`, or LimitNOFILE of the service that starts it)");
 }

@@ -7,8 +7,6 @@ namespace {
 
 enum Kind : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4 };
 
-constexpr std::uint32_t kMostChannels = 1u << 16;
-
 Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
   return frame_of(
       kStatement,
@@ -83,45 +81,62 @@ void Watch::say() {
 
 void Watch::received(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
   const auto found = ranks_.find(connection);
-  if (found == ranks_.end()) return;
+  if (found == ranks_.end()) return network_.drop(connection);  // nobody of this group
   const int rank = found->second;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.heard = now;
   peer.frames.add(bytes);
-  while (const auto frame = peer.frames.next()) take(rank, *frame);
-  if (peer.frames.broken()) closed(connection, End::broken, "it does not speak as a control connection does", now);
+  bool understood = true;
+  while (understood) {
+    const auto frame = peer.frames.next();
+    if (!frame) break;
+    understood = take(rank, *frame);
+  }
+  if (understood && !peer.frames.broken()) return;
+  closed(connection, End::broken, "it does not speak as a control connection does", now);
+  network_.drop(connection);
 }
 
-void Watch::take(int rank, const Frame& frame) {
+bool Watch::take(int rank, const Frame& frame) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   Reader reader(frame.body);
-  if (frame.kind == kGoodbye) {
+  if (frame.kind == kBeat) return reader.complete();
+  if (frame.kind == kVerdict) return take_failure(reader);
+  if (frame.kind == kGoodbye && reader.complete()) {
     peer.departed = true;
     changed_.push_back(rank);
-  } else if (frame.kind == kVerdict) {
-    Failure failure;
-    failure.rank = reader.i32();
-    failure.blamed = reader.i32();
-    const std::uint8_t how = reader.u8();
-    failure.died = (how & 1) != 0;
-    failure.silent = (how & 2) != 0;
-    failure.left = (how & 4) != 0;
-    const std::uint8_t cause = reader.u8();
-    failure.cause =
-        cause <= static_cast<std::uint8_t>(ErrorCode::system) ? static_cast<ErrorCode>(cause) : ErrorCode::system;
-    if (reader.complete()) fail(failure);
-  } else if (frame.kind == kStatement) {
+    return true;
+  }
+  if (frame.kind == kStatement) {
     const std::uint32_t channel = reader.u32();
     Statement statement;
     statement.sequence = reader.u64();
     statement.kinds = reader.u64();
     statement.count = reader.u64();
     statement.detail = reader.u64();
-    if (!reader.complete() || channel >= kMostChannels) return;
+    if (!reader.complete() || channel >= kMostChannels) return false;
     if (channel >= peer.statements.size()) peer.statements.resize(channel + 1);
     peer.statements[channel] = statement;
     changed_.push_back(rank);
+    return true;
   }
+  return false;
+}
+
+bool Watch::take_failure(Reader reader) {
+  Failure failure;
+  failure.rank = reader.i32();
+  failure.blamed = reader.i32();
+  const std::uint8_t how = reader.u8();
+  failure.died = (how & 1) != 0;
+  failure.silent = (how & 2) != 0;
+  failure.left = (how & 4) != 0;
+  failure.cause = read_code(reader);
+  const bool ranks = failure.rank >= 0 && failure.rank < options_.size && failure.blamed >= -1 &&
+                     failure.blamed < options_.size;
+  if (!reader.complete() || !ranks || how > 7) return false;
+  fail(failure);
+  return true;
 }
 
 void Watch::closed(ConnectionId connection, End, std::string_view, Time) {

@@ -6,7 +6,8 @@
 //   statement what the rank is in, on one channel
 //
 // The first failure counts and never changes; whoever hears of it passes it on and says what it is in itself. A watch
-// that was late itself first reads what has come before it judges anybody's silence. A pure state machine.
+// that was late itself first reads what has come before it judges anybody's silence. Whoever speaks otherwise than a
+// watch does is hung up on. A pure state machine.
 #pragma once
 
 #include <functional>
@@ -68,7 +69,9 @@ class Watch final : public Machine {
     std::vector<Statement> statements;  // by channel
   };
 
-  void take(int rank, const Frame& frame);
+  // Whether it could be understood.
+  bool take(int rank, const Frame& frame);
+  bool take_failure(Reader reader);
   void fail(const Failure& failure);
   void broadcast(const Bytes& frame);
   void judge_silence(Time now);

@@ -1,9 +1,6 @@
 #include "rendezvous/watch_thread.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
-
-#include <csignal>
 
 #include "base/system_error.h"
 
@@ -12,40 +9,27 @@ namespace {
 
 constexpr Time kFarewellTime = std::chrono::milliseconds(200);
 
-// Signals are for the program's own threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
-WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options)
+WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
+                         std::unique_ptr<StandbyThread> thread)
     : network_(std::move(network)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       watch_(*network_, options, EpollNetwork::now()),
       announced_(static_cast<std::size_t>(options.size)),
-      departed_(static_cast<std::size_t>(options.size)) {
+      departed_(static_cast<std::size_t>(options.size)),
+      thread_(std::move(thread)) {
   if (!bell_.valid()) throw_errno("eventfd");
   network_->on_attended([this](int descriptor) { attended(descriptor); });
   network_->attend(bell_.get(), false);
   watch_.set_say([this] { return statements(); });
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
+  thread_->run([this] { run(); });
 }
 
 WatchThread::~WatchThread() {
   ending_.store(true);
   ring();
-  thread_.join();
+  thread_.reset();
 }
 
 void WatchThread::ring() const {

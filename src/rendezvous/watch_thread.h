@@ -7,10 +7,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/control.h"
+#include "base/thread.h"
 #include "rendezvous/epoll_network.h"
 #include "rendezvous/watch.h"
 
@@ -18,7 +18,9 @@ namespace tutti::rendezvous {
 
 class WatchThread final : public Control {
  public:
-  WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options);
+  // Runs on `thread`.
+  WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
+              std::unique_ptr<StandbyThread> thread);
   // Says goodbye to all ranks, after whatever abort() and announce() left to be said.
   ~WatchThread() override;
 
@@ -65,7 +67,7 @@ class WatchThread final : public Control {
   std::atomic<int> readable_{-1};
   std::atomic<bool> newly_lent_{false};
 
-  std::thread thread_;
+  std::unique_ptr<StandbyThread> thread_;
 };
 
 }  // namespace tutti::rendezvous

@@ -12,9 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/error.h"
+
 namespace tutti::rendezvous {
 
 using Bytes = std::vector<std::byte>;
+
+inline constexpr std::uint32_t kMostChannels = 1024;  // of a pair of ranks, whatever anybody says
 
 class Writer {
  public:
@@ -54,8 +58,7 @@ class Reader {
   int i32() { return static_cast<int>(u32()); }
   std::span<const std::byte> raw(std::size_t bytes) {
     if (bytes > left_.size()) {
-      ok_ = false;
-      left_ = {};
+      refuse();
       return {};
     }
     const auto taken = left_.first(bytes);
@@ -68,6 +71,11 @@ class Reader {
     return std::string(reinterpret_cast<const char*>(taken.data()), taken.size());
   }
 
+  // What was read cannot be: as if it were not there.
+  void refuse() {
+    ok_ = false;
+    left_ = {};
+  }
   bool ok() const { return ok_; }
   // All was there and nothing is left over.
   bool complete() const { return ok_ && left_.empty(); }
@@ -83,6 +91,12 @@ class Reader {
   std::span<const std::byte> left_;
   bool ok_ = true;
 };
+
+inline ErrorCode read_code(Reader& reader) {
+  const std::uint8_t code = reader.u8();
+  if (code > static_cast<std::uint8_t>(ErrorCode::system)) reader.refuse();
+  return static_cast<ErrorCode>(code);
+}
 
 struct Frame {
   std::uint8_t kind = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "base/log.h"
@@ -35,6 +36,20 @@ TEST(Variables, AreNamedOnceAndExplained) {
     EXPECT_FALSE(variable.unset.empty() || variable.meaning.empty()) << variable.name;
     EXPECT_EQ(variable.secret, variable.name == "TUTTI_TOKEN") << variable.name;
   }
+}
+
+TEST(EnvironmentTest, SecretsAreTakenOutOfTheProcessAndKept) {
+  const std::string digits(64, 'd');
+  ASSERT_EQ(::setenv("TUTTI_TOKEN", digits.c_str(), 1), 0);
+  ASSERT_EQ(::setenv("TUTTI_JOB", "mine", 1), 0);
+  EXPECT_EQ(Environment::take_of_process().get("TUTTI_TOKEN"), digits);
+  EXPECT_EQ(::getenv("TUTTI_TOKEN"), nullptr) << "what this process starts would inherit it";
+  EXPECT_STREQ(::getenv("TUTTI_JOB"), "mine");
+  EXPECT_EQ(Environment::take_of_process().get("TUTTI_TOKEN"), digits) << "a second call has lost it";
+  EXPECT_EQ(Environment::of_process().get("TUTTI_TOKEN"), std::nullopt);
+  ASSERT_EQ(::setenv("TUTTI_TOKEN", "another", 1), 0);
+  EXPECT_EQ(Environment::take_of_process().get("TUTTI_TOKEN"), "another");
+  ::unsetenv("TUTTI_JOB");
 }
 
 TEST(EnvironmentTest, EmptyValuesCountAsUnset) {

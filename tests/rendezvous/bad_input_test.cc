@@ -1,4 +1,4 @@
-// What real processes are told when the meeting cannot work, and strangers at a real lobby.
+// What real processes are told when the meeting cannot work.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,9 +64,9 @@ TEST(BadInput, ALobbyThatNobodyKeeps) {
 }
 
 TEST(BadInput, AHostWithoutAnAddress) {
-  MeetingOptions options = options_for(1, 2, "no-such-host.invalid:29400");
+  MeetingOptions options = options_for(1, 2, "nowhere.test:29400");
   options.deadline = Deadline::after(milliseconds(300));
-  EXPECT_THAT(error_of(options), AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("cannot be resolved")));
+  EXPECT_THAT(error_of(options), AllOf(HasSubstr("nowhere.test"), HasSubstr("cannot be resolved")));
 }
 
 TEST(BadInput, OptionsThatCannotBe) {
@@ -142,50 +142,6 @@ TEST(BadInput, ASoftLimitOfDescriptorsIsRaised) {
         ::setrlimit(RLIMIT_NOFILE, &limit);
       },
       exchange_everywhere));
-}
-
-// A connection to a TCP endpoint, made without waiting for anything else.
-FileDescriptor stranger_to(const Endpoint& endpoint) {
-  const SocketAddress address = resolve(endpoint).addresses.at(0);
-  FileDescriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(socket.get(), address.get(), address.length), 0) << std::strerror(errno);
-  return socket;
-}
-
-// Ranks join one by one while strangers talk, fall silent, or hang up with a reset.
-TEST(Strangers, DoNotDisturbARealMeeting) {
-  constexpr int kSize = 4;
-  const std::optional<Token> token = options_for(0, kSize, "127.0.0.1:0").token;
-  LobbyServer server("127.0.0.1:0", kSize, "a test", token, Deadline::after(seconds(30)), Log());
-  std::vector<FileDescriptor> strangers;
-  const auto disturb = [&] {
-    for (int i = 0; i < 40; ++i) {
-      strangers.push_back(stranger_to(server.endpoint()));
-      const std::string words(static_cast<std::size_t>(i) * 37 % 3000, static_cast<char>('A' + i));
-      ::send(strangers.back().get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      server.progress();
-      if (i % 4 != 0) continue;
-      const linger at_once{1, 0};
-      ::setsockopt(strangers.back().get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-      strangers.pop_back();
-    }
-  };
-  disturb();
-  ForkedGroup group(kSize, [&](int rank) {
-    MeetingOptions options = options_for(rank, kSize, server.endpoint());
-    options.keep_lobby = false;
-    options.wanted = Wanted::tcp;
-    Met met = meet(options);
-    exchange_everywhere(met);
-  });
-  while (!server.done()) {
-    disturb();
-    pollfd entry{server.descriptor(), POLLIN, 0};
-    ::poll(&entry, 1, 100);
-    server.progress();
-  }
-  EXPECT_TRUE(server.went());
-  expect_all_ok(group.wait());
 }
 
 }  // namespace

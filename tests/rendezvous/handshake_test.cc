@@ -4,11 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
-#include <set>
 
 #include "rendezvous/gate.h"
+#include "rendezvous/recorder.h"
 #include "rendezvous/roster.h"
 
 namespace tutti::rendezvous {
@@ -16,27 +15,6 @@ namespace {
 
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-
-// Keeps what the gate sends, by connection.
-class Recorder final : public Network {
- public:
-  ConnectionId connect(const Endpoint&) override { return 0; }
-  void send(ConnectionId id, std::span<const std::byte> bytes) override {
-    sent[id].insert(sent[id].end(), bytes.begin(), bytes.end());
-  }
-  void close(ConnectionId id) override { closed.insert(id); }
-  void hold(ConnectionId) override {}
-  void resume(ConnectionId) override {}
-  void random(std::span<std::byte> bytes) override {
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(draw_());
-  }
-
-  std::map<ConnectionId, Bytes> sent;
-  std::set<ConnectionId> closed;
-
- private:
-  std::mt19937_64 draw_{1};
-};
 
 const Token& token() {
   static const Token kToken = Token::from_hex(std::string(64, '7'));

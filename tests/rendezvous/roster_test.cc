@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "rendezvous/address.h"
 
@@ -73,8 +74,9 @@ TEST(Roster, BothEndsAgreeOnEveryLink) {
 TEST(Roster, SurvivesTheWire) {
   Roster roster = roster_on({0, 1}, Wanted::tcp, 7);
   roster.session = Token::from_hex(std::string(64, 'e'));
+  roster.members[0].pid = 1;
   roster.members[1] = {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}};
-  FrameReader reader(kMostFromLobby);
+  FrameReader reader(most_from_lobby(2));
   reader.add(frame_of(roster));
   const auto again = decode_roster(*reader.next());
   ASSERT_TRUE(again);
@@ -84,6 +86,46 @@ TEST(Roster, SurvivesTheWire) {
   EXPECT_EQ(again->members[1].endpoint, "[::1]:80");
   EXPECT_EQ(again->members[1].pid, 17);
   EXPECT_EQ(again->members[1].cores, (std::vector<std::uint64_t>{6, 1}));
+}
+
+// Each change alone makes what was right into something that no rank says.
+TEST(Roster, FieldsThatCannotBeAreRefused) {
+  const auto understood = [](const std::function<void(Join&)>& change) {
+    Join join{2, Wanted::shm, 4, {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}}, {"A=b"}};
+    change(join);
+    FrameReader reader(kMostFromMember);
+    reader.add(frame_of(join));
+    const auto again = decode_join(*reader.next());
+    Roster roster{join.wanted, join.channels, {join.member}, {}};
+    FrameReader second(kMostFromMember);
+    second.add(frame_of(roster));
+    EXPECT_EQ(decode_roster(*second.next()).has_value(), again.has_value());
+    return again.has_value();
+  };
+  EXPECT_TRUE(understood([](Join&) {}));
+  EXPECT_FALSE(understood([](Join& join) { join.wanted = static_cast<Wanted>(3); }));
+  EXPECT_FALSE(understood([](Join& join) { join.channels = 0; }));
+  EXPECT_FALSE(understood([](Join& join) { join.channels = 1 << 20; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.pid = -1; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.endpoint = "nowhere"; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.endpoint = "unix:@x"; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.endpoint = "host:0"; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.memory = "host:80"; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.cores.resize(2000); }));
+}
+
+TEST(Roster, WordsOfOthersDoNotMoveTheCursor) {
+  FrameReader reader(kMostFromMember);
+  reader.add(frame_of(Verdict{ErrorCode::system, 1, "a\033[2Jb\n"}));
+  EXPECT_EQ(decode_verdict(*reader.next())->text, "a [2Jb ");
+}
+
+TEST(Roster, VerdictsHaveACodeAndARank) {
+  for (const auto& [code, peer] : {std::pair<int, int>{200, 0}, {0, -2}}) {
+    FrameReader reader(kMostFromMember);
+    reader.add(frame_of(Verdict{static_cast<ErrorCode>(code), peer, "words"}));
+    EXPECT_FALSE(decode_verdict(*reader.next())) << code << " " << peer;
+  }
 }
 
 // Loopback is shared by process namespaces of one network namespace, and by nothing else.
@@ -136,6 +178,7 @@ TEST(Judging, SettingsThatDifferAreNamedWithTheirRank) {
   std::vector<Join> joins(3);
   for (Join& join : joins) {
     join.size = 3;
+    join.member.pid = 1;
     join.settings = {"TUTTI_ALGORITHM=unset", "TUTTI_CHECK=quick"};
   }
   EXPECT_FALSE(judge(joins));

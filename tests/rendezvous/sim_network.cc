@@ -16,6 +16,7 @@ class World::NodeNetwork final : public Network {
   }
   void send(ConnectionId id, std::span<const std::byte> bytes) override { world_.do_send(id, bytes); }
   void close(ConnectionId id) override { world_.do_close(id, End::orderly); }
+  void drop(ConnectionId id) override { world_.do_close(id, End::broken); }
   void hold(ConnectionId id) override { world_.sides_.at(id).held = true; }
   void resume(ConnectionId id) override { world_.do_resume(id); }
   void random(std::span<std::byte> bytes) override {

@@ -66,6 +66,15 @@ TEST_F(RunMeeting, RanksOfOneHostMeet) {
   }
 }
 
+TEST_F(RunMeeting, ChildrenOfRanksDoNotInheritTheToken) {
+  const LaunchedEnd end = launch({"run", "-n", "2", TUTTI_MEETING_PROBE, "children"});
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  for (const std::string rank : {"[0] ", "[1] "}) {
+    EXPECT_THAT(end.output, HasSubstr(rank + "0\n")) << "a child has the token";
+    EXPECT_THAT(end.output, HasSubstr(rank + "met 2 again\n"));
+  }
+}
+
 TEST_F(RunMeeting, SurvivorsNameARankThatDiesBeforeItComes) {
   const LaunchedEnd end = launch({"run", "-n", "3", TUTTI_MEETING_PROBE, "1"});
   EXPECT_EQ(end.exit_code, 128 + SIGKILL) << end.errors;
@@ -92,6 +101,16 @@ TEST_F(RunMeeting, APortInUseIsSaidBeforeAnyRankStarts) {
   EXPECT_THAT(end.errors, HasSubstr("is in use"));
   EXPECT_THAT(end.errors, HasSubstr("--rendezvous host:port"));
   EXPECT_EQ(lines_of(end.errors).size(), 1U) << end.errors;
+}
+
+TEST_F(RunMeeting, MoreRanksThanAJobCanHaveAreRefused) {
+  for (const char* hosts : {"2147483647", "1073741824", "524288"}) {
+    const LaunchedEnd end = launch({"run", "--nnodes", hosts, "--node-rank", "1", "-n", "2", "--rendezvous",
+                                    "127.0.0.1:29400", "--", "true"},
+                                   with_token());
+    EXPECT_EQ(end.exit_code, 2) << hosts;
+    EXPECT_THAT(end.errors, HasSubstr("a job has fewer than 1048576")) << hosts;
+  }
 }
 
 TEST_F(RunMeeting, NodeZeroMustBeTheHostOfTheRendezvous) {

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <csignal>
 
 #include "base/system_error.h"
+#include "rendezvous/host.h"
 
 namespace tutti::tools {
 namespace {
@@ -45,7 +45,7 @@ void Crew::start(int rank, const ProcessStart& start) {
   member.started = Clock::now();
   guard_.watch(member.pid);
   members_.push_back(member);
-  pidfds_.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, member.pid, 0)));
+  pidfds_.push_back(rendezvous::watch_process(member.pid));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = members_.size() - 1;

@@ -28,7 +28,7 @@ MeetingPlace meeting_place(const std::string& text, int hosts) {
                             "host that runs --node-rank 0 and a port that is free there",
                             text));
   }
-  const rendezvous::Resolved found = rendezvous::resolve(text);
+  const rendezvous::Resolved found = rendezvous::resolve(text, Deadline::after(std::chrono::seconds(30)));
   if (found.addresses.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("--rendezvous: {}; check the name, or give an address", found.trouble));

@@ -2,6 +2,7 @@
 
 import atexit
 import math
+import os
 import pickle
 import weakref
 
@@ -220,5 +221,8 @@ def init(*, timeout=None, deterministic=True, algorithm=None, check="quick", tra
                        a token_file made by `tutti token` unless it is a UNIX socket, and may have a job name
     network_interface  address or interface that TCP binds
     """
-    return Communicator(_core.join(deterministic, timeout, algorithm, check, transport, rank, world_size, rendezvous,
-                                   job, token_file, network_interface))
+    try:
+        return Communicator(_core.join(deterministic, timeout, algorithm, check, transport, rank, world_size, rendezvous,
+                                       job, token_file, network_interface))
+    finally:
+        os.environ.pop("TUTTI_TOKEN", None)  # Python's copy: what this process starts need not have it

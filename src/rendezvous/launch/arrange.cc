@@ -10,6 +10,7 @@
 #include "rendezvous/launch/ancestor.h"
 #include "rendezvous/launch/pmix_store.h"
 #include "rendezvous/launch/reach.h"
+#include "rendezvous/launch/refuge.h"
 #include "rendezvous/launch/torch_store.h"
 #include "tutti/error.h"
 
@@ -62,7 +63,9 @@ std::string text_of(const Invitation& invitation) {
 Invitation invitation_of(std::string_view text) {
   const std::size_t first = text.find('\n');
   const std::size_t second = first == std::string_view::npos ? first : text.find('\n', first + 1);
-  if (second == std::string_view::npos || !parse(Endpoint(text.substr(0, first)))) {
+  const auto lobby = parse(Endpoint(text.substr(0, first)));
+  const bool place = lobby && !lobby->is_unix && lobby->port > 0;
+  if (text.size() > Store::kMostValueBytes || second == std::string_view::npos || !place) {
     throw Error(ErrorCode::system,
                 "what the store holds in place of rank 0's address makes no sense; set "
                 "TUTTI_RENDEZVOUS=host:port on all ranks, a free port on the host of rank 0");
@@ -152,7 +155,10 @@ Rendezvous arrange(const Launch& launch, const Environment& environment, unsigne
   switch (launch.place) {
     case Place::alone: break;
     case Place::given: result.lobby = launch.where; break;
-    case Place::unix_socket: result.lobby = "unix:@tutti-" + std::to_string(::geteuid()) + "-" + hash; break;
+    case Place::unix_socket:
+      result.lobby = "unix:@tutti-" + std::to_string(::geteuid()) + "-" + hash;
+      result.refuge = [job = result.job, environment](bool make) { return refuge_of(job, environment, make); };
+      break;
     case Place::first_host:
       result.lobby = endpoint_of(launch.where, static_cast<int>(kFirstPort + hash_of(result.job) % kPorts));
       break;

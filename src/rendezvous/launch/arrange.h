@@ -8,7 +8,8 @@
 //   own store        the same                                a store that the program brings
 //
 // The port of a Slurm job is 20000 + a hash of the job modulo 8192: below the ports that Linux gives to outgoing
-// connections. Abstract sockets are called @tutti-<user id>-<hash of the job>.
+// connections. Abstract sockets are called @tutti-<user id>-<hash of the job>; where another user has taken that name,
+// the ranks meet at the refuge (refuge.h).
 #pragma once
 
 #include <functional>
@@ -31,6 +32,7 @@ struct Rendezvous {
   std::string job;             // for MeetingOptions; the same on all ranks, differs between meetings
   Endpoint lobby;              // empty for a group of one. For the keeper that publishes: its address and port 0
   bool keep_lobby = false;     // this rank keeps it
+  std::function<Endpoint(bool make)> refuge;  // for MeetingOptions; none where nobody can take the lobby's place
   std::optional<Token> token;  // none where the kernel vouches for the user
   TokenSource token_source = TokenSource::nobody_to_meet;
   // Where set, the keeper calls it once, with the endpoint it really listens at: the others are waiting for it. It owns

@@ -1,14 +1,14 @@
-// Calls that know no deadline (the resolver, PMIx) made to keep one.
+// Calls that know no deadline (those of PMIx) made to keep one.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <future>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -19,7 +19,7 @@ template <class Result>
 Result within(const Deadline& deadline, const std::string& complaint, std::function<Result()> call) {
   std::packaged_task<Result()> task(std::move(call));
   std::future<Result> result = task.get_future();
-  std::thread thread(std::move(task));
+  std::thread thread = make_thread("for a call that must end in time", std::move(task));
   if (result.wait_for(deadline.left()) == std::future_status::ready) {
     thread.join();
     return result.get();

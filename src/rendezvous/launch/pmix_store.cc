@@ -83,10 +83,11 @@ bool fetch(const pmix_proc_t& from, const std::string& key, int timeout_s, std::
   const pmix_status_t status = library().get(&from, key.c_str(), info, 2, &value);
   if (status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT) return false;
   check(status, "fetching '" + key + "'");
-  if (value->type != PMIX_STRING) throw Error(ErrorCode::system, "PMIx holds no words under '" + key + "'" + kRemedy);
-  result = value->data.string;
-  std::free(value->data.string);
+  const bool words = value != nullptr && value->type == PMIX_STRING && value->data.string != nullptr;
+  if (words) result.assign(value->data.string, ::strnlen(value->data.string, Store::kMostValueBytes + 1));
+  if (words) std::free(value->data.string);
   std::free(value);
+  if (!words) throw Error(ErrorCode::system, "PMIx holds no words under '" + key + "'" + kRemedy);
   return true;
 }
 

@@ -1,28 +1,16 @@
 #include "rendezvous/launch/reach.h"
 
 #include "rendezvous/host.h"
-#include "rendezvous/launch/bounded_call.h"
+#include "rendezvous/lookup.h"
 #include "rendezvous/roster.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
-namespace {
-
-std::vector<SocketAddress> must_look_up(const std::string& host, int port) {
-  Resolved resolved = look_up(host, port);
-  if (!resolved.addresses.empty()) return std::move(resolved.addresses);
-  throw Error(ErrorCode::invalid_argument,
-              resolved.trouble + "; check the name, or set TUTTI_RENDEZVOUS to an address");
-}
-
-}  // namespace
-
 std::vector<SocketAddress> resolve(const std::string& host, int port, const Deadline& deadline) {
-  return within<std::vector<SocketAddress>>(deadline,
-                                            "the host '" + host +
-                                                "' was not resolved in time; check the name service, or " +
-                                                "set TUTTI_RENDEZVOUS to an address",
-                                            [host, port] { return must_look_up(host, port); });
+  Resolved resolved = look_up(host, port, deadline);
+  if (!resolved.addresses.empty()) return std::move(resolved.addresses);
+  throw Error(deadline.passed() ? ErrorCode::timeout : ErrorCode::invalid_argument,
+              resolved.trouble + "; check the name, or set TUTTI_RENDEZVOUS to an address");
 }
 
 std::string address_towards(const std::string& host, int port, const Deadline& deadline) {
@@ -44,7 +32,7 @@ std::string address_of_this_host(const Deadline& deadline) {
     if (error.code() == ErrorCode::timeout) throw;
   }
   for (const char* far_away : {"192.0.2.1", "2001:db8::1"}) {
-    const auto from = source_towards(must_look_up(far_away, 9).front());
+    const auto from = source_towards(numeric(far_away, 9).addresses.front());
     if (from && !from->is_loopback()) return from->host();
   }
   const auto any = find_interface("", AF_UNSPEC);

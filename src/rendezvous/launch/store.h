@@ -1,6 +1,7 @@
 // A place outside of the job where rank 0 can leave a few words for the others before they are connected.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace tutti::rendezvous {
 
 class Store {
  public:
+  // Longer values are refused, so that no server can make a rank allocate what it likes.
+  static constexpr std::size_t kMostValueBytes = std::size_t{1} << 16;
+
   virtual ~Store() = default;
 
   // Both return or throw Error by the deadline. When set() returns, the value is in the store.

@@ -23,9 +23,6 @@ namespace tutti::rendezvous {
 
 class TorchStore : public Store {
  public:
-  // Longer values are refused, so that no server can make a rank allocate what it likes.
-  static constexpr std::size_t kMostValueBytes = std::size_t{1} << 16;
-
   // Connects and checks that a TCPStore answers. Throws Error: nobody listens, something else answers, or timeout.
   TorchStore(const std::string& host, int port, const Deadline& deadline);
 
