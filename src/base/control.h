@@ -4,23 +4,34 @@
 // called from any thread and none of them blocks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "base/statement.h"
 #include "tutti/error.h"
 
 namespace tutti {
 
-// Why a group cannot go on: a rank's process ended or fell silent, or a rank gave up after an error of its own.
+// How a rank was lost, as far as those who lost it can tell.
+enum class Loss : std::uint8_t {
+  ended,        // its process is gone: the system closed its connections in order, or says so itself
+  reset,        // its connection was reset: by the end of its process, or by something on the way
+  unreachable,  // the network gave its connection up
+  silent,       // nothing was heard of it for too long: it is stopped, or cut off
+};
+
+// Why a group cannot go on: a rank was lost, or a rank gave up after an error of its own.
 struct Failure {
-  int rank = -1;    // the one that ended or gave up
-  int blamed = -1;  // given up: whom it blamed, or -1
-  bool died = false;
-  bool silent = false;                     // died: as far as its silence tells; it may be stopped, or cut off
+  int rank = -1;      // the one that was lost or gave up
+  int blamed = -1;    // given up: whom it blamed, or -1
+  bool died = false;  // lost, and `loss` says how
+  Loss loss = Loss::ended;
   ErrorCode cause = ErrorCode::peer_lost;  // given up: the code of its error
   bool left = false;                       // given up: whom it blamed had left in good order
+  std::string words = {};                  // given up by this rank itself: why, for people; told to nobody else
 };
 
 class Control {
@@ -34,6 +45,8 @@ class Control {
 
   // Tells all ranks that this one gives up, whom it blames (-1 = nobody) and why. The first failure counts.
   virtual void abort(int culprit, ErrorCode cause) = 0;
+  // Tells all ranks that this one has lost `peer`, which counts as a failure unless there was one before.
+  virtual void lose(int peer, Loss loss) = 0;
   // Tells all ranks what this one is in, on one channel.
   virtual void announce(std::uint32_t channel, const Statement& statement) = 0;
   // What `peer` announced last on the channel; sequence 0 where it announced nothing.
@@ -45,6 +58,8 @@ class Control {
     std::function<Statement(std::uint32_t channel)> say;  // what this rank is in; asked for when somebody gives up
     std::uint32_t channels = 0;
     int readable = -1;  // a descriptor (an epoll) that calls for `wake` when it becomes readable after arm(); or -1
+    // How long ago data came from the peer, as far as known; asked for before the peer is taken to be silent.
+    std::function<std::chrono::nanoseconds(int peer)> quiet_for;
   };
   virtual void lend(Lent lent) = 0;
   // Asks for one `wake` as soon as Lent::readable is readable.

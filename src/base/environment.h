@@ -29,7 +29,9 @@ struct Variable {
   X(TUTTI_TOKEN_FILE, "none", "", "file with the job's token, mode 0600, made by `tutti token`", false)               \
   X(TUTTI_TOKEN, "none", "", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true)  \
   X(TUTTI_TIMEOUT_MS, "60000", "1..1000000000", "a call during which nothing moves for this long is an error", false) \
-  X(TUTTI_SILENCE_MS, "750", "0..1000000000", "a rank silent for this long across TCP counts as dead; 0 = never",     \
+  X(TUTTI_SUSPECT_MS, "1000", "0..1000000000",                                                                        \
+    "a rank silent for this long across TCP is named in the log; 0 = never", false)                                   \
+  X(TUTTI_SILENCE_MS, "10000", "0..1000000000", "a rank silent for this long across TCP counts as lost; 0 = never",   \
     false)                                                                                                            \
   X(TUTTI_CHECK, "quick", "quick|full", "quick, or full: all ranks compare each call before any buffer is touched",   \
     false)                                                                                                            \

@@ -16,6 +16,13 @@ std::string words_about_output(const Call& call, bool touched) {
   return touched ? "; the output of this rank is undefined" : "; the output of this rank is as it was";
 }
 
+// Why the others have lost a rank that is alive.
+std::string words_of_own_loss(Loss loss) {
+  return std::string("the others have lost this rank: ") +
+         (loss == Loss::silent ? "they heard nothing of it for too long, because it was stopped or cut off"
+                               : "the network between them has failed");
+}
+
 // What a call fails with that was under way when another one failed.
 Error error_of_another(const Error& error, const std::string& words, const Call& call, bool touched) {
   const std::string output = call.output == nullptr ? ""
@@ -155,17 +162,15 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
               odd};
     }
     case ErrorCode::peer_lost: {
-      const bool hearsay = verdict.kind == Verdict::Kind::failure && !failure.died && failure.rank != culprit;
+      const bool told = verdict.kind == Verdict::Kind::failure;
+      if (told && !failure.died && failure.blamed == rank()) break;  // whoever gave up is no lost rank itself
+      const bool hearsay = told && !failure.died && failure.rank != culprit;
       const bool departed = verdict.kind == Verdict::Kind::departed || (hearsay && failure.left);
-      const bool silent = verdict.kind == Verdict::Kind::failure && failure.silent;
       if (departed && culprit < 0) return {code, mine + "all other ranks have left the group (" + where + ")" + after};
+      if (told && failure.died && failure.rank == rank())
+        return {code, mine + words_of_own_loss(failure.loss) + " (" + where + ")" + after, culprit};
       const std::string finder = hearsay ? rank_name(failure.rank) : "this rank";
-      std::string what = " has ended";
-      if (silent) {
-        what =
-            " has been silent for too long: it is stopped, its host is down or the network is cut (TUTTI_SILENCE_MS "
-            "sets how long is too long)";
-      }
+      std::string what = words_of(told ? failure.loss : Loss::ended, origin_.again.silence);
       if (hearsay) what += ", as " + finder + " found";
       if (departed) what = " has left the group: it made fewer calls than " + finder;
       return {code, mine + peer + what + " (" + where + ")" + after, culprit};
@@ -184,6 +189,7 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
     }
     default: break;
   }
+  if (!failure.words.empty()) return {code, mine + failure.words + " (" + where + ")" + after};
   const bool blames = failure.blamed >= 0;
   return {code,
           mine + rank_name(failure.rank) + " gave up after an error (" + std::string(name_of(failure.cause)) + ")" +

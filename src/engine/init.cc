@@ -35,6 +35,16 @@ Options with_variables(Options options, const Environment& environment) {
   return options;
 }
 
+// What all ranks must have alike: of the options, and of the variables that only the environment sets.
+std::vector<std::string> settings_of(const Options& options, const Environment& environment,
+                                     const rendezvous::MeetingOptions& meeting) {
+  std::vector<std::string> settings = engine::settings(options);
+  settings.push_back("TUTTI_SUSPECT_MS=" + std::to_string(meeting.suspicion.count()));
+  settings.push_back("TUTTI_SILENCE_MS=" + std::to_string(meeting.silence.count()));
+  settings.push_back("TUTTI_SHARED_BUCKETS=" + environment.word("TUTTI_SHARED_BUCKETS").value_or("1"));
+  return settings;
+}
+
 // Meetings of this process so far: ranks that meet twice must not be taken for late ones of the first time.
 unsigned next_meeting() {
   static std::atomic<unsigned> meetings{0};
@@ -58,12 +68,11 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
   meeting.wanted = engine::wanted(options.transport);
-  meeting.settings = engine::settings(options);
   meeting.channels = engine::Engine::kTracks + 1;
   meeting.interface = environment.get("TUTTI_INTERFACE").value_or("");
-  if (const auto ms = environment.number("TUTTI_SILENCE_MS")) {
-    meeting.silence = std::chrono::milliseconds(*ms);
-  }
+  if (const auto ms = environment.number("TUTTI_SUSPECT_MS")) meeting.suspicion = std::chrono::milliseconds(*ms);
+  if (const auto ms = environment.number("TUTTI_SILENCE_MS")) meeting.silence = std::chrono::milliseconds(*ms);
+  meeting.settings = settings_of(options, environment, meeting);
   meeting.deadline = deadline;
   meeting.log = log;
   std::optional<rendezvous::Met> met;

@@ -160,7 +160,9 @@ std::unique_ptr<Engine> Making::meet() {
   meeting.channels = Engine::kTracks + 1;
   // Across hosts the address at which the parent's ranks reached this one is known to be a good one.
   meeting.interface = group_.one_host ? again.interface : again.address;
+  meeting.suspicion = again.suspicion;
   meeting.silence = again.silence;
+  meeting.tells_suspicions = false;
   meeting.deadline = deadline_;
   meeting.hopeless = [this] {
     if (!failure_) failure_ = parent_.failure();  // asked again, it may take its time to find the same
@@ -210,7 +212,8 @@ Outcome Making::outcome_of(const Error& error) const {
   Outcome outcome;
   if (failure_) {
     const Verdict verdict = Verdict::of(*failure_);
-    const std::string what = failure_->died ? " has ended" : " gave up after an error";
+    const std::string what =
+        failure_->died ? words_of(failure_->loss, parent_.origin().again.silence) : " gave up after an error";
     outcome.weight = Outcome::parent_failed;
     outcome.code = verdict.code();
     outcome.blamed = verdict.culprit(parent_.rank());

@@ -1,6 +1,7 @@
 #include "engine/verdict.h"
 
 #include "base/rank_list.h"
+#include "rendezvous/roster.h"
 
 namespace tutti::engine {
 
@@ -9,6 +10,7 @@ ErrorCode Verdict::code() const {
     case Kind::mismatch: return ErrorCode::mismatch;
     case Kind::departed: return ErrorCode::peer_lost;
     case Kind::failure:
+      if (!failure.words.empty()) return failure.cause;
       if (failure.died || failure.cause == ErrorCode::peer_lost) return ErrorCode::peer_lost;
       return failure.cause == ErrorCode::mismatch ? ErrorCode::mismatch : ErrorCode::peer_failed;
     case Kind::timeout:
@@ -23,6 +25,17 @@ int Verdict::culprit(int rank) const {
   if (kind != Kind::failure) return blocked.peer;
   // Who is blamed by a peer blames that peer.
   return failure.died || failure.blamed < 0 || failure.blamed == rank ? failure.rank : failure.blamed;
+}
+
+std::string words_of(Loss loss, std::chrono::milliseconds silence) {
+  switch (loss) {
+    case Loss::ended: return " has ended";
+    case Loss::reset: return " has ended, or the network has reset its connection";
+    case Loss::unreachable: return " cannot be reached any more: the network has given its connection up";
+    case Loss::silent: break;
+  }
+  return " has been silent for " + rendezvous::in_words(silence) +
+         ": it is stopped, its host is down or the network is cut (TUTTI_SILENCE_MS sets how long is too long)";
 }
 
 std::string words_of(const Blocked& blocked, const schedule::Program* program) {

@@ -1,6 +1,7 @@
 // Why waiting for a call is in vain: a value, so that finding it out costs no text.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Verdict {
   int culprit(int rank) const;
 };
 
+// What became of a rank that was lost, to follow its name; `silence` is how long is too long.
+std::string words_of(Loss loss, std::chrono::milliseconds silence);
 // What the call waited for, in words; `program` may be nullptr.
 std::string words_of(const Blocked& blocked, const schedule::Program* program);
 

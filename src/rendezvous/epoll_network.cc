@@ -37,6 +37,12 @@ End end_of(int number) {
   }
 }
 
+// Of a connection that was open: what the other end did, or what the network did to it.
+End end_of_open(int number) {
+  if (number == 0) return End::orderly;
+  return number == ETIMEDOUT || end_of(number) == End::unreachable ? End::unreachable : End::broken;
+}
+
 std::string words_of(int number) {
   return end_of(number) == End::exhausted ? descriptors_in_words() : std::strerror(number);
 }
@@ -145,7 +151,8 @@ void EpollNetwork::flush(Connection& connection) {
         ::send(connection.socket.get(), connection.out.data() + sent, connection.out.size() - sent, MSG_NOSIGNAL);
     if (took < 0 && errno == EINTR) continue;
     if (took < 0 && errno == EAGAIN) break;
-    // The other end is gone; reading tells.
+    // The other end is gone; reading tells, but not why.
+    if (took < 0) connection.trouble = errno;
     sent = took < 0 ? connection.out.size() : sent + static_cast<std::size_t>(took);
   }
   connection.out.erase(connection.out.begin(), connection.out.begin() + static_cast<std::ptrdiff_t>(sent));
@@ -328,9 +335,9 @@ void EpollNetwork::on_readable(Machine& machine, ConnectionId id) {
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    const int number = got < 0 ? errno : 0;
+    const int number = got < 0 ? errno : connection->trouble;
     connections_.erase(id);
-    machine.closed(id, number == 0 ? End::orderly : End::broken, number == 0 ? "" : std::strerror(number), now());
+    machine.closed(id, end_of_open(number), number == 0 ? "" : std::strerror(number), now());
     return;
   }
 }

@@ -64,6 +64,9 @@ class EpollNetwork final : public Network {
   void rearm(int descriptor) const;
   void ignore(int descriptor) const;
 
+  // Closes all connections at once, whatever is under way. No further events come for them.
+  void drop_connections() noexcept { connections_.clear(); }
+
   // Hands the socket of a held connection over.
   FileDescriptor release(ConnectionId id);
   void make_control(ConnectionId id, Time silence);
@@ -77,6 +80,7 @@ class EpollNetwork final : public Network {
     bool is_unix = false;
     bool held = false;
     bool shut = false;
+    int trouble = 0;                        // what sending ended with, where it did; reading no longer tells
     std::uint32_t events = 0;               // registered with epoll; 0 = not registered
     Bytes out;                              // what the system would not take yet
     std::vector<SocketAddress> candidates;  // to be tried yet, last first

@@ -309,8 +309,9 @@ void Joiner::finish() {
   lobby_.hang_up();
   gate_.close();
   // Ranks that went already learn the cause before they see this rank's connections end.
-  Failure failure{options_.rank, -1, false, false, verdict_.code};
-  if (verdict_.peer >= 0) failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, false, verdict_.code};
+  Failure failure{options_.rank, -1, false, Loss::ended, verdict_.code};
+  if (verdict_.peer >= 0)
+    failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, Loss::ended, verdict_.code};
   for (const Standing& standing : links_) {
     if (standing.connection == 0) continue;
     if (standing.link.purpose == Purpose::control) network_.send(standing.connection, failure_frame(failure));

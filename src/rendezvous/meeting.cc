@@ -197,7 +197,7 @@ class Meeting {
     met.memory_sockets.resize(met.memory_ranks.front() == options_.rank ? met.memory_ranks.size() : 1);
     met.life = std::move(life_);
     met.data.resize(static_cast<std::size_t>(options_.size));
-    Watch::Options watch{options_.rank, options_.size, options_.silence, {}};
+    Watch::Options watch{options_.rank, options_.size, options_.silence, {}, options_.suspicion};
     for (const auto& [link, connection] : joiner_->links()) {
       if (link.purpose == Purpose::control) {
         network_->make_control(connection, options_.silence);
@@ -211,9 +211,16 @@ class Meeting {
       }
     }
     met.again = again();
-    if (!watch.links.empty())
-      met.control = std::make_unique<WatchThread>(std::move(network_), watch, std::move(watcher_));
+    if (!watch.links.empty()) met.control = make_control(watch, met.members);
     return met;
+  }
+
+  std::unique_ptr<Control> make_control(const Watch::Options& watch, const std::vector<Member>& members) {
+    std::vector<std::string> names;
+    for (const Member& member : members) names.push_back(in_words(static_cast<int>(names.size()), member));
+    const bool tells = options_.tells_suspicions || options_.log.says(Log::Level::info);
+    return std::make_unique<WatchThread>(std::move(network_), watch, std::move(watcher_), tells ? options_.log : Log(),
+                                         std::move(names));
   }
 
   Again again() const {
@@ -223,6 +230,7 @@ class Meeting {
             host_id(),
             address ? address->host : "",
             options_.interface,
+            options_.suspicion,
             options_.silence,
             options_.log};
   }
@@ -245,7 +253,7 @@ class Meeting {
 
 Met meet_alone(const MeetingOptions& options) {
   Met met;
-  met.again = {std::nullopt, host_id(), "", options.interface, options.silence, options.log};
+  met.again = {std::nullopt, host_id(), "", options.interface, options.suspicion, options.silence, options.log};
   met.members = {{host_name(), host_id(), "", "", ::getpid()}};
   met.memory_ranks = {0};
   met.memory_sockets.resize(1);

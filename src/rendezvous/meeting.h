@@ -42,7 +42,11 @@ struct MeetingOptions {
   std::vector<std::string> settings;
   int channels = 1;       // data links per pair of ranks that do not share memory
   std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
-  std::chrono::milliseconds silence{750};  // a rank silent for this long on its control link counts as dead; 0 = never
+  // A rank of which nothing is heard for so long, where there are control links, is suspected in the log, and lost;
+  // 0 = never. All ranks alike, which is for the settings to say.
+  std::chrono::milliseconds suspicion{1000};
+  std::chrono::milliseconds silence{10'000};
+  bool tells_suspicions = true;  // false: the group that these ranks come from does
   Deadline deadline;
   // Where set, asked ten times a second: true ends the meeting, because the caller knows that somebody will not come.
   std::function<bool()> hopeless;
@@ -56,6 +60,7 @@ struct Again {
   std::string host_id;    // host_id(), whether or not memory is shared
   std::string address;    // where this rank was reached over TCP; empty where it did not listen
   std::string interface;  // as asked for
+  std::chrono::milliseconds suspicion{0};
   std::chrono::milliseconds silence{0};
   Log log;
 };

@@ -25,9 +25,9 @@ using Endpoint = std::string;
 // How a connection ended, or why there never was one.
 enum class End : unsigned char {
   orderly,      // the other end closed it
-  broken,       // the system gave it up
+  broken,       // the other end or something on the way reset it, or the system gave it up
   refused,      // nobody listens there
-  unreachable,  // no way leads there
+  unreachable,  // no way leads there, or none does any more
   unresolved,   // the host has no address
   foreign,      // a UNIX socket of another user
   exhausted,    // this process may open no more descriptors, or start no more threads

@@ -34,8 +34,9 @@ bool is_same_user(int socket, int* pid);
 bool is_own_echo(int socket);
 
 void set_no_delay(int socket);
-// Ends the connection when nothing is acknowledged for `silence`: for control connections only, because a data
-// connection whose peer merely reads late must live.
+// For control connections, where somebody else judges silence, this one: what is sent goes before the data of other
+// connections, what was lost is sent again at least once a second where the system knows how, and the system gives the
+// connection up only long after `silence` (0 = when it likes).
 void set_control(int socket, Time silence);
 
 // Whether another user sits at this UNIX socket, or somebody who does not listen there as a lobby would.

@@ -13,31 +13,39 @@ Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
       Writer().u32(channel).u64(statement.sequence).u64(statement.kinds).u64(statement.count).u64(statement.detail));
 }
 
+// The smaller of two limits, of which 0 is none.
+Time first_of(Time a, Time b) { return a == Time(0) || b == Time(0) ? std::max(a, b) : std::min(a, b); }
+
+Loss loss_of(End end) {
+  return end == End::orderly ? Loss::ended : end == End::unreachable ? Loss::unreachable : Loss::reset;
+}
+
 }  // namespace
 
 Bytes failure_frame(const Failure& failure) {
   return frame_of(kVerdict, Writer()
                                 .i32(failure.rank)
                                 .i32(failure.blamed)
-                                .u8(static_cast<std::uint8_t>((failure.died ? 1 : 0) | (failure.silent ? 2 : 0) |
-                                                              (failure.left ? 4 : 0)))
+                                .u8(static_cast<std::uint8_t>((failure.died ? 1 : 0) | (failure.left ? 2 : 0)))
+                                .u8(static_cast<std::uint8_t>(failure.loss))
                                 .u8(static_cast<std::uint8_t>(failure.cause)));
 }
 
 Watch::Watch(Network& network, Options options, Time now)
     : network_(network),
       options_(std::move(options)),
-      beat_every_(options_.silence / 4),
+      first_limit_(first_of(options_.suspicion, options_.silence)),
+      beat_every_(first_limit_ / 4),
       ticked_(now),
       peers_(static_cast<std::size_t>(options_.size)) {
   for (const auto& [rank, connection] : options_.links) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.connection = connection;
-    peer.heard = now + options_.silence;  // it may be told to go a little later than this rank
+    peer.heard = now + first_limit_;  // it may be told to go a little later than this rank
     ranks_.emplace(connection, rank);
     network_.resume(connection);
   }
-  if (options_.silence > Time(0)) next_beat_ = next_judgement_ = now;
+  if (first_limit_ > Time(0)) next_beat_ = next_judgement_ = now;
 }
 
 void Watch::broadcast(const Bytes& frame) {
@@ -49,7 +57,7 @@ void Watch::broadcast(const Bytes& frame) {
 void Watch::abort(int culprit, ErrorCode cause) {
   // Its goodbye may reach others later than this verdict.
   const bool left = culprit >= 0 && departed(culprit);
-  fail({options_.rank, culprit, false, false, cause, left});
+  fail({options_.rank, culprit, false, Loss::ended, cause, left});
 }
 
 void Watch::announce(std::uint32_t channel, const Statement& statement) {
@@ -84,7 +92,7 @@ void Watch::received(ConnectionId connection, std::span<const std::byte> bytes, 
   if (found == ranks_.end()) return network_.drop(connection);  // nobody of this group
   const int rank = found->second;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  peer.heard = now;
+  hear(rank, now);
   peer.frames.add(bytes);
   bool understood = true;
   while (understood) {
@@ -129,41 +137,67 @@ bool Watch::take_failure(Reader reader) {
   failure.blamed = reader.i32();
   const std::uint8_t how = reader.u8();
   failure.died = (how & 1) != 0;
-  failure.silent = (how & 2) != 0;
-  failure.left = (how & 4) != 0;
+  failure.left = (how & 2) != 0;
+  const std::uint8_t loss = reader.u8();
+  failure.loss = static_cast<Loss>(loss);
   failure.cause = read_code(reader);
   const bool ranks = failure.rank >= 0 && failure.rank < options_.size && failure.blamed >= -1 &&
                      failure.blamed < options_.size;
-  if (!reader.complete() || !ranks || how > 7) return false;
+  if (!reader.complete() || !ranks || how > 3 || loss > static_cast<std::uint8_t>(Loss::silent)) return false;
   fail(failure);
   return true;
 }
 
-void Watch::closed(ConnectionId connection, End, std::string_view, Time) {
+void Watch::closed(ConnectionId connection, End end, std::string_view, Time) {
   const auto found = ranks_.find(connection);
   if (found == ranks_.end()) return;
   const int rank = found->second;
   ranks_.erase(found);
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.connection = 0;
-  if (!peer.departed) fail({rank, -1, true, false, ErrorCode::peer_lost});
+  if (!peer.departed) lose(rank, loss_of(end));
+}
+
+void Watch::hear(int rank, Time when) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (peer.suspect) suspicions_.push_back({rank, true, when - peer.heard});
+  peer.suspect = false;
+  peer.heard = when;
 }
 
 void Watch::judge_silence(Time now) {
   next_judgement_ = kNever;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    Peer& peer = peers_[rank];
-    if (peer.connection == 0 || peer.departed) continue;
-    if (now - peer.heard < options_.silence) {
-      next_judgement_ = std::min(next_judgement_, peer.heard + options_.silence);
-      continue;
-    }
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (peer.connection != 0 && !peer.departed) judge_silence(rank, now);
+  }
+}
+
+void Watch::judge_silence(int rank, Time now) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (now - peer.heard >= first_limit_ && quiet_for_) {
+    if (const Time quiet = quiet_for_(rank); quiet < now - peer.heard) hear(rank, now - quiet);
+  }
+  const Time silent = now - peer.heard;
+  if (options_.silence > Time(0) && silent >= options_.silence) {
     // Nothing more is sent to it; if it wakes up it finds its connections ended.
-    fail({static_cast<int>(rank), -1, true, true, ErrorCode::peer_lost});
+    lose(rank, Loss::silent);
     network_.close(peer.connection);
     ranks_.erase(peer.connection);
     peer.connection = 0;
+    return;
   }
+  if (silent < first_limit_) {
+    next_judgement_ = std::min(next_judgement_, peer.heard + first_limit_);
+    return;
+  }
+  if (!peer.suspect && !failure_) {
+    peer.suspect = true;
+    suspicions_.push_back({rank, false, silent});
+  }
+  // Data that breaks its silence is found only by looking.
+  next_judgement_ = std::min(next_judgement_, now + beat_every_);
+  if (options_.silence > Time(0)) next_judgement_ = std::min(next_judgement_, peer.heard + options_.silence);
 }
 
 void Watch::tick(Time now) {

@@ -1,13 +1,17 @@
 // The death-watch: what each rank knows of the others once they have met, over one control connection to each.
 //
-//   beat      every quarter of the silence that counts as death
+//   beat      every quarter of the silence that makes a rank suspect
 //   goodbye   the rank leaves in good order: the end of its connection is no death
 //   verdict   somebody died or gave up
 //   statement what the rank is in, on one channel
 //
-// The first failure counts and never changes; whoever hears of it passes it on and says what it is in itself. A watch
-// that was late itself first reads what has come before it judges anybody's silence. Whoever speaks otherwise than a
-// watch does is hung up on. A pure state machine.
+// A connection that ends without a goodbye is a failure at once. Silence alone makes a rank suspect, which is said and
+// taken back, and is a failure only when it lasts; data that comes from a rank breaks its silence, too. A watch that
+// was late itself first reads what has come before it judges anybody's silence. Whoever speaks otherwise than a watch
+// does is hung up on.
+//
+// The first failure counts and never changes; whoever hears of it passes it on and says what it is in itself. A pure
+// state machine.
 #pragma once
 
 #include <functional>
@@ -30,8 +34,15 @@ class Watch final : public Machine {
   struct Options {
     int rank = 0;
     int size = 1;
-    Time silence{};                                   // 0 = silence is no death
+    Time silence{};                                   // after which a rank is lost; 0 = never
     std::vector<std::pair<int, ConnectionId>> links;  // a rank and its held connection
+    Time suspicion{};                                 // the silence after which a rank is suspect; 0 = never
+  };
+  // A rank has become suspect, or is so no longer.
+  struct Suspicion {
+    int rank = 0;
+    bool heard_again = false;
+    Time silent{};  // for how long it was
   };
 
   Watch(Network& network, Options options, Time now);
@@ -39,14 +50,20 @@ class Watch final : public Machine {
   // What to say when somebody gives up; asked for inside the functions below.
   void set_say(std::function<std::vector<Statement>()> say) { say_ = std::move(say); }
 
+  // How long ago data came from a peer; asked for inside tick().
+  void set_quiet_for(std::function<Time(int peer)> quiet_for) { quiet_for_ = std::move(quiet_for); }
+
   const std::optional<Failure>& failure() const { return failure_; }
   bool departed(int peer) const { return peers_[static_cast<std::size_t>(peer)].departed; }
   // By channel, as far as it announced anything.
   const std::vector<Statement>& announced(int peer) const { return peers_[static_cast<std::size_t>(peer)].statements; }
   // The peers of which there is news since the last call; the failure is news of its own.
   std::vector<int> take_changed() { return std::exchange(changed_, {}); }
+  // In the order in which they came up since the last call.
+  std::vector<Suspicion> take_suspicions() { return std::exchange(suspicions_, {}); }
 
   void abort(int culprit, ErrorCode cause);
+  void lose(int peer, Loss loss) { fail({peer, -1, true, loss}); }
   void announce(std::uint32_t channel, const Statement& statement);
   // Announces what set_say gave, on all channels. The first failure calls for it by itself.
   void say();
@@ -64,6 +81,7 @@ class Watch final : public Machine {
   struct Peer {
     ConnectionId connection = 0;  // 0 once it has ended
     Time heard{};
+    bool suspect = false;
     bool departed = false;
     FrameReader frames{kMostBytes};
     std::vector<Statement> statements;  // by channel
@@ -74,10 +92,13 @@ class Watch final : public Machine {
   bool take_failure(Reader reader);
   void fail(const Failure& failure);
   void broadcast(const Bytes& frame);
+  void hear(int rank, Time when);
   void judge_silence(Time now);
+  void judge_silence(int rank, Time now);
 
   Network& network_;
   Options options_;
+  Time first_limit_;  // the silence that is judged first; 0 = none ever is
   Time beat_every_;
   Time next_beat_ = kNever;
   Time next_judgement_ = kNever;
@@ -87,7 +108,9 @@ class Watch final : public Machine {
   std::map<ConnectionId, int> ranks_;
   std::optional<Failure> failure_;
   std::vector<int> changed_;
+  std::vector<Suspicion> suspicions_;
   std::function<std::vector<Statement>()> say_;
+  std::function<Time(int)> quiet_for_;
 };
 
 }  // namespace tutti::rendezvous

@@ -2,7 +2,9 @@
 
 #include <sys/eventfd.h>
 
+#include "base/rank_list.h"
 #include "base/system_error.h"
+#include "rendezvous/roster.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -12,8 +14,12 @@ constexpr Time kFarewellTime = std::chrono::milliseconds(200);
 }  // namespace
 
 WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
-                         std::unique_ptr<StandbyThread> thread)
-    : network_(std::move(network)),
+                         std::unique_ptr<StandbyThread> thread, Log log, std::vector<std::string> names)
+    : rank_(options.rank),
+      silence_(options.silence),
+      log_(log),
+      names_(std::move(names)),
+      network_(std::move(network)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       watch_(*network_, options, EpollNetwork::now()),
       announced_(static_cast<std::size_t>(options.size)),
@@ -23,6 +29,7 @@ WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Opt
   network_->on_attended([this](int descriptor) { attended(descriptor); });
   network_->attend(bell_.get(), false);
   watch_.set_say([this] { return statements(); });
+  watch_.set_quiet_for([this](int peer) { return quiet_for(peer); });
   thread_->run([this] { run(); });
 }
 
@@ -48,16 +55,52 @@ void WatchThread::attended(int descriptor) {
 }
 
 void WatchThread::run() {
+  try {
+    watch_until_end();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
+void WatchThread::watch_until_end() {
   while (!ending_.load()) {
     network_->poll(watch_, kNever);
     obey();
     publish();
+    tell_suspicions();
   }
   obey();
+  say_farewell();
+}
+
+void WatchThread::say_farewell() {
   watch_.goodbye();
   const Time until = EpollNetwork::now() + kFarewellTime;
   // A socket that is closed while something lies unread in it resets, which may overtake the goodbye.
   while (!network_->idle() && EpollNetwork::now() < until) network_->poll(watch_, until);
+}
+
+void WatchThread::give_up(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failed_.load()) {
+      failure_ = {rank_, -1, false, Loss::ended, ErrorCode::system};
+      failure_.words = "this rank can no longer tell who is alive, because its control plane has failed: " + why;
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+  // Whatever ended it may end these, too.
+  try {
+    watch_.abort(-1, ErrorCode::system);
+    say_farewell();
+  } catch (const std::exception&) {
+    network_->drop_connections();  // the others see at once that this rank is lost
+  }
+  try {
+    wake();
+  } catch (const std::exception&) {
+    // Whoever waits finds the failure when it looks the next time.
+  }
 }
 
 void WatchThread::obey() {
@@ -67,10 +110,10 @@ void WatchThread::obey() {
     commands.swap(commands_);
   }
   for (const Command& command : commands) {
-    if (command.is_abort) {
-      watch_.abort(command.culprit, command.cause);
-    } else {
-      watch_.announce(command.channel, command.statement);
+    switch (command.kind) {
+      case Command::Kind::announce: watch_.announce(command.channel, command.statement); break;
+      case Command::Kind::abort: watch_.abort(command.rank, command.cause); break;
+      case Command::Kind::lose: watch_.lose(command.rank, command.loss); break;
     }
   }
 }
@@ -93,8 +136,37 @@ void WatchThread::publish() {
       departed_[static_cast<std::size_t>(peer)].store(watch_.departed(peer), std::memory_order_release);
     }
   }
+  wake();
+}
+
+void WatchThread::wake() {
   const std::lock_guard lock(lent_mutex_);
   if (lent_.wake) lent_.wake();
+}
+
+// One sentence for all that are silent: whoever is cut off itself suspects everybody.
+void WatchThread::tell_suspicions() {
+  std::vector<int> silent;
+  Time least = kNever;
+  for (const Watch::Suspicion& news : watch_.take_suspicions()) {
+    const std::string& name = names_[static_cast<std::size_t>(news.rank)];
+    if (news.heard_again) {
+      log_.warn(name + " is heard again after " + in_words(news.silent) + " of silence");
+    } else {
+      silent.push_back(news.rank);
+      least = std::min(least, news.silent);
+    }
+  }
+  if (silent.empty()) return;
+  const bool one = silent.size() == 1;
+  log_.warn((one ? names_[static_cast<std::size_t>(silent[0])] + " has" : rank_names(silent) + " have") +
+            " been silent for " + in_words(least) + ": stopped, on a host that is down, or cut off" +
+            (silence_ > Time(0) ? "; an error follows at " + in_words(silence_) + " (TUTTI_SILENCE_MS)" : ""));
+}
+
+Time WatchThread::quiet_for(int peer) {
+  const std::lock_guard lock(lent_mutex_);
+  return lent_.quiet_for ? lent_.quiet_for(peer) : kNever;
 }
 
 std::vector<Statement> WatchThread::statements() {
@@ -123,9 +195,17 @@ void WatchThread::leave(Command command) {
 
 void WatchThread::abort(int culprit, ErrorCode cause) {
   Command command;
-  command.is_abort = true;
-  command.culprit = culprit;
+  command.kind = Command::Kind::abort;
+  command.rank = culprit;
   command.cause = cause;
+  leave(command);
+}
+
+void WatchThread::lose(int peer, Loss loss) {
+  Command command;
+  command.kind = Command::Kind::lose;
+  command.rank = peer;
+  command.loss = loss;
   leave(command);
 }
 

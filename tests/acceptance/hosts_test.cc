@@ -1,4 +1,5 @@
-// A job over four hosts (network namespaces): shared memory inside, TCP across, and what a cut cable does to it.
+// A job over several hosts (network namespaces): shared memory inside, TCP across, and what links that are cut, flap or
+// are slow do to it, and ranks that are stopped.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +13,8 @@ namespace tutti::testing {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr long long kDefaultSilence_ns = 10'000'000'000;
 
 constexpr const char* kPrelude = R"sh(
 set -u
@@ -64,8 +67,9 @@ exit $code
 }
 
 // A black hole: packets to and from one host vanish, and no connection ends. Only silence tells.
-TEST_F(Hosts, ACutCableIsNoticedWithinASecond) {
+TEST_F(Hosts, ACutCableIsNoticedAfterTheSilenceThatWasAskedFor) {
   const Ended ended = among(3, R"sh(
+export TUTTI_SILENCE_MS=800
 for k in 1 2; do launch $k --nnodes 3 -n 1 --grace 5 -- $WORKER until-failure > $TUTTI_TOKEN_FILE.$k 2>&1 & done
 launch 0 --nnodes 3 -n 1 --grace 5 -- $WORKER until-failure > $TUTTI_TOKEN_FILE.0 2>&1 &
 until [ $(cat $TUTTI_TOKEN_FILE.? | grep -c '\] met') = 3 ]; do :; done
@@ -86,10 +90,115 @@ cat $TUTTI_TOKEN_FILE.?
     const int rank = std::stoi((*it)[1]), peer = std::stoi((*it)[4]);
     EXPECT_EQ((*it)[3], "peer_lost") << ended.output;
     EXPECT_TRUE(rank == 2 ? peer == 0 || peer == 1 : peer == 2) << ended.output;
-    EXPECT_LE(std::stoll((*it)[2]) - cut_ns, 1'000'000'000) << ended.output;
+    EXPECT_LE(std::stoll((*it)[2]) - cut_ns, kDefaultSilence_ns / 2) << ended.output;
     ++told;
   }
   EXPECT_EQ(told, 3) << ended.output;
+  EXPECT_EQ(count_of(ended.output, " has been silent for 0.8 s: it is stopped, its host is down or the network is cut"),
+            3)
+      << ended.output;
+  EXPECT_EQ(ended.output.find("has ended"), std::string::npos) << ended.output;
+}
+
+// A job of one rank on each of three hosts, which `meanwhile` does something to; the log of rank K is $log.K.
+std::string job_that_lives_on(const std::string& meanwhile) {
+  return R"sh(
+log=$TUTTI_TOKEN_FILE.log
+for k in 0 1 2; do launch $k --nnodes 3 -n 1 -- $WORKER until-told $log.end > $log.$k 2>&1 & done
+await() { until [ $(cat $log.? | grep -c "$1") -ge $2 ]; do sleep 0.02; done; }
+await '\] met' 3
+switch=${HOSTS%%-*}-switch
+)sh" + meanwhile +
+         R"sh(
+touch $log.end
+wait
+cat $log.?
+)sh";
+}
+
+void expect_it_lives_on(const Ended& ended) {
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_EQ(count_of(ended.output, " of 3 ok"), 3) << ended.output;
+}
+
+// A virtual machine that is moved, a throttled container, a debugger.
+TEST_F(Hosts, AStoppedRankIsSuspectedByNameAndGoesOn) {
+  const Ended ended = among(3, job_that_lives_on(R"sh(
+for process in $(ip netns pids $(host_of 1)); do
+  [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
+done
+kill -STOP $stopped
+await "rank 1 (pid $stopped on .*) has been silent for 1[0-9.]* s: .*; an error follows at 10 s (TUTTI_SILENCE_MS)" 2
+sleep 1
+kill -CONT $stopped
+await "rank 1 (pid $stopped on .*) is heard again after [2-9][0-9.]* s of silence" 2
+)sh"));
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  expect_it_lives_on(ended);
+}
+
+TEST_F(Hosts, ARankThatWakesTooLateIsToldThatItWasGivenUp) {
+  const Ended ended = among(3, R"sh(
+export TUTTI_SILENCE_MS=800
+log=$TUTTI_TOKEN_FILE.log
+for k in 0 1 2; do launch $k --nnodes 3 -n 1 -- $WORKER until-failure > $log.$k 2>&1 & done
+await() { until [ $(cat $log.? | grep -c "$1") -ge $2 ]; do sleep 0.02; done; }
+await '\] met' 3
+for process in $(ip netns pids $(host_of 1)); do
+  [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
+done
+kill -STOP $stopped
+await 'code peer_lost peer 1: .* rank 1 has been silent for 0.8 s' 2
+kill -CONT $stopped
+wait
+cat $log.?
+)sh");
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(count_of(ended.output, "code peer_lost peer 1: "), 3) << ended.output;
+  EXPECT_EQ(count_of(ended.output, ": the others have lost this rank: they heard nothing of it for too long"), 1)
+      << ended.output;
+}
+
+// Connections outlive links: once as a switch loses a port, once as a host loses its own interface, routes and all.
+TEST_F(Hosts, ALinkThatFlapsEndsNothing) {
+  const Ended ended = among(3, job_that_lives_on(R"sh(
+for round in 1 2 3; do
+  ip -n $switch link set port1 down; sleep 0.4; ip -n $switch link set port1 up; sleep 0.3
+  ip -n $(host_of 1) link set eth0 down; sleep 0.4; ip -n $(host_of 1) link set eth0 up; sleep 0.3
+done
+)sh"));
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  expect_it_lives_on(ended);
+}
+
+// A queue in the middle holds what one rank sends for seconds, beats behind data: that data comes is life enough.
+TEST_F(Hosts, ASlowLinkIsNoSilence) {
+  const Ended ended = among(2, R"sh(
+for k in 0 1; do
+  tc -n ${HOSTS%%-*}-switch qdisc add dev port$k root tbf rate 500kbit burst 16kb limit 8mb || exit 77
+done
+export TUTTI_SILENCE_MS=1000
+launch 1 --nnodes 2 -n 1 -- $WORKER reduce 150000 & launch 0 --nnodes 2 -n 1 -- $WORKER reduce 150000
+code=$?
+wait
+exit $code
+)sh");
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_EQ(count_of(ended.output, " of 2 ok"), 2) << ended.output;
+}
+
+// A rank for which silence is no loss sends no beats, and the others would take it for lost.
+TEST_F(Hosts, RanksThatDisagreeOnSilenceDoNotBegin) {
+  const Ended ended = among(2, R"sh(
+TUTTI_SILENCE_MS=0 launch 1 --nnodes 2 -n 1 -- $WORKER verbs &
+launch 0 --nnodes 2 -n 1 -- $WORKER verbs
+wait
+)sh");
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(count_of(ended.output, " wants TUTTI_SILENCE_MS=0, rank 0 TUTTI_SILENCE_MS=10000; set it alike on all"), 2)
+      << ended.output;
+  EXPECT_EQ(count_of(ended.output, " ok"), 0) << ended.output;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 //
 //   worker verbs          a round of every verb, in the job and in groups of its ranks, results checked; says "ok"
 //   worker until-failure  works until something fails, then says what, when, and whom it blames
+//   worker until-told F   works until the file F is there, then says "ok"
+//   worker reduce N       one all_reduce of N floats, checked; says "ok"
 //   worker now            what its clock says, to compare with that
 #include <tutti/init.h>
 
@@ -9,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -94,6 +97,30 @@ int until_failure() {
   }
 }
 
+int until_told(const char* file) {
+  Communicator comm = tutti::init();
+  std::printf("met %lld\n", now_ns());
+  std::fflush(stdout);
+  // Rank 0 looks for all, so that all end after the same round.
+  for (int told = 0; told == 0;) {
+    round_of_verbs(comm, 5'000);
+    told = comm.rank() == 0 && std::filesystem::exists(file) ? 1 : 0;
+    comm.broadcast(tutti::one(told), 0);
+  }
+  std::printf("rank %d of %d ok\n", comm.rank(), comm.size());
+  return 0;
+}
+
+int reduce(std::size_t count) {
+  Communicator comm = tutti::init();
+  std::vector<float> data(count, static_cast<float>(comm.rank() + 1));
+  comm.all_reduce(data);
+  const auto sum = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
+  for (const float value : data) require(value == sum, "all_reduce");
+  std::printf("rank %d of %d ok\n", comm.rank(), comm.size());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -101,8 +128,10 @@ int main(int argc, char** argv) {
   try {
     if (mode == "verbs") return verbs();
     if (mode == "until-failure") return until_failure();
+    if (mode == "until-told" && argc == 3) return until_told(argv[2]);
+    if (mode == "reduce" && argc == 3) return reduce(std::stoul(argv[2]));
     if (mode == "now") return std::printf("%lld\n", now_ns()) > 0 ? 0 : 1;
-    std::fprintf(stderr, "usage: worker verbs|until-failure|now\n");
+    std::fprintf(stderr, "usage: worker verbs|until-failure|until-told FILE|reduce COUNT|now\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

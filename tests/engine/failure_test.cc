@@ -1,8 +1,11 @@
 // What goes wrong between ranks: lost, late, out of step, leaving, or dropping things in the wrong order.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "check.h"
@@ -222,6 +225,52 @@ TEST_P(Failures, EndlessPatienceIsAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
+
+// The system finds it when it sends: no peer is to blame, and none is named.
+TEST(Buffers, ThatAreNoMemoryAreTheCallersFault) {
+  const auto ends = testing::run_ranks(Ranks::tcp, 2, [](Communicator& comm) {
+    constexpr std::size_t kCount = 250'000;
+    std::vector<float> here(kCount);
+    void* const nothing = ::mmap(nullptr, kCount * sizeof(float), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::span<float> buffer(comm.rank() == 0 ? static_cast<float*>(nothing) : here.data(), kCount);
+    const Error error = error_of([&] { comm.broadcast(buffer, 0); });
+    const std::string words = error.what();
+    if (comm.rank() == 0) {
+      require(error.code() == ErrorCode::invalid_argument && error.peer() == -1, words);
+      require(words.find("the buffer that this rank sends from is no memory") != std::string::npos, words);
+    } else {
+      require(error.code() == ErrorCode::peer_failed && error.peer() == 0, words);
+      require(words.find("rank 0 gave up after an error") != std::string::npos, words);
+    }
+  });
+  testing::expect_all_ok(ends);
+}
+
+// Takes every epoll of this process away, as a program does that closes descriptors it does not own.
+void break_epolls() {
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (what.find("[eventpoll]") != std::string::npos) ::dup2(nothing, std::stoi(entry.path().filename()));
+  }
+}
+
+TEST(ControlPlane, ThatFailsIsAnErrorInWordsAndNotTheEndOfTheProcess) {
+  const auto ends = testing::run_ranks(Ranks::tcp, 2, [](Communicator& comm) {
+    std::vector<int> data(1);
+    if (comm.rank() == 1) break_epolls();
+    const Error error = error_of([&] { comm.recv(data, 1 - comm.rank()); });
+    const std::string words = error.what();
+    if (comm.rank() == 1) {
+      require(error.code() == ErrorCode::system && error.peer() == -1, words);
+      require(words.find("its control plane has failed: epoll") != std::string::npos, words);
+    } else {
+      require(error.peer() == 1, words);
+    }
+  });
+  testing::expect_all_ok(ends);
+}
 
 TEST(ManyRanks, MoreThanAWordOfThem) {
   constexpr int kRanks = 70;

@@ -1,8 +1,22 @@
 #include "rendezvous/sim_cluster.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 namespace tutti::rendezvous {
+
+ClusterOptions linked_layout(std::uint64_t seed) {
+  std::mt19937_64 random(seed * 104'729 + 3);
+  ClusterOptions options;
+  options.size = 3 + static_cast<int>(random() % 4);
+  options.hosts = {0, 1};
+  while (options.hosts.size() < static_cast<std::size_t>(options.size))
+    options.hosts.push_back(static_cast<int>(random() % 3));
+  if (random() % 4 == 0) options.wanted = Wanted::tcp;
+  options.with_token = random() % 2 == 0;
+  return options;
+}
 
 int Rank::named() const {
   if (watch && watch->failure()) return watch->failure()->rank;
@@ -63,12 +77,15 @@ void Cluster::start_all() {
 
 void Cluster::look_at(Rank& rank) {
   if (rank.joiner->state() == Joiner::State::done && !rank.watch) {
-    Watch::Options watch{rank.number, options.size, kSilence, {}};
+    Watch::Options watch{rank.number, options.size, kSilence, {}, kSuspicion};
     for (const auto& [link, connection] : rank.joiner->links()) {
       if (link.purpose == Purpose::control) watch.links.emplace_back(link.peer, connection);
     }
     rank.watch = std::make_unique<Watch>(world.network(rank.node), watch, world.now());
     world.run(rank.node, rank.watch.get());
+  }
+  if (rank.watch) {
+    for (const auto& suspicion : rank.watch->take_suspicions()) rank.suspicions.push_back(suspicion);
   }
   const bool failed = rank.joiner->state() == Joiner::State::failed || (rank.watch && rank.watch->failure());
   if (failed && !rank.failed()) rank.failed_at = world.now();
@@ -108,6 +125,15 @@ void Cluster::kill(int number) {
   } else if (options.keeper < 0) {
     world.at(world.now() + std::chrono::milliseconds(1),
              [this, number] { lobby->note_death(number, "was killed by signal 9"); });
+  }
+}
+
+void expect_all_name(const Cluster& cluster, int culprit, Time by, const std::string& what) {
+  for (const auto& rank : cluster.ranks) {
+    if (rank->dead || rank->number == culprit) continue;
+    EXPECT_EQ(rank->named(), culprit) << what << ", rank " << rank->number << ": "
+                                      << (rank->watch ? "" : rank->joiner->verdict().text);
+    EXPECT_LE(rank->failed_at, by) << what << ", rank " << rank->number;
   }
 }
 

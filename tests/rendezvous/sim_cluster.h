@@ -13,7 +13,11 @@
 namespace tutti::rendezvous {
 
 inline constexpr Time kSilence = std::chrono::milliseconds(900);
+inline constexpr Time kSuspicion = std::chrono::milliseconds(300);
+inline constexpr Time kBeat = kSuspicion / 4;
 inline constexpr Time kDeadline = std::chrono::seconds(60);
+// Longest delay of the simulated network, there and back a few times.
+inline constexpr Time kSlack = std::chrono::milliseconds(100);
 inline constexpr const char* kLobbyAt = "lobby:1";
 
 struct Rank {
@@ -23,6 +27,7 @@ struct Rank {
   std::unique_ptr<Watch> watch;  // once it has met
   bool dead = false;
   Time failed_at = kNever;  // when it learnt that something is wrong
+  std::vector<Watch::Suspicion> suspicions;
 
   bool failed() const { return failed_at != kNever; }
   // The rank it names as the cause, or -1.
@@ -39,6 +44,9 @@ struct ClusterOptions {
   bool again = false;
   Time deadline = kDeadline;
 };
+
+// Several hosts, so that there is a control plane after the meeting.
+ClusterOptions linked_layout(std::uint64_t seed);
 
 class Cluster {
  public:
@@ -68,5 +76,8 @@ class Cluster {
  private:
   void look_at(Rank& rank);
 };
+
+// Every survivor names `culprit`, and knew by then.
+void expect_all_name(const Cluster& cluster, int culprit, Time by, const std::string& what);
 
 }  // namespace tutti::rendezvous

@@ -9,10 +9,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "base/control.h"
+#include "base/environment.h"
 #include "rendezvous/forked_ranks.h"
 #include "rendezvous/lobby_server.h"
 
@@ -35,7 +38,9 @@ class Listening {
                    [kinds](std::uint32_t channel) {
                      return Statement{static_cast<std::uint64_t>(::getpid()), kinds, channel};
                    },
-                   2, readable});
+                   2,
+                   readable,
+                   {}});
   }
   ~Listening() { control_.lend({}); }
 
@@ -80,10 +85,16 @@ class SharedMoment {
 
 void over_tcp(MeetingOptions& options) { options.wanted = Wanted::tcp; }
 
-// `end` is how rank 1 ends; the others must name it within a second.
-void expect_death_is_named(const std::function<void()>& end) {
+void over_tcp_with_short_silence(MeetingOptions& options) {
+  over_tcp(options);
+  options.silence = milliseconds(750);
+}
+
+// `end` is how rank 1 ends; the others must name it long before the silence that counts by default.
+void expect_death_is_named(const std::function<void(MeetingOptions&)>& change, bool silently,
+                           const std::function<void()>& end) {
   SharedMoment ended;
-  const auto ends = meet_forked(4, fresh_unix_endpoint(), over_tcp, [&](Met& met) {
+  const auto ends = meet_forked(4, fresh_unix_endpoint(), change, [&](Met& met) {
     Listening listening(*met.control);
     if (met.rank == 1) {
       // All have met and hear each other by the time the others have announced something.
@@ -96,7 +107,8 @@ void expect_death_is_named(const std::function<void()>& end) {
     const auto noticed = ended.since();
     const Failure failure = *met.control->failure();
     require(failure.rank == 1 && failure.died, "rank 1 is named, not " + std::to_string(failure.rank));
-    require(noticed < milliseconds(1100), "in time, not " + std::to_string(noticed.count()) + " ns");
+    require((failure.loss == Loss::silent) == silently, "how it was lost");
+    require(noticed < MeetingOptions().silence / 2, "in time, not " + std::to_string(noticed.count()) + " ns");
     if (met.rank == 0) ::kill(met.members[1].pid, SIGKILL);  // where it is only stopped
   });
   for (const std::size_t rank : {0, 2, 3})
@@ -104,11 +116,44 @@ void expect_death_is_named(const std::function<void()>& end) {
 }
 
 TEST(Watch, AKilledRankIsNamedAtOnce) {
-  expect_death_is_named([] { ::kill(::getpid(), SIGKILL); });
+  expect_death_is_named(over_tcp, false, [] { ::kill(::getpid(), SIGKILL); });
 }
 
 TEST(Watch, AStoppedRankIsNamedAfterItsSilence) {
-  expect_death_is_named([] { ::kill(::getpid(), SIGSTOP); });
+  expect_death_is_named(over_tcp_with_short_silence, true, [] { ::kill(::getpid(), SIGSTOP); });
+}
+
+// What the data plane lends may throw, and so may the system: no error of the thread ends the process.
+TEST(Watch, AnErrorOfItsThreadIsAFailureInWords) {
+  expect_all_ok(meet_forked(2, fresh_unix_endpoint(), over_tcp, [](Met& met) {
+    Control& control = *met.control;
+    if (met.rank == 0) {
+      Listening listening(control);
+      listening.await([&] { return control.failure().has_value(); }, "rank 1 gives up");
+      const Failure failure = *control.failure();
+      require(failure.rank == 1 && !failure.died && failure.cause == ErrorCode::system, "as told");
+      require(failure.words.empty(), "words are for rank 1 alone");
+      return;
+    }
+    Control::Lent lent;
+    lent.wake = [] { throw std::runtime_error("no memory for this"); };
+    control.lend(lent);
+    const auto until = Clock::now() + seconds(20);
+    while (!control.failure() && Clock::now() < until) std::this_thread::yield();
+    require(control.failure().has_value(), "the failure");
+    const Failure failure = *control.failure();
+    require(failure.rank == 1 && !failure.died && failure.cause == ErrorCode::system, "rank 1 itself gives up");
+    require(failure.words.find("control plane has failed: no memory for this") != std::string::npos, failure.words);
+    control.lend({});
+  }));
+}
+
+// The one table of variables says the same.
+TEST(Watch, TheDefaultsAreThoseOfTheTable) {
+  std::map<std::string_view, std::string_view> unset;
+  for (const Variable& variable : variables()) unset[variable.name] = variable.unset;
+  EXPECT_EQ(unset["TUTTI_SUSPECT_MS"], std::to_string(MeetingOptions().suspicion.count()));
+  EXPECT_EQ(unset["TUTTI_SILENCE_MS"], std::to_string(MeetingOptions().silence.count()));
 }
 
 TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {

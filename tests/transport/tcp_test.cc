@@ -1,6 +1,8 @@
 // The transport over TCP from the inside: streams cut at every byte, connections that end, and bad arguments.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -194,20 +196,78 @@ TEST(TcpSender, TakesNothingWhenTheConnectionHasEnded) {
   EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
 }
 
+// Memory that nobody may touch.
+class Untouchable {
+ public:
+  explicit Untouchable(std::size_t bytes)
+      : bytes_(bytes), memory_(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~Untouchable() { ::munmap(memory_, bytes_); }
+  Piece piece() const { return {static_cast<std::byte*>(memory_), bytes_}; }
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+};
+
+TEST(TcpSender, ABufferThatIsNoMemoryIsTheCallersFault) {
+  auto [near, far] = connect_loopback(AF_INET);
+  Breakage breakage;
+  const Untouchable memory(64 << 10);
+  TcpSender sender(near.get(), 1 << 20, &breakage);
+  const Piece piece = memory.piece();
+  const Error error = testing::error_of([&] { sender.try_send({&piece, 1}, piece.bytes, 1); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(std::string(error.what()).find("the buffer that this rank sends from"), 0u) << error.what();
+  EXPECT_FALSE(breakage.noted()) << "the connection has not ended";
+}
+
+TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
+  auto [near, far] = connect_local();
+  Breakage breakage;
+  const Untouchable memory(TcpReceiver::kAheadBytes);
+  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  const Piece piece = memory.piece();
+  put(far, framed(std::string(piece.bytes, 'x'), 1).substr(0, sizeof(Frame)));
+  // Only the frame has come: what follows lands straight in the caller's memory.
+  EXPECT_EQ(receiver.try_receive({&piece, 1}, piece.bytes, 1), Arrival::none);
+  put(far, std::string(1000, 'x'));
+  const Error error = testing::error_of([&] { receiver.try_receive({&piece, 1}, piece.bytes, 1); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(std::string(error.what()).find("the buffer that this rank receives into"), 0u) << error.what();
+  EXPECT_FALSE(breakage.noted()) << "the connection has not ended";
+}
+
+TEST(Breakage, TellsWhatTheNetworkDidFromWhatTheOtherEndMayHaveDone) {
+  for (const auto& [number, loss] :
+       {std::pair(0, Loss::reset), std::pair(ECONNRESET, Loss::reset), std::pair(ETIMEDOUT, Loss::unreachable),
+        std::pair(EHOSTUNREACH, Loss::unreachable)}) {
+    Breakage breakage;
+    breakage.note(number);
+    breakage.note(EPIPE);  // what follows from it
+    EXPECT_EQ(breakage.loss(), loss) << std::strerror(number);
+  }
+}
+
 // A control plane that has heard nothing, or only a goodbye.
 class SilentControl final : public Control {
  public:
-  explicit SilentControl(bool goodbye) : goodbye_(goodbye) {}
+  explicit SilentControl(bool goodbye, Lent* lent = nullptr) : goodbye_(goodbye), lent_(lent) {}
   std::optional<Failure> failure() const override { return std::nullopt; }
   bool departed(int) const override { return goodbye_; }
   void abort(int, ErrorCode) override {}
+  void lose(int peer, Loss) override { lost = peer; }
   void announce(std::uint32_t, const Statement&) override {}
   Statement announced(std::uint32_t, int) const override { return {}; }
-  void lend(Lent) override {}
+  void lend(Lent lent) override {
+    if (lent_ != nullptr) *lent_ = std::move(lent);
+  }
   void arm() override {}
+
+  int lost = -1;
 
  private:
   bool goodbye_;
+  Lent* lent_;
 };
 
 TcpOptions options_for(int channels) {
@@ -226,7 +286,9 @@ TcpLinks links_to_one(FileDescriptor socket) {
 TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilent) {
   for (const bool goodbye : {false, true}) {
     auto [near, far] = connect_loopback(AF_INET);
-    TcpTransport transport(links_to_one(std::move(near)), std::make_unique<SilentControl>(goodbye), options_for(1));
+    auto control = std::make_unique<SilentControl>(goodbye);
+    const SilentControl& heard = *control;
+    TcpTransport transport(links_to_one(std::move(near)), std::move(control), options_for(1));
     far.reset();
     EXPECT_FALSE(transport.failure()) << "nobody has touched the connection yet";
     std::optional<Failure> failure;
@@ -236,8 +298,32 @@ TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilen
       failure = transport.failure();
     }
     ASSERT_EQ(failure.has_value(), !goodbye);
-    EXPECT_TRUE(!failure || (failure->rank == 1 && failure->died));
+    EXPECT_TRUE(!failure || (failure->rank == 1 && failure->died && failure->loss == Loss::reset));
+    EXPECT_EQ(heard.lost, goodbye ? -1 : 1) << "the others are told";
   }
+}
+
+TEST(TcpTransport, TheControlPlaneIsToldHowLongAgoDataCame) {
+  auto [near, far] = connect_loopback(AF_INET);
+  auto [near_two, far_two] = connect_loopback(AF_INET);
+  TcpLinks links = links_to_one(std::move(near));
+  links.data[1].push_back(std::move(near_two));
+  Control::Lent lent;
+  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(false, &lent), options_for(2));
+  ASSERT_TRUE(lent.quiet_for);
+  EXPECT_EQ(lent.quiet_for(0), std::chrono::nanoseconds::max()) << "there is no connection to oneself";
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
+  const auto data_came_since = [&](auto moment) {
+    const auto looked_at = now();
+    return looked_at - lent.quiet_for(1) > moment - std::chrono::milliseconds(50);
+  };
+  const Deadline deadline = soon();
+  while (data_came_since(now() - std::chrono::milliseconds(100)) && !deadline.passed()) ::usleep(1000);
+  const auto put_at = now();
+  EXPECT_FALSE(data_came_since(put_at));
+  put(far_two, "x");  // on any channel, read or not
+  while (!data_came_since(put_at) && !deadline.passed()) ::usleep(1000);
+  EXPECT_TRUE(data_came_since(put_at));
 }
 
 // A goodbye comes on another connection: what was sent before it may be held up for long, and still counts.

@@ -50,10 +50,11 @@ class TestControl final : public Control {
     return departed_[static_cast<std::size_t>(peer)];
   }
   void abort(int culprit, ErrorCode cause) override {
-    const Failure failure{rank_, culprit, false, false, cause};
+    const Failure failure{rank_, culprit, false, Loss::ended, cause};
     fail(failure, [&] { tell({News::Kind::gives_up, culprit, cause, 0, {}}); });
     ::eventfd_write(event_.get(), 1);
   }
+  void lose(int, Loss) override {}
   void announce(std::uint32_t channel, const Statement& statement) override {
     const std::lock_guard lock(lent_mutex_);
     tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, statement});
@@ -135,7 +136,7 @@ class TestControl final : public Control {
       ended_[static_cast<std::size_t>(peer)] = true;
       return true;
     }
-    if (news.kind == News::Kind::gives_up) fail({peer, news.culprit, false, false, news.cause});
+    if (news.kind == News::Kind::gives_up) fail({peer, news.culprit, false, Loss::ended, news.cause});
     const std::lock_guard lock(mutex_);
     if (news.kind == News::Kind::goodbye) departed_[static_cast<std::size_t>(peer)] = true;
     if (news.kind == News::Kind::statement) announced_[{news.channel, peer}] = news.statement;

@@ -144,8 +144,9 @@ std::optional<Failure> MemoryTransport::given_verdict() const {
   const std::uint64_t word = header()->abort.load(std::memory_order_acquire);
   if (word == 0) return std::nullopt;
   const int blamed = static_cast<int>(word >> 32) - 2;
-  return Failure{static_cast<int>(word & 0xffffff) - 1, blamed, false, false, static_cast<ErrorCode>(word >> 24 & 0xff),
-                 blamed >= 0 && departed(blamed)};
+  const auto cause = static_cast<ErrorCode>(word >> 24 & 0xff);
+  const int who = static_cast<int>(word & 0xffffff) - 1;
+  return Failure{who, blamed, false, Loss::ended, cause, blamed >= 0 && departed(blamed)};
 }
 
 std::optional<Failure> MemoryTransport::failure() {

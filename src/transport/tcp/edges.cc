@@ -37,11 +37,22 @@ std::size_t bytes_of(std::span<const iovec> parts) {
   return bytes;
 }
 
+[[noreturn]] void refuse_memory(const char* what) {
+  throw Error(ErrorCode::invalid_argument, std::string("the buffer that this rank ") + what +
+                                               " is no memory of this process (any more); keep buffers until their "
+                                               "calls have ended");
+}
+
 [[noreturn]] void refuse_slots() {
   throw Error(ErrorCode::unsupported, "tcp: a message has no slot to work in; use try_send and try_receive");
 }
 
 }  // namespace
+
+Loss Breakage::loss() const {
+  const int number = number_.load(std::memory_order_relaxed);
+  return number <= 0 || number == ECONNRESET || number == EPIPE ? Loss::reset : Loss::unreachable;
+}
 
 std::byte* TcpSender::try_begin(std::size_t) { refuse_slots(); }
 void TcpSender::end(std::uint64_t) { refuse_slots(); }
@@ -57,9 +68,10 @@ std::size_t TcpSender::write(iovec* parts, std::size_t count) {
         count == 1 ? ::send(socket_, parts->iov_base, parts->iov_len, kFlags) : ::sendmsg(socket_, &message, kFlags);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (errno == EINTR) continue;
+    if (errno == EFAULT) refuse_memory("sends from");
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
       ended_ = true;
-      breakage_->note();
+      breakage_->note(errno);
     }
     return 0;
   }
@@ -132,9 +144,10 @@ std::size_t TcpReceiver::read(iovec* parts, std::size_t count) {
     if (got > 0) pace_.count_read();
     if (got > 0) return static_cast<std::size_t>(got);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EFAULT) refuse_memory("receives into");
     if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOMEM)) {
       ended_ = true;
-      breakage_->note();
+      breakage_->note(got == 0 ? 0 : errno);
     }
     return 0;
   }

@@ -30,24 +30,31 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 16);
 
-// When a connection to a peer was first found to have ended.
+// When a connection to a peer was first found to have ended, and how.
 class Breakage {
  public:
-  void note() {
+  // `number`: the system's word for how, or 0 where the other end closed it.
+  void note(int number) {
+    int unknown = -1;
+    number_.compare_exchange_strong(unknown, number, std::memory_order_relaxed);
     Rep none = 0;
     at_.compare_exchange_strong(none, std::chrono::steady_clock::now().time_since_epoch().count(),
-                                std::memory_order_relaxed);
+                                std::memory_order_release);
   }
   bool noted() const { return at_.load(std::memory_order_relaxed) != 0; }
   bool older_than(std::chrono::nanoseconds age) const {
-    const Rep at = at_.load(std::memory_order_relaxed);
+    const Rep at = at_.load(std::memory_order_acquire);
     if (at == 0) return false;
     return std::chrono::steady_clock::now().time_since_epoch() - std::chrono::steady_clock::duration(at) >= age;
   }
 
+  // Once it was noted. Of a peer that lives on, as far as known, it cannot be said that it has ended.
+  Loss loss() const;
+
  private:
   using Rep = std::chrono::steady_clock::rep;
   std::atomic<Rep> at_{0};
+  std::atomic<int> number_{-1};
 };
 
 class TcpSender final : public Sender {
@@ -64,7 +71,8 @@ class TcpSender final : public Sender {
   bool has_credit() override { return try_flush(); }
 
  private:
-  // How much the kernel took, in order, of `parts`; 0 also where the connection has ended.
+  // How much the kernel took, in order, of `parts`; 0 also where the connection has ended. Throws
+  // Error(invalid_argument) where they are no memory of this process.
   std::size_t write(iovec* parts, std::size_t count);
   // Keeps what lies behind the first `skip` bytes of a message.
   void keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kSlotBytes = 256 << 10;
 constexpr std::size_t kScratchBytes = 4 << 20;
 
-// A peer whose connection broke has ended or left; the control plane knows which, and has this long to say so.
+// A peer whose connection broke has mostly ended or left; the control plane knows which, and has this long to say so.
 constexpr std::chrono::milliseconds kGrace{500};
 
 // Zeroed; pages that are never touched cost nothing.
@@ -63,6 +63,7 @@ TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, Tcp
   lent.wake = [this] { hear(); };
   lent.say = [this](std::uint32_t channel) { return stated(*flags(static_cast<int>(channel), rank())); };
   lent.channels = static_cast<std::uint32_t>(options_.channels);
+  lent.quiet_for = [this](int peer) { return quiet_for(peer); };
   lent.readable = options_.wake ? bell_.descriptor() : -1;
   control_->lend(std::move(lent));
 }
@@ -136,9 +137,23 @@ std::optional<Failure> TcpTransport::failure() {
   if (auto failure = control_->failure()) return failure;
   for (std::size_t edge = 0; edge < breakages_.size(); ++edge) {
     const int peer = static_cast<int>(edge) % links_.size;
-    if (breakages_[edge].older_than(kGrace) && !control_->departed(peer)) return Failure{peer, -1, true};
+    if (!breakages_[edge].older_than(kGrace) || control_->departed(peer)) continue;
+    const Failure failure{peer, -1, true, breakages_[edge].loss()};
+    control_->lose(peer, failure.loss);  // the others are to know how it was lost
+    return failure;
   }
   return std::nullopt;
+}
+
+std::chrono::nanoseconds TcpTransport::quiet_for(int peer) const {
+  std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
+  for (const FileDescriptor& socket : links_.data[static_cast<std::size_t>(peer)]) {
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
+    least = std::min<std::chrono::nanoseconds>(least, std::chrono::milliseconds(info.tcpi_last_data_recv));
+  }
+  return least;
 }
 
 void TcpTransport::abort(int culprit, ErrorCode cause) {

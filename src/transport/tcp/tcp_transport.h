@@ -81,6 +81,8 @@ class TcpTransport final : public Transport {
   }
   int socket_to(int channel, int peer) const;
   void prepare_sockets();
+  // How long ago data came from the peer, as the system knows it.
+  std::chrono::nanoseconds quiet_for(int peer) const;
   // On the control plane's thread: something has changed.
   void hear();
   void rouse();
