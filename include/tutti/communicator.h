@@ -8,7 +8,8 @@
 // Threads: one thread at a time calls into a communicator, its Works included; which thread may change. Two things are
 // free: abort(), and while one thread waits for a Work, another may start async calls. Different
 // communicators are independent: threads may use them at once, in any interleaving. init(), split(), subgroup() and
-// duplicate() are calls like others: one thread at a time per (parent) communicator.
+// duplicate() are calls like others: one thread at a time per (parent) communicator. A child that a rank forks is
+// refused by every call; dropping its copies there leaves the rank as it is.
 //
 // Every call ends with an error when nothing has moved for Options::timeout. A call that fails after it began throws
 // tutti::Error and aborts the communicator: later calls throw Error(aborted) with the first cause.
@@ -70,8 +71,9 @@ class TUTTI_API Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  // False once it was closed or moved from, and where split() left this rank out: calls throw then.
-  bool valid() const { return engine_ != nullptr; }
+  // False once it was closed or moved from, where split() left this rank out, and in a child that the rank forked:
+  // calls throw then. Such a child may join a group of its own.
+  bool valid() const;
   // Leaves the group, as the destructor does: at once or, where Works are under way, which go on, when the last of them
   // was waited for or dropped. Where they shall not go on: abort() first.
   void close();

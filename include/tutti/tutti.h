@@ -21,7 +21,8 @@
  *
  * Threads: one thread at a time per communicator, its handles included; but tutti_abort may be called at any time, and
  * while one thread waits for a handle, another may start calls with handles. Different communicators are independent.
- * Operators and everything that takes no communicator may be used by any thread at any time.
+ * Operators and everything that takes no communicator may be used by any thread at any time. A child that a rank forks
+ * is refused by every call on the rank's communicators and handles; freeing them there leaves the rank as it is.
  *
  * A program that ends without tutti_comm_free has left its group without a word: ranks that still wait for it fail with
  * TUTTI_PEER_LOST.

@@ -29,6 +29,7 @@ class AnyOf {
   // False when the deadline passes first.
   bool wait(const Deadline& deadline) {
     if (ended_) return true;
+    for (const engine::Engine* const engine : engines_) engine->require_own_process();
     const bool one = std::all_of(engines_.begin(), engines_.end(), [&](auto* it) { return it == engines_.front(); });
     return one ? engines_.front()->wait_any(pending_, deadline) : wait_for_event(deadline);
   }

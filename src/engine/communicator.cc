@@ -26,12 +26,17 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 Communicator::~Communicator() { close(); }
 
+// Every function that calls into the group comes through here.
 engine::Engine& Communicator::engine() const {
-  if (engine_ != nullptr) return *engine_;
-  throw Error(ErrorCode::invalid_argument,
-              "this communicator has no group: it was closed or moved from, or split() left this rank out");
+  if (engine_ == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "this communicator has no group: it was closed or moved from, or split() left this rank out");
+  }
+  engine_->require_own_process();
+  return *engine_;
 }
 
+bool Communicator::valid() const { return engine_ != nullptr && engine_->in_own_process(); }
 void Communicator::close() { engine_.reset(); }
 void Communicator::abort() { engine().abort(); }
 int Communicator::rank() const { return engine().rank(); }

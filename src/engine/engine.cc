@@ -1,7 +1,6 @@
 #include "engine/engine.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -21,8 +20,7 @@ std::size_t most_own_bytes(const Offers& offers, int ranks) {
 }  // namespace
 
 Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin)
-    : process_(::getpid()),
-      transport_(std::move(transport)),
+    : transport_(std::move(transport)),
       options_(std::move(options)),
       log_(log),
       origin_(std::move(origin)),
@@ -70,8 +68,6 @@ void Engine::adopt(const AgreedCosts& costs) {
               std::string(choice.algorithm) + " (" + std::string(choice.why) + ")");
   }
 }
-
-bool Engine::in_own_process() const { return ::getpid() == process_; }
 
 Engine::~Engine() {
   if (thread_.joinable()) {

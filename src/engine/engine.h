@@ -9,8 +9,6 @@
 // while its queue is empty, and the mailbox only while no async message is under way; only the caller adds to either.
 #pragma once
 
-#include <sys/types.h>
-
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -20,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/home_process.h"
 #include "base/log.h"
 #include "engine/call.h"
 #include "engine/difference.h"
@@ -66,7 +65,11 @@ class Engine {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   // False in a child that a rank forked: sockets and shared memory are the rank's, and its threads are not there.
-  bool in_own_process() const;
+  bool in_own_process() const { return home_.is_here(); }
+  // Throws Error(invalid_argument) there: at every entry, because peers would take the child for the rank.
+  void require_own_process() const {
+    if (!in_own_process()) throw_forked();
+  }
   std::string_view last_algorithm() const { return last_algorithm_; }
   const Options& options() const { return options_; }
   const Origin& origin() const { return origin_; }
@@ -171,6 +174,7 @@ class Engine {
   Advance progress_messages();
   void finish_messages();
   [[noreturn]] void throw_given_up(const Message& message);
+  [[noreturn]] static void throw_forked();
 
   // engine_failure.cc
   [[noreturn]] void throw_failed();
@@ -204,7 +208,7 @@ class Engine {
   // Why a call ends that abort() ended.
   Error aborted_here(const Call& call, const std::string& words, bool touched) const;
 
-  pid_t process_;  // the one it was made in
+  HomeProcess home_;
   std::unique_ptr<transport::Transport> transport_;
   Options options_;
   Log log_;

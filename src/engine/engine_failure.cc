@@ -33,6 +33,12 @@ Error error_of_another(const Error& error, const std::string& words, const Call&
 
 }  // namespace
 
+void Engine::throw_forked() {
+  throw Error(ErrorCode::invalid_argument,
+              "this communicator belongs to the process that was forked: its peers would take this child for the rank; "
+              "let the child join a group of its own with init(), or fork before the group is made");
+}
+
 void Engine::throw_failed() {
   const std::lock_guard lock(error_mutex_);
   // What the progress thread found is news to the caller.

@@ -12,6 +12,12 @@ void rethrow_error(const engine::Pending& pending) {
   std::rethrow_exception(pending.error);
 }
 
+// A forked child has a copy of a call under way, which nobody will ever end there.
+engine::Engine& own(const std::shared_ptr<engine::Engine>& engine) {
+  engine->require_own_process();
+  return *engine;
+}
+
 }  // namespace
 
 Work::Work(std::shared_ptr<engine::Pending> pending, std::shared_ptr<engine::Engine> engine)
@@ -27,15 +33,15 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (!pending_ || pending_->ended()) return;
   try {
-    engine_->wait(*pending_);
+    own(engine_).wait(*pending_);
   } catch (...) {
-    // The communicator is aborted now, and its next call says why.
+    // The communicator is aborted now, and its next call says why; or the call is that of the process that was forked.
   }
 }
 
 bool Work::test() {
   if (!pending_) return true;
-  const bool ended = pending_->ended() || engine_->test(*pending_);
+  const bool ended = pending_->ended() || own(engine_).test(*pending_);
   if (ended) engine_.reset();
   rethrow_error(*pending_);
   return ended;
@@ -43,14 +49,14 @@ bool Work::test() {
 
 void Work::wait() {
   if (!pending_) return;
-  if (!pending_->ended()) engine_->wait(*pending_);
+  if (!pending_->ended()) own(engine_).wait(*pending_);
   engine_.reset();
   rethrow_error(*pending_);
 }
 
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!pending_) return;
-  if (!pending_->ended()) engine_->wait_until(*pending_, Deadline::after(timeout));
+  if (!pending_->ended()) own(engine_).wait_until(*pending_, Deadline::after(timeout));
   engine_.reset();
   rethrow_error(*pending_);
 }
@@ -65,7 +71,7 @@ std::exception_ptr Work::error() const noexcept {
 
 void Work::on_end(std::function<void()> ended) {
   if (!pending_ || pending_->ended()) return ended();
-  engine_->on_end(*pending_, std::move(ended));
+  own(engine_).on_end(*pending_, std::move(ended));
 }
 
 Received Work::received() const {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -278,6 +280,26 @@ TEST_P(MemoryConformance, DroppedSymmetricMemoryIsGivenBack) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, MemoryConformance, ::testing::Values(Kind::threads, Kind::shm),
                          testing::kind_name);
+
+// A child that a rank forks has copies of its handles; the rank's own are as they were.
+TEST(ShmTransport, AForkedChildDropsNoSymmetricMemory) {
+  const auto words = run_transport(Kind::shm, 2, [](Transport& transport) {
+    std::shared_ptr<void> memory = transport.allocate(1000, soon());
+    if (transport.rank() == 0) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        memory.reset();
+        ::_exit(0);
+      }
+      ::waitpid(child, nullptr, 0);
+    } else {
+      memory.reset();
+    }
+    const auto swept = transport.allocate(8, soon());  // what all ranks have dropped is known no more
+    if (transport.rank() == 0) require(transport.locate(memory.get(), 1000) != 0, "this rank has dropped nothing");
+  });
+  for (const auto& word : words) EXPECT_EQ(word, "");
+}
 
 TEST(ShmTransport, AnEndedPeerIsNoticedUnlessItLeftInGoodOrder) {
   const auto words = run_transport(Kind::shm, 3, [](Transport& transport) {

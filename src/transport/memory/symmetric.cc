@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/home_process.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
@@ -33,11 +34,12 @@ std::shared_ptr<void> SymmetricMemory::allocate(std::size_t bytes, const Deadlin
   const std::size_t stride = (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
   Allocation made{mapper_->map_shared(kHeaderBytes + ranks * stride, deadline), bytes, stride};
   allocations_.push_back(made);
-  // The caller's handle keeps the mapping alive and says when this rank is done with it.
+  // The caller's handle keeps the mapping alive and says when this rank is done with it. A child that the rank forked
+  // has a copy of the handle, and is not the rank.
   auto* header = static_cast<Header*>(made.mapping.base.get());
   std::byte* mine = made.part(mapper_->rank());
-  return {mine, [mapping = made.mapping.base, header](std::byte*) {
-            header->dropped.fetch_add(1, std::memory_order_acq_rel);
+  return {mine, [mapping = made.mapping.base, header, home = HomeProcess()](std::byte*) {
+            if (home.is_here()) header->dropped.fetch_add(1, std::memory_order_acq_rel);
           }};
 }
 
