@@ -30,7 +30,7 @@ class ControlFrames : public ::testing::Test {
     }
     return !hung_up;
   }
-  static Failure failure(int rank, int blamed) { return {rank, blamed, false, false, ErrorCode::aborted, false}; }
+  static Failure failure(int rank, int blamed) { return {rank, blamed, false, Loss::ended, ErrorCode::aborted, false}; }
 };
 
 TEST_F(ControlFrames, VerdictsNameRanksOfTheGroup) {
@@ -45,8 +45,8 @@ TEST_F(ControlFrames, VerdictsNameRanksOfTheGroup) {
 
 TEST_F(ControlFrames, EveryFieldIsChecked) {
   const Bytes good = failure_frame(failure(1, 2));
-  constexpr std::size_t kHow = 5 + 8, kCause = 5 + 9;
-  for (const std::size_t at : {kHow, kCause}) {
+  constexpr std::size_t kHow = 5 + 8, kLoss = 5 + 9, kCause = 5 + 10;
+  for (const std::size_t at : {kHow, kLoss, kCause}) {
     Bytes odd = good;
     odd[at] = std::byte{0xff};
     EXPECT_FALSE(understood(odd)) << at;
