@@ -126,6 +126,23 @@ bool Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (step.waits_begin != step.waits_end && !waits_hold(step, head.segment)) return false;
   if (step.op == StepOp::wait) return true;
   if (step.writes_output && !(gate_open_ && heard_all_) && !may_write()) return false;
+  if (!step.reaches_peers) return run(step, head);
+  // Before anything is stored there, and again once all was loaded.
+  return !has_lost_peers(step) && run(step, head) && !has_lost_peers(step);
+}
+
+// Whether a peer gave up whose buffers the step reaches: they are its caller's again. That happens to a rank that was
+// stopped for so long that the others went on without it.
+bool Operation::has_lost_peers(const PlanStep& step) const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!transport_->given_up()) return false;
+  const auto first = plan_->operands.begin();
+  return std::any_of(first + step.operands_begin, first + step.operands_end, [&](const PlanOperand& operand) {
+    return operand.is_peers_buffer() && transport_->gave_up(operand.rank);
+  });
+}
+
+bool Operation::run(const PlanStep& step, LaneHead& head) {
   if (step.stream) return try_stream(step, head);
   if (shape_->kept() && step.runs_end - step.runs_begin == 1) return try_short(step);
   if (step.has_slots && !open_slots(step, head.segment)) return false;

@@ -86,6 +86,8 @@ class Operation {
 
   std::uint64_t segments_of(const PlanLane& lane) const;
   bool try_step(const PlanStep& step, LaneHead& head);
+  bool run(const PlanStep& step, LaneHead& head);
+  bool has_lost_peers(const PlanStep& step) const;
   bool may_write();
   bool gate_opens();
   int first_outside() const;

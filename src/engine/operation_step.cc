@@ -111,14 +111,13 @@ void Operation::copy_within(const PlanStep& step, std::uint32_t destination, std
 bool Operation::receive_stream(const PlanStep& step, const PlanOperand& source, std::uint64_t segment,
                                std::uint64_t bytes) {
   const auto pieces = pieces_of(step, step.operands_begin, segment);
-  if (plan_->lent && step.writes_output && source.receiver->ready()) touched_output_ = true;  // also by half a message
+  const bool touched = touched_output_;
+  touched_output_ = touched || step.writes_output;  // also where it throws half-way
   const transport::Arrival arrival = plan_->lent ? source.receiver->try_borrow(pieces, bytes, mark_of(step))
                                                  : source.receiver->try_receive(pieces, bytes, mark_of(step));
   if (arrival == transport::Arrival::other) mismatched_peer_ = source.rank;
   if (arrival == transport::Arrival::moved) partly_ = true;
-  if (arrival == transport::Arrival::moved || arrival == transport::Arrival::whole) {
-    touched_output_ = touched_output_ || step.writes_output;
-  }
+  if (arrival == transport::Arrival::none || arrival == transport::Arrival::other) touched_output_ = touched;
   if (arrival == transport::Arrival::whole && !heard_all_) heard_[source.receiver_number] = 1;
   return arrival == transport::Arrival::whole;
 }

@@ -61,6 +61,8 @@ void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transpor
   compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
     return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
   });
+  compiled.reaches_peers = std::any_of(operands.begin() + compiled.operands_begin, operands.end(),
+                                       [](const PlanOperand& operand) { return operand.is_peers_buffer(); });
   compiled.fills_outputs = !step.destinations.empty() &&
                            std::all_of(step.destinations.begin(), step.destinations.end(), [](const Operand& o) {
                              return o.kind != Operand::Kind::slot && o.buffer == schedule::Buffer::output;

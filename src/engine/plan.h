@@ -34,6 +34,10 @@ struct PlanOperand {
   std::byte* scratch = nullptr;             // own or window onto scratch
   transport::Sender* sender = nullptr;      // slot as destination
   transport::Receiver* receiver = nullptr;  // slot as source
+
+  bool is_peers_buffer() const {
+    return kind == schedule::Operand::Kind::window && buffer != schedule::Buffer::scratch;
+  }
 };
 
 // Blocks first .. first + blocks - 1, contiguous, for each operand of the step in turn (slots have none).
@@ -54,6 +58,7 @@ struct PlanStep {
   bool has_slots = false;
   bool stream = false;  // its slots are messages that leave from own memory, or land there
   bool writes_output = false;
+  bool reaches_peers = false;  // loads from buffers of others, or stores to them
   bool fills_outputs = false;  // writes to nothing but outputs, its own or others'
   bool keeps_input = false;  // copies input to the same place of the output: nothing changes where they are one
   bool uniform = true;       // all operands name the same blocks

@@ -179,6 +179,11 @@ class Transport {
 
   // Whether some rank gave up, as far as can be told without a system call: for every call's start.
   virtual bool given_up() const = 0;
+  // Whether the peer itself did, where ranks reach each other's buffers: those are its caller's again.
+  virtual bool gave_up(int peer) const {
+    static_cast<void>(peer);
+    return false;
+  }
   // A peer that is gone or gave up, looked up with system calls: for the slow path.
   virtual std::optional<Failure> failure() = 0;
   // The peer has left the group in good order: what it has published so far is all there will ever be.

@@ -193,6 +193,49 @@ TEST_P(LateMismatch, ABarrierDoesNotEndWhereOthersAreElsewhere) {
   }
 }
 
+// What is copied straight out of the sender's memory is not copied where it belongs to another call.
+TEST_P(LateMismatch, ASingleCopyThatIsRefusedLeavesTheOutputAsItWas) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  if (GetParam() != Ranks::tcp) options.algorithm = "broadcast=lent";
+  const auto body = [](Communicator& comm) {
+    std::vector<float> data(40'000, static_cast<float>(comm.rank()));
+    const std::size_t count = comm.rank() == 0 ? data.size() : data.size() - 1;
+    bool first = false;
+    const Error error = provoke(
+        comm, [&] { comm.broadcast(std::span(data).first(count), 0); }, &first);
+    const std::string words = error.what();
+    require(error.code() == ErrorCode::mismatch && (first || comm.rank() == 0), words);
+    require(data.front() == static_cast<float>(comm.rank()) && data[count - 1] == data.front(), "the output");
+    require(words.find("is as it was") != std::string::npos, words);
+  };
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 2, body, options));
+}
+
+// No chunk has anything in it whose length could differ.
+TEST_P(LateMismatch, EmptyChunksOfDifferentTypesDifferInTheirTypes) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  const auto body = [](Communicator& comm) {
+    const std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
+    const Parts nothing{counts};
+    std::vector<float> floats, other_floats;
+    std::vector<std::int32_t> integers, other_integers;
+    bool first = false;
+    const Error error = provoke(
+        comm,
+        [&] {
+          if (comm.rank() == 1) comm.all_to_all_v(integers, nothing, other_integers, nothing);
+          if (comm.rank() != 1) comm.all_to_all_v(floats, nothing, other_floats, nothing);
+        },
+        &first);
+    const std::string words = error.what();
+    require(error.code() == ErrorCode::mismatch, words);
+    require(words.find("of int32") != std::string::npos && words.find("of float32") != std::string::npos, words);
+  };
+  for (const int ranks : {2, 3}) testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, LateMismatch, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 

@@ -32,6 +32,7 @@ struct ArenaHeader {
 struct alignas(kPairBytes) Bell {
   std::atomic<std::uint32_t> rings;     // the futex word
   std::atomic<std::uint32_t> departed;  // the rank has left the group in good order
+  std::atomic<std::uint32_t> gave_up;   // or has failed: its buffers are its caller's again
   Doorplate door;
 };
 
@@ -55,6 +56,8 @@ inline constexpr std::uint64_t kHeaders = 64;  // of an edge: small messages on 
 struct alignas(kPairBytes) EdgeCounts {
   std::atomic<std::uint64_t> taken;  // messages
   std::atomic<std::uint64_t> freed;  // bytes of the payload ring
+  // Between threads: the receiver is copying out of the sender's own memory, which therefore must stay.
+  std::atomic<std::uint32_t> copying;
 };
 
 struct ArenaShape {

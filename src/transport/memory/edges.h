@@ -157,9 +157,9 @@ class MemoryReceiver final : public Receiver {
     const MessageHeader& header = *edge_.header(received_);
     if (header.fingerprint != fingerprint) return Arrival::other;
     // A sender that gives up says so before its caller may change what was lent.
-    if (!reach_.copy(pieces, header.lent)) return Arrival::none;
-    end();
-    return Arrival::whole;
+    const Arrival arrival = reach_.copy(pieces, header.lent, edge_.counts->copying);
+    if (arrival == Arrival::whole) end();
+    return arrival;
   }
 
   void end() override {

@@ -12,6 +12,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kDeathCheckInterval{10};
+// A thread that copies looks again and again whether it should; one that does not end for so long is stopped.
+constexpr std::chrono::seconds kLongestCopy{10};
 
 // Sized so that a group of 8 holds about 10 MB per channel, of which only touched pages count.
 ArenaShape shape_for(int ranks, int channels) {
@@ -173,10 +175,25 @@ void MemoryTransport::abort(int culprit, ErrorCode cause) {
   std::uint64_t none = 0;
   const std::uint64_t word = static_cast<std::uint64_t>(culprit + 2) << 32 | static_cast<std::uint64_t>(cause) << 24 |
                              static_cast<std::uint64_t>(rank_ + 1);
-  header()->abort.compare_exchange_strong(none, word, std::memory_order_acq_rel);  // the first to fail is the one named
-  // Nothing that the caller does to what was lent may be seen before; see Reach::copy().
+  bell(rank_)->gave_up.store(1, std::memory_order_relaxed);
+  header()->abort.compare_exchange_strong(none, word, std::memory_order_seq_cst);  // the first to fail is the one named
+  // Nothing that the caller does to its buffers may be seen before: peers look after they have loaded from them.
   std::atomic_thread_fence(std::memory_order_release);
   bells_->ring_all(size_);
+  await_copies();
+}
+
+// Another process that copies gets an error, or what it will not keep; a thread of this one would read freed memory.
+void MemoryTransport::await_copies() const {
+  const auto process = static_cast<std::uint64_t>(::getpid());
+  const Deadline deadline = Deadline::after(kLongestCopy);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_ || bell(peer)->door.process.load(std::memory_order_relaxed) != process) continue;
+    for (int channel = 0; channel < shape_.channels; ++channel) {
+      const auto& copying = edge(channel, rank_, peer).counts->copying;
+      while (copying.load(std::memory_order_seq_cst) != 0 && !deadline.passed()) ::sched_yield();
+    }
+  }
 }
 
 }  // namespace tutti::transport

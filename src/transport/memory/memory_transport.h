@@ -43,6 +43,7 @@ class MemoryTransport final : public Transport {
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bells_->sleep(ticket, at_most); }
 
   bool given_up() const override { return header()->abort.load(std::memory_order_relaxed) != 0; }
+  bool gave_up(int peer) const override { return bell(peer)->gave_up.load(std::memory_order_relaxed) != 0; }
   std::optional<Failure> failure() override;
   void abort(int culprit, ErrorCode cause) override;
   void announce(int) override {}  // the flags are in everybody's sight
@@ -61,6 +62,8 @@ class MemoryTransport final : public Transport {
   void meet(const Deadline& deadline);
   void await(const std::atomic<std::uint32_t>& count, const Deadline& deadline);
   Reach reach_of(int peer) const;
+  // Until no thread of this process is in the middle of a copy out of this rank's own memory.
+  void await_copies() const;
   Bell* bell(int rank) const { return at<Bell>(shape_.bells_at()) + rank; }
   int dead_peer();
   // What the first rank that gave up has left for the others.

@@ -12,6 +12,12 @@
 #include "tutti/error.h"
 
 namespace tutti::transport {
+namespace {
+
+// Between looks at who has given up: large enough for copies that go past the caches.
+constexpr std::size_t kMostAtOnce = 32 << 20;
+
+}  // namespace
 
 Lent Lent::of(std::span<const Piece> pieces, const Located& within) {
   const bool symmetric = within.ref != 0 && (within.ref & kSymmetric) == 0;
@@ -55,8 +61,17 @@ std::size_t Reach::read(std::byte* to, std::uint64_t address, std::size_t bytes)
   return 0;
 }
 
-bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
-  if (given_up_->load(std::memory_order_acquire) != 0) return false;
+Arrival Reach::copy(std::span<const Piece> to, const Lent& lent, std::atomic<std::uint32_t>& copying) const {
+  if (!same_) return copy_stretches(to, lent);
+  // Either this rank sees that the peer has given up, or the peer sees that it must wait: see abort().
+  copying.store(1, std::memory_order_seq_cst);
+  const Arrival arrival = copy_stretches(to, lent);
+  copying.store(0, std::memory_order_release);
+  return arrival;
+}
+
+Arrival Reach::copy_stretches(std::span<const Piece> to, const Lent& lent) const {
+  if (given_up_->load(std::memory_order_seq_cst) != 0) return Arrival::none;
   std::size_t piece = 0, landed = 0;  // where in `to` the next byte goes
   for (const Lent::Stretch& stretch : std::span(lent.at, lent.pieces)) {
     const std::byte* const near = here(stretch.place);
@@ -69,10 +84,12 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
       std::byte* const target = to[piece].data + landed;
       std::size_t bytes = std::min<std::size_t>(to[piece].bytes - landed, stretch.bytes - done);
       if (near != nullptr) {
+        bytes = std::min(bytes, kMostAtOnce);
         std::memcpy(target, near + done, bytes);
+        if (given_up_->load(std::memory_order_relaxed) != 0) return Arrival::moved;
       } else {
         bytes = read(target, stretch.place + done, bytes);
-        if (bytes == 0) return false;
+        if (bytes == 0) return piece == 0 && landed == 0 ? Arrival::none : Arrival::moved;
       }
       landed += bytes;
       done += bytes;
@@ -80,7 +97,7 @@ bool Reach::copy(std::span<const Piece> to, const Lent& lent) const {
   }
   // Not before the last byte has been read: else a peer could give up and change it in between. See abort().
   std::atomic_thread_fence(std::memory_order_acquire);
-  return given_up_->load(std::memory_order_relaxed) == 0;
+  return given_up_->load(std::memory_order_relaxed) == 0 ? Arrival::whole : Arrival::moved;
 }
 
 }  // namespace tutti::transport

@@ -43,11 +43,13 @@ class Reach {
 
   // Whether the word can be read where the peer says it is: else permissions, containers or the system forbid it.
   bool try_door(const Doorplate& plate) const;
-  // Copies what was lent; both sides hold as many bytes. False where the peer's process has ended or some rank has
-  // given up: then the peer's caller may have changed what was lent, or freed it. Throws Error(system).
-  bool copy(std::span<const Piece> to, const Lent& from) const;
+  // Copies what was lent; both sides hold as many bytes. `none` and `moved` (a part of it has come) where the peer's
+  // process has ended or some rank has given up: then the peer's caller may have changed what was lent, or freed it. So
+  // that it is not freed under the copy where the peer is a thread, `copying` is set meanwhile. Throws Error(system).
+  Arrival copy(std::span<const Piece> to, const Lent& from, std::atomic<std::uint32_t>& copying) const;
 
  private:
+  Arrival copy_stretches(std::span<const Piece> to, const Lent& from) const;
   // How many bytes of the peer's own memory the system has copied; 0 where that is gone for one of copy()'s reasons.
   std::size_t read(std::byte* to, std::uint64_t address, std::size_t bytes) const;
   // Where a stretch begins in this process; nullptr where only the system can read it.
