@@ -5,7 +5,8 @@
 //
 // While it lives, calls of its thread that have to wait ask `asked` a few times a second; calls that need not wait do
 // not ask. Where it says true the call throws Error(aborted): a blocking call that has begun aborts its communicator,
-// and the other ranks learn of it; a wait for a Work leaves the operation under way; a rank that was joining leaves.
+// and the other ranks learn of it; one that waits for async calls before it has not been made; a wait for a Work leaves
+// the operation under way; a rank that was joining leaves.
 #pragma once
 
 #include "tutti/export.h"

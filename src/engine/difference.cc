@@ -50,7 +50,7 @@ Difference difference_between(const Statement& sender, const Statement& receiver
   return {list_calls({{sender, {sender.root()}}, {receiver, {receiver.peer()}}}), 0, -1, true};
 }
 
-Difference find_difference(int ranks, int collectives, const Stated& stated) {
+Difference find_difference(int ranks, int collectives, const Stated& stated, std::uint64_t about) {
   std::map<std::uint64_t, Groups> by_sequence;  // collectives
   std::map<int, std::uint64_t> latest;          // by rank
   for (int channel = 0; channel < collectives; ++channel) {
@@ -61,12 +61,13 @@ Difference find_difference(int ranks, int collectives, const Stated& stated) {
       latest[rank] = std::max(latest[rank], statement.sequence);
     }
   }
-  for (const auto& [sequence, groups] : by_sequence) {
-    if (groups.size() < 2) continue;
-    const std::uint64_t reached = sequence;
+  const auto silent_about = [&](std::uint64_t sequence) {
     const auto spoke =
-        std::count_if(latest.begin(), latest.end(), [&](const auto& it) { return it.second >= reached; });
-    return {list_calls(groups), ranks - static_cast<int>(spoke), odd_one_out(groups)};
+        std::count_if(latest.begin(), latest.end(), [&](const auto& it) { return it.second >= sequence; });
+    return sequence == 0 ? 0 : ranks - static_cast<int>(spoke);
+  };
+  for (const auto& [sequence, groups] : by_sequence) {
+    if (groups.size() > 1) return {list_calls(groups), silent_about(sequence), odd_one_out(groups)};
   }
   // A message differs when its two ends, at the same number in the same direction, do.
   std::map<std::pair<std::uint64_t, std::pair<int, int>>, Groups> messages;
@@ -78,7 +79,9 @@ Difference find_difference(int ranks, int collectives, const Stated& stated) {
   for (const auto& [edge, groups] : messages) {
     if (groups.size() > 1) return {list_calls(groups), 0, -1, true};
   }
-  return {};
+  Difference none;
+  none.silent = silent_about(about);
+  return none;
 }
 
 }  // namespace tutti::engine

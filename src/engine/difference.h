@@ -22,7 +22,8 @@ struct Difference {
 Difference difference_between(const Statement& sender, const Statement& receiver);
 
 // Channels below `collectives` hold calls of the whole group, and channel `collectives` what ranks say of a message
-// whose two ends differ.
-Difference find_difference(int ranks, int collectives, const Stated& stated);
+// whose two ends differ. Where no two ranks are known to differ, those are silent that have said nothing of the
+// collective with the sequence number `about`, nor of a later one.
+Difference find_difference(int ranks, int collectives, const Stated& stated, std::uint64_t about = 0);
 
 }  // namespace tutti::engine

@@ -94,12 +94,6 @@ void Engine::set_timeout(std::chrono::milliseconds timeout) {
   options_.timeout = std::min<std::chrono::milliseconds>(timeout, Deadline::kForever);
 }
 
-void Engine::prepare(const Request& request, const schedule::Algorithm* row, Call& call) {
-  recall_.call_of(request, asked_, chunks_, call);
-  call.row = row;
-  admit(call);
-}
-
 void Engine::admit(Call& call) {
   // Who fell out has done its part of the agreement that comes before all calls; a slow rank may finish its own.
   if (transport_->given_up() && next_collective_ != Call::kUnnumbered) refuse(call);
@@ -113,14 +107,11 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   if (request.verb == Verb::send_recv) return run_message(request, row);
   require_alive();
   Track& track = next_track();
-  if (track.queued.load(std::memory_order_acquire) == 0) {
-    prepare(request, row, track.draft());
-  } else {
-    Call call;  // the track's own is in use
-    prepare(request, row, call);
-    drain(track);
-    track.draft() = call;
-  }
+  if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
+  Call& call = track.draft();
+  recall_.call_of(request, asked_, chunks_, call);
+  call.row = row;
+  admit(call);
   bool finished = false;
   try {
     track.start();
@@ -216,11 +207,13 @@ Engine::Seat::Seat(Engine& engine) : engine_(&engine) {
 
 Engine::Seat::~Seat() {
   driving_.unlock();
+  bool work_left = false;
   {
     const std::lock_guard lock(engine_->queue_mutex_);
     --engine_->waiting_callers_;
+    work_left = engine_->queued_ != 0;
   }
-  engine_->work_.notify_one();
+  if (work_left) engine_->work_.notify_one();  // who finds none would only have taken a core for a moment
 }
 
 void Engine::wait_until(Pending& pending, const Deadline& deadline) {
@@ -262,7 +255,8 @@ bool Engine::ring_at_end(Pending& pending, Event* event) {
   return !pending.ended();
 }
 
-// Finishes the async calls that a blocking call has to follow on its track.
+// Finishes the async calls that a blocking call has to follow on its track. Before the call gets its number: a program
+// that is interrupted here has not made it.
 void Engine::drain(Track& track) {
   for (;;) {
     std::shared_ptr<Pending> last;

@@ -149,8 +149,6 @@ class Engine {
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
   void admit(Call& call);
-  // The request as a call that is admitted. Throws before it is, where the request cannot be carried out.
-  void prepare(const Request& request, const schedule::Algorithm* row, Call& call);
   // Where the call's buffers lie, if its algorithm may depend on it.
   void locate(Call& call) const;
   void admit_message(Call& call);
@@ -174,9 +172,9 @@ class Engine {
   Advance progress_messages();
   void finish_messages();
   [[noreturn]] void throw_given_up(const Message& message);
-  [[noreturn]] static void throw_forked();
 
   // engine_failure.cc
+  [[noreturn]] static void throw_forked();
   [[noreturn]] void throw_failed();
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
@@ -195,10 +193,13 @@ class Engine {
   // `known`: the difference, where it is known already.
   Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after,
                 const Difference* known = nullptr);
-  // `lengths`: ranks that say the same may still differ, in what they do not say.
-  Difference await_difference(bool lengths);
+  // Where ranks that say the same may still differ, in what they do not say, `about` is the call that all must have
+  // spoken of; else 0.
+  Difference await_difference(std::uint64_t about);
   // Where a peer says that it received something else than this rank sent it, this rank says what it sent.
   void state_disputed_message();
+  // The async call that runs on the track, or nullptr. A caller may add to its queue meanwhile.
+  const Pending* running_on(const Track& track);
   // What is known of the peer's last collective, as a sentence, or nothing.
   std::string last_words_of(int peer) const;
   // The call spoken of fails with the error as it is; of the others it says what became of their output.

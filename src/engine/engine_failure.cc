@@ -79,15 +79,13 @@ Error Engine::fail(const Stuck& stuck) {
   const bool here = aborted_here_.load(std::memory_order_acquire);
   if (stuck.track != nullptr) {
     const Track& track = *stuck.track;
-    if (here) {
-      return fail(aborted_here(track.call(), track.call().describe(), track.touched_output()),
-                  track.queue.empty() ? nullptr : track.queue.front().get());
-    }
+    if (here)
+      return fail(aborted_here(track.call(), track.call().describe(), track.touched_output()), running_on(track));
     const Verdict& verdict = track.verdict();
     const std::string mine = rank_name(rank()) + ", " + track.call().describe() + ": ";
     const Error error = explain(verdict, mine, words_of(verdict.blocked, track.program()),
                                 words_about_output(track.call(), track.touched_output()));
-    return fail(error, track.queue.empty() ? nullptr : track.queue.front().get());
+    return fail(error, running_on(track));
   }
   const Message& message = *stuck.message;
   if (here) return fail(aborted_here(*message.call, message.describe(), message.touched_output()), message.owner);
@@ -118,7 +116,7 @@ Error Engine::fail(const std::exception& thrown, const Track& track) {
                     rank_name(rank()) + ", " + track.call().describe() + ": " + thrown.what() +
                         words_about_output(track.call(), track.touched_output()),
                     error == nullptr ? -1 : error->peer()),
-              track.queue.empty() ? nullptr : track.queue.front().get());
+              running_on(track));
 }
 
 void Engine::refuse(const Call& call, std::optional<Failure> known) {
@@ -148,10 +146,10 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
   transport_->abort(culprit, code);
   switch (code) {
     case ErrorCode::mismatch: {
-      const Difference difference = known != nullptr ? *known : await_difference(verdict.uneven);
+      const Difference difference = known != nullptr ? *known : await_difference(verdict.uneven ? verdict.sequence : 0);
       const int odd = difference.odd >= 0 ? difference.odd : culprit;
-      if (verdict.uneven && difference.words.empty() && difference.silent == 0) {
-        const bool here = verdict.kind == Verdict::Kind::mismatch;
+      const bool here = verdict.kind == Verdict::Kind::mismatch;
+      if (verdict.uneven && difference.words.empty() && (difference.silent == 0 || !here)) {
         return {code,
                 mine +
                     (here ? "what " + peer + " sends is not as long as this rank expects"
@@ -182,14 +180,13 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
       return {code, mine + peer + what + " (" + where + ")" + after, culprit};
     }
     case ErrorCode::timeout: {
-      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
       const std::string question = culprit < 0 ? "has any rank sent it?"
                                    : verdict.absent.empty()
                                        ? "is " + peer + " in the same call?"
                                        : rank_names(verdict.absent) + (verdict.absent.size() == 1 ? " has" : " have") +
                                              " not made this call, as far as known.";
       return {code,
-              mine + where + ", and nothing moved for " + std::to_string(ms) + " ms; " + question +
+              mine + where + ", and nothing moved for " + std::to_string(verdict.timeout.count()) + " ms; " + question +
                   last_words_of(culprit) + " Options::timeout or TUTTI_TIMEOUT_MS sets the deadline" + after,
               culprit};
     }
@@ -204,14 +201,14 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
 }
 
 // Other ranks state their calls as soon as they hear that somebody gave up.
-Difference Engine::await_difference(bool lengths) {
+Difference Engine::await_difference(std::uint64_t about) {
   const Stated stated = [&](int channel, int rank) { return transport::stated(*transport_->flags(channel, rank)); };
   const Deadline deadline = Deadline::after(kHearing);
   for (;;) {
     const std::uint32_t ticket = transport_->prepare_sleep();
     state_disputed_message();
-    const Difference difference = find_difference(size(), kTracks, stated);
-    const bool known = difference.silent == 0 && (lengths || !difference.words.empty());
+    const Difference difference = find_difference(size(), kTracks, stated, about);
+    const bool known = difference.silent == 0 && (about != 0 || !difference.words.empty());
     if (known || deadline.passed()) return difference;
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(10)));
   }
@@ -229,6 +226,11 @@ void Engine::state_disputed_message() {
     transport::state(flags, mine);
     return transport_->announce(kTracks);
   }
+}
+
+const Pending* Engine::running_on(const Track& track) {
+  const std::lock_guard lock(queue_mutex_);
+  return track.queue.empty() ? nullptr : track.queue.front().get();
 }
 
 std::string Engine::last_words_of(int peer) const {

@@ -46,9 +46,9 @@ bool look_once(Mailbox& mailbox, Message& probe) {
 }  // namespace
 
 void Engine::admit_message(Call& call) {
+  call.sequence = Call::kUnnumbered;
   if (transport_->given_up()) refuse(call);
   call.timeout = options_.timeout;
-  call.sequence = Call::kUnnumbered;
   if (call.sends && !mailbox_.together(call.input_bytes) && transport_->has_allocations())
     call.input_ref = transport_->locate(call.input, call.input_bytes);
 }

@@ -75,6 +75,7 @@ bool Mailbox::is_hopeless(Message& message) {
     verdict_.kind = Verdict::Kind::departed;
   } else if (patience.deadline.passed()) {
     verdict_.kind = Verdict::Kind::timeout;
+    verdict_.timeout = message.call->timeout;
   }
   return verdict_.any();
 }

@@ -301,6 +301,7 @@ bool Track::hopeless() {
   }
   verdict_ = {};
   verdict_.blocked = blocked();
+  verdict_.sequence = call_.statement().sequence;
   verdict_.uneven = call_.uneven && call_.verb != Verb::all_gather && call_.verb != Verb::reduce_scatter;
   const int waited_for = verdict_.blocked.peer;
   // Asked before the failure: a peer that gave up and then left has said so first.
@@ -315,6 +316,7 @@ bool Track::hopeless() {
     verdict_.kind = Verdict::Kind::departed;
   } else if (deadline_.passed()) {
     verdict_.kind = Verdict::Kind::timeout;
+    verdict_.timeout = call_.timeout;
     verdict_.absent = absent_ranks();
   }
   return verdict_.any();

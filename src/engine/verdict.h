@@ -19,8 +19,10 @@ struct Verdict {
   std::vector<int> absent;  // kind timeout: ranks that have not made this call, as far as known
   Failure failure;          // kind failure: what happened
   bool uneven = false;      // the call is one in which ranks know only the lengths of what they send and receive
+  std::chrono::milliseconds timeout{0};  // kind timeout: the call's own
+  std::uint64_t sequence = 0;            // of what this rank states about a collective
 
-  static Verdict of(const Failure& failure) { return {Kind::failure, {}, {}, failure, false}; }
+  static Verdict of(const Failure& failure) { return {Kind::failure, {}, {}, failure}; }
 
   bool any() const { return kind != Kind::none; }
   ErrorCode code() const;

@@ -24,16 +24,28 @@ class Said {
         count};
     return *this;
   }
-  Difference among(int ranks) const {
-    return find_difference(ranks, kChannels, [&](int channel, int rank) {
+  Difference among(int ranks, std::uint64_t about = 0) const {
+    const auto stated = [&](int channel, int rank) {
       const auto found = said_.find({channel, rank});
       return found == said_.end() ? Statement{} : found->second;
-    });
+    };
+    return find_difference(ranks, kChannels, stated, about);
   }
 
  private:
   std::map<std::pair<int, int>, Statement> said_;
 };
+
+TEST(FindDifference, KnowsWhoHasSaidNothingOfACallThatNobodyDiffersIn) {
+  const Said said = Said()
+                        .collective(0, 5, Verb::all_to_all, 0)
+                        .collective(1, 6, Verb::barrier, 0)
+                        .collective(2, 4, Verb::all_to_all, 0);
+  EXPECT_EQ(said.among(4).silent, 0);
+  const Difference about = said.among(4, 5 + 1);
+  EXPECT_EQ(about.words, "");
+  EXPECT_EQ(about.silent, 2);
+}
 
 TEST(FindDifference, NamesTheRanksOfEachCall) {
   const Difference found = Said()

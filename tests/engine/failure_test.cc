@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -152,6 +153,78 @@ TEST_P(Failures, AForkedChildThatEndsLeavesItsRankInTheGroup) {
         require(data.front() == 2.0f && data.back() == 2.0f, "nothing is missing");
       },
       impatient(5000));
+}
+
+// A message gets its number when it is sent, which this one is not.
+TEST_P(Failures, AMessageThatIsRefusedHasNoNumber) {
+  if (GetParam() == Ranks::tcp) GTEST_SKIP() << "the message may leave before this rank hears that the other gave up";
+  run(2, [](Communicator& comm) {
+    Communicator lost = comm.duplicate();
+    std::vector<float> data(1);
+    if (comm.rank() == 0) {
+      lost.set_timeout(std::chrono::milliseconds(50));
+      error_of([&] { lost.recv(data, 1); });
+      comm.send(data, 1);
+      return;
+    }
+    comm.recv(data, 0);
+    const std::string words = error_of([&] { lost.send(data, 0); }).what();
+    require(words.starts_with("rank 1, send_recv of 1 float32 from rank 1 to rank 0: "), words);
+  });
+}
+
+TEST_P(Failures, ATimeoutIsThatOfTheCall) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> data(4, 1.0f), message(1);
+    const auto require_own = [&](Work& work) {
+      const Error error = error_of([&] { work.wait(); });
+      const bool says_so = std::string(error.what()).find("nothing moved for 150 ms") != std::string::npos;
+      require(error.code() == ErrorCode::timeout && says_so, error.what());
+    };
+    for (const bool collective : {true, false}) {
+      Communicator other = comm.duplicate();
+      if (comm.rank() == 0) {
+        other.set_timeout(std::chrono::milliseconds(150));
+        Work work = collective ? other.all_reduce_async(data) : other.recv_async(message, 1);
+        other.set_timeout(std::chrono::milliseconds(70'000));
+        require_own(work);
+      }
+      comm.barrier();
+    }
+  });
+}
+
+// Rank 0's operator throws on the progress thread while the caller goes on submitting calls that follow on that track.
+TEST_P(Failures, CallsMayBeSubmittedWhileOneFails) {
+  run(2, [](Communicator& comm) {
+    std::vector<std::vector<int>> data(3 * 4, std::vector<int>(1, 1));
+    std::atomic<bool> entered{false}, submitted{false};  // relaxed: they are to order nothing else
+    const auto combine = [&, throws = comm.rank() == 0](const int& left, const int& right) {
+      entered.store(true, std::memory_order_relaxed);
+      while (throws && !submitted.load(std::memory_order_relaxed)) std::this_thread::yield();
+      if (throws) throw std::runtime_error("no sum");
+      return left + right;
+    };
+    std::vector<Work> works;
+    works.push_back(comm.all_reduce_async(data.front(), Op::of<int>(combine)));
+    if (comm.rank() == 1) {
+      const Error error = error_of([&] {
+        for (std::size_t i = 1; i < data.size(); ++i) works.push_back(comm.all_reduce_async(data[i]));
+        wait_all(works);
+      });
+      require(error.code() == ErrorCode::peer_failed && error.peer() == 0, error.what());
+      return;
+    }
+    while (!entered.load(std::memory_order_relaxed)) std::this_thread::yield();
+    for (std::size_t i = 1; i < data.size(); ++i) works.push_back(comm.all_reduce_async(data[i]));
+    submitted.store(true, std::memory_order_relaxed);
+    for (Work& work : works) {
+      const Error error = error_of([&] { work.wait(); });
+      const std::string words = error.what();
+      require(error.code() == ErrorCode::invalid_argument && words.find("no sum") != std::string::npos, words);
+      require((words.find("was given up") != std::string::npos) == (&work != &works.front()), words);
+    }
+  });
 }
 
 TEST_P(Failures, AStuckCallIsToldWhileOthersMove) {

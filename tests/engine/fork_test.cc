@@ -73,6 +73,7 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
           {"send", [&] { comm.send(message, 1); }},
           {"recv", [&] { comm.recv(message, 1); }},
           {"probe", [&] { comm.probe(1); }},
+          {"iprobe", [&] { comm.iprobe(1); }},
           {"allocate", [&] { comm.allocate<float>(10); }},
           {"split", [&] { comm.split(0, 0); }},
           {"duplicate", [&] { comm.duplicate(); }},
@@ -83,6 +84,8 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
           {"wait", [&] { work.wait(); }},
           {"wait with a timeout", [&] { work.wait(std::chrono::milliseconds(1)); }},
           {"on_end", [&] { work.on_end([] {}); }},
+          {"wait_any", [&] { wait_any({&work, 1}); }},
+          {"test_any", [&] { test_any({&work, 1}); }},
           {"fusion",
            [&] {
              fusion.all_reduce(data);

@@ -58,6 +58,36 @@ TEST(Interrupt, LeavesAnAsyncCallUnderWay) {
   }));
 }
 
+// The blocking call has to follow the first async one, which rank 1 has yet to make.
+TEST(Interrupt, LeavesABlockingCallUnmadeThatWaitsForItsTurn) {
+  expect_all_ok(run_threads(2, [](Communicator& comm) {
+    std::array<std::array<int, 1>, 4> started{};
+    std::array<int, 1> token{}, x{};
+    std::vector<Work> works;
+    const auto start = [&] {
+      for (auto& one : started) works.push_back(comm.all_reduce_async(one));
+    };
+    if (comm.rank() == 0) {
+      start();
+      {
+        Impatient impatient;
+        const InterruptCheck check(Impatient::ask, &impatient);
+        EXPECT_EQ(error_of([&] { comm.all_reduce(x); }).code(), ErrorCode::aborted);
+      }
+      comm.send(token, 1);
+    } else {
+      comm.recv(token, 0);
+      start();
+    }
+    for (int round = 1; round <= 8; ++round) {
+      x[0] = round;
+      comm.all_reduce(x);
+      EXPECT_EQ(x[0], 2 * round);
+    }
+    wait_all(works);
+  }));
+}
+
 TEST(Interrupt, IsNotAskedByCallsThatNeedNotWait) {
   expect_all_ok(run_threads(1, [](Communicator& comm) {
     Impatient impatient;
