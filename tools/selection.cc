@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "schedule/algorithms/lower_row.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -35,6 +36,7 @@ Offers offers_of(const std::string& transport, std::uint32_t credits) {
     offers.windows_to_scratch = true;
     offers.windows_to_user = true;
     offers.operands_in_slots = true;
+    offers.lends = true;
   } else if (transport != "stream") {
     fail(fmt::format("no transport '{}'; there are: memory, stream", transport));
   }
@@ -75,16 +77,13 @@ std::vector<schedule::Lowered> Selection::programs() const {
   if (credits < 1) fail("--credits must be at least 1: without one no message can ever leave");
 
   const Offers offers = offers_of(transport, credits);
-  std::vector<schedule::Lowered> lowered;
   for (int rank = 0; rank < count; ++rank) {
-    schedule::Program program = chosen.generate({count, rank, root});
-    if (const std::string reason = schedule::why_not(program, offers); !reason.empty()) {
+    if (const std::string reason = schedule::why_not(chosen, {count, rank, root}, offers); !reason.empty()) {
       throw Error(ErrorCode::unsupported,
                   fmt::format("{} by {} {}, which --transport {} does not have", verb, chosen.name, reason, transport));
     }
-    lowered.push_back(schedule::lower(std::move(program), offers));
   }
-  return lowered;
+  return schedule::lower_all(chosen, count, offers, root);
 }
 
 }  // namespace tutti::tools

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -43,14 +43,30 @@ struct Findings {
   schedule::VerifyReport apart;
   schedule::VerifyReport in_place;
   bool only_apart = false;
+  bool kept_aside = false;  // in place the engine keeps the input aside, so that the call is one apart
   bool ok() const { return apart.ok() && in_place.ok(); }
 };
 
+// A file that never ends should not take all memory.
+constexpr std::size_t kMostFileBytes = 256 << 20;
+
+std::string contents_of(std::istream& stream, const std::string& name) {
+  std::string text;
+  for (std::vector<char> piece(1 << 20); stream; text.append(piece.data(), static_cast<std::size_t>(stream.gcount()))) {
+    if (text.size() > kMostFileBytes) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} has more than {} MB, which no file of programs has", name, kMostFileBytes >> 20));
+    }
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+  }
+  return text;
+}
+
 std::string contents_of(const std::string& file) {
-  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (file == "-") return contents_of(std::cin, "standard input");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw Error(ErrorCode::invalid_argument, fmt::format("cannot read '{}'; is the path right?", file));
-  return {std::istreambuf_iterator<char>(stream), {}};
+  return contents_of(stream, "'" + file + "'");
 }
 
 std::vector<schedule::Lowered> programs_of(const Verification& asked) {
@@ -73,7 +89,8 @@ Findings examine(const std::vector<schedule::Lowered>& programs, const Verificat
   if (first.verb == Verb::barrier) findings.options.count = 0;
   findings.apart = schedule::verify(programs, findings.options);
   const schedule::Algorithm* row = schedule::find_algorithm(first.verb, first.algorithm);
-  findings.only_apart = row != nullptr && !row->in_place && first.ranks > 1;
+  findings.only_apart = row != nullptr && !schedule::runs_in_place(*row) && first.ranks > 1;
+  findings.kept_aside = findings.only_apart && row->in_place;
   if (findings.only_apart) return findings;
   schedule::VerifyOptions in_place = findings.options;
   in_place.in_place = true;
@@ -145,9 +162,12 @@ void print_text(const std::vector<schedule::Lowered>& programs, const Findings& 
   print_property(findings, Problem::Kind::wrong_result, "results", "every output holds each contribution exactly once");
   print_property(findings, Problem::Kind::unmatched, "matching", "every message sent is received, in equal sizes");
   print_property(findings, Problem::Kind::deadlock, "progress", "no deadlock with these credits, whatever the timing");
+  const char* const also = findings.only_apart ? "" : ", also in place";
+  const char* const but = findings.kept_aside   ? "; in place the input is kept aside first"
+                          : findings.only_apart ? "; not made for in place"
+                                                : "";
   print_property(findings, Problem::Kind::race, "races",
-                 findings.only_apart ? "none: conflicting accesses are ordered; not made for in place"
-                                     : "none, also in place: conflicting accesses are ordered");
+                 fmt::format("none{}: conflicting accesses are ordered{}", also, but));
   print_property(findings, Problem::Kind::early_output, "intact",
                  "no output is written before every sender has been heard");
   if (findings.ok()) {

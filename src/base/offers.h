@@ -26,4 +26,7 @@ inline Offers lending(Offers offers) {
   return offers;
 }
 
+// Whether messages of programs lowered to `offers` are copied once: receivers read them where the sender has them.
+inline bool is_single_copy(const Offers& offers) { return offers.lends && !offers.operands_in_slots; }
+
 }  // namespace tutti

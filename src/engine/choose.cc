@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/lower.h"
+#include "schedule/algorithms/lower_row.h"
 #include "tutti/error.h"
 
 namespace tutti::engine {
@@ -107,9 +107,7 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     if (row == nullptr) continue;
     any = true;
     options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
-    std::string reason = schedule::why_not(row->generate({ranks, 0, 0}), offers_for(*row, offers));
-    if (row->lent && !offers.lends) reason = "needs ranks that may read each other's memory";
-    if (!reason.empty()) {
+    if (const std::string reason = schedule::why_not(*row, {ranks, 0, 0}, offers); !reason.empty()) {
       if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
       continue;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "schedule/algorithms/lower_row.h"
 #include "schedule/readers/cost.h"
 #include "schedule/verbs.h"
 
@@ -14,13 +15,6 @@ using schedule::Algorithm;
 constexpr std::uint32_t kElementBytes = 4;
 constexpr int kMostPlayed = 8;  // ranks
 constexpr int kSmallestPower = 2, kLargestPower = 30;
-
-std::vector<schedule::Lowered> programs_of(const Algorithm& row, int ranks, const Offers& offers) {
-  std::vector<schedule::Lowered> programs;
-  for (int rank = 0; rank < ranks; ++rank)
-    programs.push_back(schedule::lower(row.generate({ranks, rank, 0}), offers_for(row, offers)));
-  return programs;
-}
 
 // As many ranks to a core as in the whole group.
 topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
@@ -35,8 +29,8 @@ Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
     : row_(&row),
       verb_(row.verb),
       ranks_(row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks),
-      whole_(programs_of(row, std::min(ranks_, kMostPlayed), offers)) {
-  if (ranks_ > kMostPlayed) half_ = programs_of(row, kMostPlayed / 2, offers);
+      whole_(schedule::lower_all(row, std::min(ranks_, kMostPlayed), offers)) {
+  if (ranks_ > kMostPlayed) half_ = schedule::lower_all(row, kMostPlayed / 2, offers);
 }
 
 Pricer Pricer::both_ways(const Algorithm& row, const Offers& offers) {

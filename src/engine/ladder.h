@@ -11,25 +11,14 @@
 #include "engine/prices.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
-#include "schedule/verbs.h"
 #include "topology/rates.h"
 
 namespace tutti::engine {
 
-// Work is cut into pieces of this size: small enough for the second-level cache, large enough to hide the flags. What
-// was lent and is not reduced the system copies quickest in long stretches.
+// Work is cut into pieces of this size: small enough for the second-level cache, large enough to hide the flags.
 inline constexpr std::uint64_t kSegmentBytes = 256 << 10;
-inline constexpr std::uint64_t kLentSegmentBytes = 1 << 20;
 
 inline constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
-
-// What programs of `row` are lowered to, where the transport offers `offers`.
-inline Offers offers_for(const schedule::Algorithm& row, const Offers& offers) {
-  if (!row.lent) return offers;
-  Offers lent = lending(offers);
-  if (!schedule::facts_of(row.verb).reduces) lent.segment_bytes = kLentSegmentBytes;
-  return lent;
-}
 
 struct Rung {
   std::uint64_t bytes;  // up to here; of the vector, or of all chunks together

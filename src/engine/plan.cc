@@ -13,7 +13,7 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
            const std::vector<int>& member_ranks, int landing_plane)
     : lowered(std::move(lowered_program)), members(member_ranks), landing_plane_(landing_plane) {
   const schedule::Program& program = lowered.program;
-  lent = lowered.offers.lends && !lowered.offers.operands_in_slots;
+  lent = is_single_copy(lowered.offers);
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
     const schedule::Lane& lane = program.lanes[number];
     PlanLane compiled;
@@ -21,8 +21,8 @@ Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, i
     for (std::size_t step = 0; step < lane.steps.size(); ++step) compile_step(lane, step, transport, channel);
     compiled.steps_end = static_cast<std::uint32_t>(steps.size());
     if (lane.published) {
-      if (number >= transport::Flags::kLanes)
-        throw Error(ErrorCode::unsupported, "a program publishes at most three lanes");
+      if (number >= schedule::kPublishedLanes)
+        throw Error(ErrorCode::unsupported, "a program publishes at most its first three lanes");
       if (lane.steps.size() >> kStepBits != 0)
         throw Error(ErrorCode::unsupported, "a published lane has too many steps for its flags");
       compiled.published = &transport.flags(channel, transport.rank())->lanes[number];

@@ -15,7 +15,8 @@
 namespace tutti::engine {
 
 // How a word of progress is divided below its epoch.
-inline constexpr int kStepBits = 12, kSegmentBits = 20;
+inline constexpr int kStepBits = schedule::kPublishedStepBits, kSegmentBits = 32 - kStepBits;
+static_assert(schedule::kPublishedLanes == transport::Flags::kLanes);
 
 struct PlanWait {
   const std::atomic<std::uint64_t>* word = nullptr;  // nullptr: the rank has entered the call

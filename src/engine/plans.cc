@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "engine/ladder.h"
+#include "schedule/algorithms/lower_row.h"
 
 namespace tutti::engine {
 Plans::Plans(transport::Transport& transport, int channels)
@@ -22,12 +23,11 @@ const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int ch
   }
   Offers offers = transport_->offers();
   offers.segment_bytes = kSegmentBytes;
-  offers = offers_for(row, offers);
   auto& plan = plans_[index_of(call, row, channel)];
   schedule::Program program = row.generate(shape);
   const int landing_plane = program.scratch_planes;
-  plan =
-      std::make_unique<Plan>(schedule::lower(std::move(program), offers), *transport_, channel, members, landing_plane);
+  plan = std::make_unique<Plan>(schedule::lower(std::move(program), schedule::offers_for(row, offers)), *transport_,
+                                channel, members, landing_plane);
   return *plan;
 }
 

@@ -181,8 +181,22 @@ Offers read_offers(const Node& node) {
   return offers;
 }
 
-// One group of ranks with equal text, into their places.
-void read_group(const Node& node, const Lowered& shared, std::vector<std::optional<Lowered>>& programs) {
+// Numbers that ask for more memory than any programs need are mistyped.
+constexpr int kMostRanks = 1 << 16;
+constexpr std::size_t kMostOperands = std::size_t{1} << 24;  // of all ranks
+
+std::size_t operands_of(const Program& program) {
+  std::size_t operands = 0;
+  for (const Lane& lane : program.lanes) {
+    for (const Step& step : lane.steps)
+      operands += 1 + step.destinations.size() + step.sources.size() + step.waits.size();
+  }
+  return operands;
+}
+
+// One group of ranks with equal text, into their places. `room` is for the operands of all groups.
+void read_group(const Node& node, const Lowered& shared, std::vector<std::optional<Lowered>>& programs,
+                std::size_t& room) {
   node.require_keys({"ranks", "scratch", "lanes"});
   Lowered lowered = shared;
   const Node scratch = node.at("scratch");
@@ -190,7 +204,10 @@ void read_group(const Node& node, const Lowered& shared, std::vector<std::option
   lowered.program.scratch_planes = scratch.at("planes").integer<std::int32_t>(0);
   lowered.program.scratch_depth = scratch.at("depth").integer<std::int32_t>(1);
   for (const Node& lane : node.at("lanes").items()) lowered.program.lanes.push_back(read_lane(lane));
+  const std::size_t operands = operands_of(lowered.program);
   for (const Node& entry : node.at("ranks").items()) {
+    if (operands > room) node.fail("asks for more than " + std::to_string(kMostOperands) + " operands");
+    room -= operands;
     const auto rank = entry.integer<std::int32_t>(0);
     if (rank >= shared.program.ranks)
       entry.fail("is rank " + std::to_string(rank) + " of " + std::to_string(shared.program.ranks));
@@ -223,10 +240,10 @@ std::vector<Lowered> read_document(const Node& root) {
   shared.offers = read_offers(root.at("offers"));
   shared.segment_bytes = root.at("segment_bytes").integer<std::uint64_t>();
 
-  constexpr int kMostRanks = 1 << 20;  // a mistyped number should not ask for all memory
   if (shared.program.ranks > kMostRanks) root.at("ranks").fail("is more than " + std::to_string(kMostRanks));
   std::vector<std::optional<Lowered>> programs(static_cast<std::size_t>(shared.program.ranks));
-  for (const Node& group : root.at("programs").items()) read_group(group, shared, programs);
+  std::size_t room = kMostOperands;
+  for (const Node& group : root.at("programs").items()) read_group(group, shared, programs, room);
   std::vector<Lowered> complete;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     if (!programs[rank]) root.at("programs").fail("has no program for rank " + std::to_string(rank));

@@ -23,6 +23,7 @@
 // rank with many senders keeps its output intact where one of them turns out to be in another call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -72,7 +73,10 @@ struct Index {
   constexpr int resolve(int rank, int modulus) const {
     switch (base) {
       case Base::absolute: return value;
-      case Base::plus: return (((rank + value) % modulus) + modulus) % modulus;
+      case Base::plus: {
+        const std::int64_t sum = (std::int64_t{rank} + value) % modulus;  // values from files may be any
+        return static_cast<int>(sum < 0 ? sum + modulus : sum);
+      }
       case Base::exclusive_or: return rank ^ value;
     }
     return value;
@@ -144,6 +148,11 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// A rank shows the progress of these lanes, the first of its program, and of so many steps: its flags have room for no
+// more.
+inline constexpr int kPublishedLanes = 3;
+inline constexpr int kPublishedStepBits = 12;
+
 struct Lane {
   std::string name;
   bool published = false;
@@ -172,6 +181,10 @@ struct Program {
 
 inline bool is_slot(const Operand& operand) { return operand.kind == Operand::Kind::slot; }
 inline bool is_user_memory(const Operand& operand) { return !is_slot(operand) && operand.buffer != Buffer::scratch; }
+
+inline bool writes_user(const Step& step) {
+  return std::any_of(step.destinations.begin(), step.destinations.end(), is_user_memory);
+}
 
 // The operand that gives its step its size: the first in input or output, else the first in scratch; nullptr where
 // there is none.

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "golden/programs.h"
+#include "schedule/algorithms/lower_row.h"
+#include "schedule/readers/verify.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
@@ -17,7 +21,7 @@ TEST(Json, RoundTripKeepsEveryAlgorithm) {
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16, 33}) {
       if (!takes(algorithm, ranks)) continue;
       for (const Offers& offers : {offers_everything(), offers_streams()}) {
-        if (!why_not(algorithm.generate({ranks, 0, 0}), offers).empty()) continue;
+        if (!why_not(algorithm, {ranks, 0, 0}, offers).empty()) continue;
         const std::vector<Lowered> programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(from_json(to_json(programs)) == programs) << algorithm.name << " with " << ranks << " ranks";
       }
@@ -65,6 +69,7 @@ const std::vector<Edit> kEdits{
     Edit{R"("ranks": 2)", R"("ranks": 0)", "ranks is out of range: 0"},
     Edit{R"("ranks": 2)", R"("ranks": 4000000000)", "ranks is out of range"},
     Edit{R"("ranks": 2)", R"("ranks": 2000000000)", "ranks is more than"},
+    Edit{R"("ranks": 2)", R"("ranks": 70000)", "ranks is more than 65536"},
     Edit{R"("ranks": 2)", R"("ranks": 3)", "programs has no program for rank 2"},
     Edit{R"("ranks": 2)", R"("ranks": 1)", "programs[1].ranks[0] is rank 1 of 1"},
     Edit{R"("ranks": [1])", R"("ranks": [0])", "programs[1].ranks[0] names rank 0 a second time"},
@@ -96,6 +101,64 @@ void expect_refused(std::string text, const Edit& edit) {
 TEST(Json, RefusesWhatIsWrongAndNamesThePlace) {
   const auto programs = programs_of(*find_algorithm(Verb::all_reduce, "staged"), 2, offers_everything());
   for (const Edit& edit : kEdits) expect_refused(to_json(programs), edit);
+}
+
+// Seeded edits of a right document: each is refused in words, or read and judged by the verifier.
+class Editor {
+ public:
+  Editor(std::string text, std::uint64_t seed) : text_(std::move(text)), random_(seed) {}
+
+  std::string edited() {
+    for (std::size_t edits = 1 + below(3); edits > 0; --edits) edit();
+    return text_;
+  }
+
+ private:
+  static constexpr const char* kNumbers[] = {"0",          "-1",         "1",           "2",
+                                             "255",        "256",        "1048576",     "2147483647",
+                                             "4294967296", "1073741824", "-2147483648", "18446744073709551615"};
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  void edit() {
+    const std::size_t at = below(text_.size());
+    switch (below(4)) {
+      case 0: text_[at] = static_cast<char>(below(256)); break;
+      case 1: text_.erase(at, 1 + below(20)); break;
+      case 2: text_.insert(at, text_.substr(below(text_.size()), below(200))); break;
+      default: replace_number(at);
+    }
+    if (text_.empty()) text_ = "0";
+  }
+
+  void replace_number(std::size_t from) {
+    constexpr const char* kDigits = "0123456789";
+    const std::size_t begin = text_.find_first_of(kDigits, from);
+    if (begin == std::string::npos) return;
+    const std::size_t end = std::min(text_.find_first_not_of(kDigits, begin), text_.size());
+    text_.replace(begin, end - begin, kNumbers[below(std::size(kNumbers))]);
+  }
+
+  std::string text_;
+  std::mt19937_64 random_;
+};
+
+TEST(Json, NoEditOfADocumentEndsTheProcess) {
+  int refused = 0, read = 0;
+  for (const char* name : {"staged", "ring", "recursive_halving"}) {
+    const std::string text = to_json(programs_of(*find_algorithm(Verb::all_reduce, name), 4, offers_everything()));
+    for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+      try {
+        const std::vector<Lowered> programs = from_json(Editor(text, seed).edited());
+        ++read;
+        static_cast<void>(verify(programs, {187, 4, 2, 0, seed % 2 == 0}));
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(read, 300);
 }
 
 }  // namespace

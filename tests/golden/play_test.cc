@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "golden/programs.h"
+#include "schedule/algorithms/lower_row.h"
 #include "schedule/readers/columns.h"
 #include "schedule/readers/describe.h"
 #include "schedule/readers/draw.h"
@@ -42,7 +43,7 @@ TEST(Play, EveryAlgorithmEndsComplete) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       if (!takes(algorithm, ranks)) continue;
       for (const Offers& offers : {offers_everything(), offers_streams()}) {
-        if (!why_not(algorithm.generate({ranks, 0, 0}), offers).empty()) continue;
+        if (!why_not(algorithm, {ranks, 0, 0}, offers).empty()) continue;
         const auto programs = programs_of(algorithm, ranks, offers, ranks / 2);
         Player player(programs);
         play_to_the_end(player);

@@ -1,5 +1,7 @@
 #include "golden/programs.h"
 
+#include "schedule/algorithms/lower_row.h"
+
 namespace tutti::schedule {
 
 Offers offers_everything() {
@@ -7,6 +9,7 @@ Offers offers_everything() {
   offers.windows_to_scratch = true;
   offers.windows_to_user = true;
   offers.operands_in_slots = true;
+  offers.lends = true;
   offers.credits = 2;
   return offers;
 }
@@ -24,9 +27,7 @@ Offers offers_streams() {
 bool takes(const Algorithm& algorithm, int ranks) { return algorithm.verb != Verb::send_recv || ranks == 2; }
 
 std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, const Offers& offers, int root) {
-  std::vector<Lowered> programs;
-  for (int rank = 0; rank < ranks; ++rank) programs.push_back(lower(algorithm.generate({ranks, rank, root}), offers));
-  return programs;
+  return lower_all(algorithm, ranks, offers, root);
 }
 
 }  // namespace tutti::schedule

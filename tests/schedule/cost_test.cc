@@ -111,6 +111,27 @@ TEST(Cost, RanksThatShareACoreTakeTurns) {
   EXPECT_GE(price(Verb::all_reduce, "direct", 4, 4096, rates), 4 * apart + 3);
 }
 
+// Rank 2 gathers: rank 0's message is there at once, rank 1's only after a long step of its own. What came first is
+// written when both are here.
+TEST(Cost, WhoHearsFirstWritesAfterTheLastSender) {
+  Rates rates;
+  rates.copy = 1;
+  rates.cores = 3;
+  std::vector<Lowered> programs = programs_of(*find_algorithm(Verb::gather, "linear"), 3, shared_memory(4), 2);
+  ASSERT_TRUE(programs[2].program.hears_first);
+  constexpr double kBytes = 1024;
+  const Operand input = Operand::own(Buffer::input, {Index::absolute(1), 1, 1});
+  programs[1].program.scratch_planes = 1;
+  std::vector<Step>& late = programs[1].program.lanes[0].steps;
+  const Operand aside = Operand::own(Buffer::scratch, {Index::absolute(1), 1, 1});
+  late.insert(late.begin(), 10, Step{StepOp::copy, false, {aside}, {input}, {}});
+  const auto price = [&] { return predict(programs, 1024, 1, rates); };
+  // 10 steps and the message of rank 1, then three chunks at the root; else two of these would be done by then.
+  EXPECT_DOUBLE_EQ(price(), (11 + 3) * kBytes);
+  for (Lowered& lowered : programs) lowered.program.hears_first = false;
+  EXPECT_DOUBLE_EQ(price(), (11 + 1) * kBytes);
+}
+
 TEST(Cost, EveryAlgorithmHasAPrice) {
   const Rates rates = topology::usual_costs(2).streams;
   for (const Algorithm& row : algorithms()) {

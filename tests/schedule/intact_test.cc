@@ -57,8 +57,9 @@ int hears_all_at(const Program& program) {
 template <class Visit>
 void for_each_of_messages(int most, Visit&& visit) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (needs_shared_memory(algorithm) || algorithm.per_edge || algorithm.generate({3, 0, 0}).hears_first) continue;
+    if (has_windows(algorithm) || algorithm.per_edge || algorithm.generate({3, 0, 0}).hears_first) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
+      if (algorithm.lent && !offers.lends) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, most); ++ranks) {
         SCOPED_TRACE(std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks" +
                      (offers.operands_in_slots ? "" : ", byte streams"));
@@ -102,7 +103,7 @@ TEST(Intact, NoAlgorithmWritesItsOutputBeforeItHasHeardFromEverySender) {
 // Every step that comes too early, on every rank, one at a time.
 TEST(Intact, TheVerifierSeesEveryStepThatWritesTooEarly) {
   int mutants = 0;
-  for_each_of_messages(9, [&](const Algorithm&, const Programs& programs) {
+  for_each_of_messages(9, [&](const Algorithm& algorithm, const Programs& programs) {
     for (std::size_t rank = 0; rank < programs.size(); ++rank) {
       const int hears_all = hears_all_at(programs[rank].program);
       for (int i = 0; i < hears_all; ++i) {
@@ -113,6 +114,7 @@ TEST(Intact, TheVerifierSeesEveryStepThatWritesTooEarly) {
         step.destinations.push_back(output);
         ++mutants;
         for (const bool in_place : {false, true}) {
+          if (in_place && !runs_in_place(algorithm)) continue;
           EXPECT_TRUE(has_early_output(verify(mutant, {64, 4, 1, 0, in_place}))) << "rank " << rank << ", step " << i;
         }
       }
@@ -250,6 +252,7 @@ TEST(Intact, ProgramsThatHearFirstNeedTo) {
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.generate({3, 0, 0}).hears_first) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
+      if (algorithm.lent && !offers.lends) continue;
       for (int ranks = 3; ranks <= 9; ++ranks) {
         Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(verify(programs, {64, 4, 1, 0, false}).ok());

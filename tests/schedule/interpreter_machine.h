@@ -38,11 +38,15 @@ struct RankState {
   std::vector<Word> outputs;  // as they were on return, by cell
   std::size_t lanes_left = 0;
   std::set<int> unheard;  // ranks it receives from, until their first message is here
+  std::size_t lent = 0;   // messages that it must stay for: their receivers have yet to copy them
 };
 
 struct Message {
   std::vector<Word> words;
   std::vector<std::uint64_t> sizes;
+  std::vector<Place*> lent;  // single-copy: where it lies instead
+  int owner = -1;
+  bool user = false;
 };
 
 struct ChannelState {
@@ -57,7 +61,8 @@ struct Reach {
   int owner = -1;              // own, window
   int peer = -1;               // slot
   bool user = false;           // touches the owner's input or output
-  std::vector<Place*> places;  // own, window
+  bool lent = false;           // slot as source: a message that lies with its owner
+  std::vector<Place*> places;  // own, window, lent
   ChannelState* channel = nullptr;
   std::vector<Word> words;  // source: what was read or received
 };
@@ -126,6 +131,8 @@ class Machine {
   void plan_events(LaneRun& lane);
   void happen(LaneRun& lane, const Event& event);
   void finish(LaneRun& lane);
+  void leave_if_done(std::size_t rank);
+  bool single_copy() const { return is_single_copy(trial_.programs[0].offers); }
 
   const Trial trial_;
   Random random_{0};

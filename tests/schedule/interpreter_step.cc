@@ -1,4 +1,5 @@
 // The life of a step: it begins when it can, reads and writes block by block, and finishes.
+#include <tuple>
 #include <utility>
 
 #include "interpreter_machine.h"
@@ -132,6 +133,9 @@ void Machine::take_slots(LaneRun& lane) {
     source.channel->messages.pop_front();
     if (message.sizes != lane.sizes) throw Fault{"a message of another size"};
     source.words = std::move(message.words);
+    source.lent = !message.lent.empty();
+    if (source.lent)
+      std::tie(source.places, source.owner, source.user) = std::tie(message.lent, message.owner, message.user);
     ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.erase(source.peer);
   }
   for (Reach& destination : lane.destinations) {
@@ -146,8 +150,16 @@ void Machine::check_heard(const LaneRun& lane) const {
   }
 }
 
-// A step uses its blocks from beginning to end: whoever else writes, or reads what it writes, in between races.
+// A step uses its blocks from beginning to end: whoever else writes, or reads what it writes, in between races. Memory
+// is not copied onto itself.
 void Machine::mark(LaneRun& lane, int by) {
+  if (by > 0 && lane.current().op == StepOp::copy && lane.sources[0].channel == nullptr) {
+    for (Reach& destination : lane.destinations) {
+      for (std::size_t i = 0; i < destination.places.size(); ++i) {
+        if (destination.places[i] == lane.sources[0].places[i]) destination.places[i] = nullptr;
+      }
+    }
+  }
   if (by > 0) {
     for (const Reach& source : lane.sources) check_free(source, false);
     for (const Reach& destination : lane.destinations) check_free(destination, true);
@@ -156,7 +168,9 @@ void Machine::mark(LaneRun& lane, int by) {
     for (Place* place : source.places) place->readers += by;
   }
   for (Reach& destination : lane.destinations) {
-    for (Place* place : destination.places) place->writers += by;
+    for (Place* place : destination.places) {
+      if (place != nullptr) place->writers += by;
+    }
   }
 }
 
@@ -164,6 +178,7 @@ void Machine::check_free(const Reach& reach, bool write) const {
   if (reach.user && ranks_[static_cast<std::size_t>(reach.owner)].presence != Presence::inside)
     throw Fault{"touches buffers of a rank outside its call"};
   for (const Place* place : reach.places) {
+    if (place == nullptr) continue;
     if (place->writers != 0 || (write && place->readers != 0)) throw Fault{"two steps use a block at once"};
   }
 }
@@ -175,7 +190,7 @@ void Machine::plan_events(LaneRun& lane) {
   const auto add = [&](bool write, std::size_t block) {
     const std::vector<Reach>& operands = write ? lane.destinations : lane.sources;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (write || operands[i].channel == nullptr) lane.events.push_back({write, i, block});
+      if (write || operands[i].channel == nullptr || operands[i].lent) lane.events.push_back({write, i, block});
     }
   };
   const std::size_t width = lane.sizes.size();
@@ -203,7 +218,7 @@ void Machine::happen(LaneRun& lane, const Event& event) {
   if (step.last) result = divide_word(result);
   Reach& destination = lane.destinations[event.operand];
   if (destination.channel == nullptr) {
-    destination.places[event.block]->word = result;
+    if (destination.places[event.block] != nullptr) destination.places[event.block]->word = result;
   } else {
     destination.words.resize(lane.sizes.size());
     destination.words[event.block] = result;
@@ -213,11 +228,21 @@ void Machine::happen(LaneRun& lane, const Event& event) {
 void Machine::finish(LaneRun& lane) {
   mark(lane, -1);
   for (Reach& destination : lane.destinations) {
-    if (destination.channel != nullptr)
-      destination.channel->messages.push_back({std::move(destination.words), lane.sizes});
+    if (destination.channel == nullptr) continue;
+    Message message{std::move(destination.words), lane.sizes, {}, -1, false};
+    if (single_copy()) {
+      const Reach& from = lane.sources[0];
+      std::tie(message.lent, message.owner, message.user) = std::tie(from.places, from.owner, from.user);
+      ++ranks_[static_cast<std::size_t>(lane.program->rank)].lent;
+    }
+    destination.channel->messages.push_back(std::move(message));
   }
   for (Reach& source : lane.sources) {
-    if (source.channel != nullptr) --source.channel->in_use;
+    if (source.channel == nullptr) continue;
+    --source.channel->in_use;
+    if (!source.lent) continue;
+    --ranks_[static_cast<std::size_t>(source.owner)].lent;
+    leave_if_done(static_cast<std::size_t>(source.owner));
   }
   lane.in_flight = lane.reached = false;
   ++lane.finished;
@@ -226,7 +251,12 @@ void Machine::finish(LaneRun& lane) {
   lane.step = 0;
   if (++lane.segment < trial_.layout.segments) return;
   const auto rank = static_cast<std::size_t>(lane.program->rank);
-  if (--ranks_[rank].lanes_left == 0) leave(rank);
+  --ranks_[rank].lanes_left;
+  leave_if_done(rank);
+}
+
+void Machine::leave_if_done(std::size_t rank) {
+  if (ranks_[rank].lanes_left == 0 && ranks_[rank].lent == 0) leave(rank);
 }
 
 }  // namespace tutti::schedule::interpretation

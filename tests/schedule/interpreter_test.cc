@@ -32,7 +32,7 @@ TEST(Interpreter, FindsNothingWrongWithTheAlgorithms) {
       for (int ranks = 1; ranks <= most_ranks(algorithm, 7); ++ranks) {
         const Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         for (const bool in_place : {false, true}) {
-          if (in_place && !algorithm.in_place) continue;
+          if (in_place && !runs_in_place(algorithm)) continue;
           const Trial trial = trial_of(programs, 3, offers.credits, in_place, algorithm.canonical || ranks == 1);
           EXPECT_EQ(first_fault(trial, 20), "") << name_of(algorithm.verb) << " by " << algorithm.name << ", " << ranks
                                                 << " ranks" << (in_place ? ", in place" : "");

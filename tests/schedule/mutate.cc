@@ -27,6 +27,7 @@ class Editor {
       case Mutation::depth: return depth();
       case Mutation::early: return early();
       case Mutation::hearing: return hearing();
+      case Mutation::overwrite: return overwrite();
     }
     return {};
   }
@@ -238,6 +239,19 @@ class Editor {
   std::string hearing() {
     program_.hears_first = !program_.hears_first;
     return program_.hears_first ? "hears first" : "no longer hears first";
+  }
+
+  std::string overwrite() {
+    Step* step = pick([](const Step& s) {
+      return std::any_of(s.destinations.begin(), s.destinations.end(), is_slot) &&
+             std::none_of(s.sources.begin(), s.sources.end(), is_slot);
+    });
+    if (step == nullptr) return {};
+    const Operand sent = step->sources[0];
+    const auto buffer = static_cast<Buffer>((static_cast<int>(sent.buffer) + 1 + static_cast<int>(below(2))) % 3);
+    const Step again{StepOp::copy, false, {sent}, {Operand::own(buffer, sent.blocks)}, {}};
+    steps().insert(coin() ? here() + 1 : steps().end(), again);
+    return "writes again what was sent" + place_;
   }
 
   Program& program_;

@@ -24,7 +24,8 @@ namespace tutti::schedule {
   X(last, "a reduction is marked last, or not, against the truth")                     \
   X(depth, "scratch is of another depth")                                              \
   X(early, "a step writes its result to the output as well, or a step before it does") \
-  X(hearing, "a program hears first, or not, against the truth")
+  X(hearing, "a program hears first, or not, against the truth")                       \
+  X(overwrite, "what was sent is written again")
 
 enum class Mutation : std::uint8_t {
 #define X(kind, meaning) kind,

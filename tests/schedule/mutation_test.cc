@@ -38,10 +38,10 @@ std::vector<Subject> subjects() {
       const auto credits = static_cast<std::uint32_t>(algorithm.credits);
       const std::string name = std::string(name_of(algorithm.verb)) + " by " + std::string(algorithm.name) + ", " +
                                std::to_string(ranks) + " ranks";
-      const bool in_place = algorithm.in_place;
+      const bool in_place = runs_in_place(algorithm);
       all.push_back({name, programs_of(algorithm, ranks, shared_memory(credits), ranks / 2), credits, in_place});
       if (needs_shared_memory(algorithm)) {
-        // Waits are where programs are subtle: these count twice.
+        // Waits, and messages that stay with their sender, are where programs are subtle: these count twice.
         all.push_back(all.back());
       } else {
         all.push_back(
@@ -77,6 +77,7 @@ int runs_for(Mutation mutation) {
     case Mutation::missing_wait:
     case Mutation::added_wait:
     case Mutation::segments_back:
+    case Mutation::overwrite:
     case Mutation::depth: return 256;
     default: return 64;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "schedule/algorithms/lower_row.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
 #include "schedule/lower.h"
@@ -12,7 +13,7 @@ namespace tutti::schedule {
 
 inline Offers shared_memory(std::uint32_t credits) {
   Offers offers;
-  offers.windows_to_scratch = offers.windows_to_user = offers.operands_in_slots = true;
+  offers.windows_to_scratch = offers.windows_to_user = offers.operands_in_slots = offers.lends = true;
   offers.credits = credits;
   return offers;
 }
@@ -23,14 +24,11 @@ inline Offers byte_streams(std::uint32_t credits) {
   return offers;
 }
 
-inline bool needs_shared_memory(const Algorithm& algorithm) {
-  return algorithm.user_windows || algorithm.scratch_windows;
-}
+inline bool has_windows(const Algorithm& algorithm) { return algorithm.user_windows || algorithm.scratch_windows; }
+inline bool needs_shared_memory(const Algorithm& algorithm) { return has_windows(algorithm) || algorithm.lent; }
 
 inline std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, const Offers& offers, int root = 0) {
-  std::vector<Lowered> programs;
-  for (int rank = 0; rank < ranks; ++rank) programs.push_back(lower(algorithm.generate({ranks, rank, root}), offers));
-  return programs;
+  return lower_all(algorithm, ranks, offers, root);
 }
 
 // A count that gives `segments` segments of one cache line per block, but for a short last block.

@@ -67,7 +67,7 @@ class EveryAlgorithm : public testing::TestWithParam<Algorithm> {
         for (const std::uint64_t count : {0u, 1u, 7u, 1000003u}) {
           for (std::uint32_t segments = 1; segments <= (count > 7 ? 4 : 1); ++segments) {
             for (const bool in_place : {false, true}) {
-              if (in_place && !algorithm.in_place) continue;
+              if (in_place && !runs_in_place(algorithm)) continue;
               expect_proved(programs, {count, 4, segments, 0, in_place});
               if (HasFatalFailure()) return;
             }
@@ -85,7 +85,7 @@ TEST_P(EveryAlgorithm, IsProvedOverSharedMemory) {
 
 TEST_P(EveryAlgorithm, IsProvedOverByteStreams) {
   if (needs_shared_memory(GetParam())) {
-    EXPECT_FALSE(why_not(GetParam().generate({4, 0, 0}), byte_streams(1)).empty());
+    EXPECT_FALSE(why_not(GetParam(), {2, 0, 0}, byte_streams(1)).empty());
     return;
   }
   expect_all_proved(byte_streams(1));
@@ -103,7 +103,7 @@ TEST_P(EveryAlgorithm, NeedsOneCreditUnlessItForwards) {
 }
 
 TEST_P(EveryAlgorithm, IsRefusedInPlaceWhereItsRowSaysSo) {
-  if (GetParam().in_place) return;
+  if (runs_in_place(GetParam())) return;
   for (int ranks = 4; ranks <= kMostRanks; ++ranks) {
     EXPECT_FALSE(verify(programs_of(GetParam(), ranks, shared_memory(2)), {1000, 4, 1, 0, true}).ok()) << ranks;
   }

@@ -6,6 +6,7 @@
 
 #include "handmade.h"
 #include "program_sets.h"
+#include "schedule/algorithms/build.h"
 #include "schedule/readers/verify.h"
 
 namespace tutti::schedule {
@@ -21,6 +22,14 @@ Programs ring(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce, 
 Programs direct(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce, "direct"), ranks, shared_memory(2)); }
 Programs staged(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce, "staged"), ranks, shared_memory(2)); }
 Programs message() { return programs_of(*find_algorithm(Verb::send_recv, "message"), 2, shared_memory(2)); }
+
+// Rows that were not made for it, lowered as if their messages could be lent.
+Programs lent_programs(const Algorithm& row, int ranks) {
+  Programs programs;
+  for (int rank = 0; rank < ranks; ++rank)
+    programs.push_back(lower(row.generate({ranks, rank, 0}), lending(shared_memory(2))));
+  return programs;
+}
 
 // A message between two ranks that both have an input.
 Programs spread() {
@@ -74,6 +83,82 @@ TEST(WrongPrograms, NameWhatDoesNotExist) {
   expect("a copy from 2 sources",
          [](Programs& p) { step_of(p, 0, 0, 0).sources.push_back(step_of(p, 0, 0, 0).sources[0]); });
   expect("only a reduction can be the last", [](Programs& p) { step_of(p, 0, 0, 0).last = true; });
+}
+
+// The executor has flags for the first three lanes, whether they are published or not.
+TEST(WrongPrograms, PublishALaneBehindTheThird) {
+  Programs programs = staged(3);
+  ASSERT_EQ(programs[1].program.lanes.size(), 3u);
+  std::vector<Lane>& lanes = programs[1].program.lanes;
+  const Lane idle{"idle", false, {wait_step({})}};
+  lanes.push_back(idle);
+  EXPECT_TRUE(verify(programs, kOneSegment).ok());
+  lanes.back().published = true;
+  lanes[2].published = false;
+  expect_problem(programs, Kind::malformed, "rank 1: publishes lane 3 ('idle'), and there are flags for the first 3");
+  programs = message();
+  programs[0].program.lanes[0].published = true;
+  programs[0].program.lanes[0].steps.insert(programs[0].program.lanes[0].steps.begin(), 4095, wait_step({}));
+  expect_problem(programs, Kind::malformed, "publishes a lane of 4096 steps, and flags count fewer than 4096");
+}
+
+// Numbers of a file whose products are more than 64 bits: neither memory nor time is spent on them.
+TEST(WrongPrograms, AskForMoreThanAnyMemory) {
+  Programs programs = staged(2);
+  for (Lowered& lowered : programs) {
+    lowered.program.scratch_planes = 1 << 30;
+    lowered.program.scratch_depth = 1 << 30;
+    lowered.program.blocks = 16;
+  }
+  expect_problem(programs, Kind::malformed, "too large to be verified");
+  for (Lowered& lowered : programs) lowered.offers.scratch_bytes = 1 << 20;
+  expect_problem(programs, Kind::malformed, "bytes, and the transport offers 1048576");
+  programs = message();
+  for (Lowered& lowered : programs) lowered.program.blocks = 1 << 30;
+  expect_problem(programs, Kind::malformed, "too large to be verified");
+  expect_problem(message(), Kind::malformed, "more than any memory holds", {~std::uint64_t{0}, 4, 1, 0, false});
+  programs = message();
+  for (Lowered& lowered : programs) lowered.segment_bytes = 1;
+  expect_problem(programs, Kind::malformed, "too large to be verified", {std::uint64_t{1} << 50, 4, 1, 0, false});
+}
+
+TEST(WrongPrograms, NameBlocksBeyondAnInteger) {
+  Programs programs = message();
+  step_of(programs, 1, 0, 0).sources[0].rank = Index::plus(2147483647);
+  step_of(programs, 1, 0, 0).destinations[0].blocks.first = Index::plus(-2147483647);
+  EXPECT_TRUE(verify(programs, kOneSegment).ok()) << "1 + 2147483647 is even";
+}
+
+// Both ranks lend their input and reduce what they copied from the other. Nothing tells a rank that its own input has
+// been copied before it writes the sum, which in place lies there.
+TEST(WrongPrograms, WriteWhatTheyLent) {
+  Programs programs = lent_programs(*find_algorithm(Verb::all_reduce, "recursive_doubling"), 2);
+  EXPECT_TRUE(verify(programs, kOneSegment).ok());
+  const VerifyOptions in_place{64, 4, 1, 0, true};
+  expect_problem(programs, Kind::race, "of input of rank 1, and nothing orders it with rank 1", in_place);
+  // As messages that are copied into a slot when they are sent, the same programs are right.
+  for (Lowered& lowered : programs) lowered.offers.lends = false;
+  EXPECT_TRUE(verify(programs, in_place).ok());
+}
+
+// A receipt orders: what was lent may be written once the other has said that it has it.
+TEST(WrongPrograms, MayWriteWhatTheyLentAfterTheReceipt) {
+  Programs programs = programs_of(*find_algorithm(Verb::broadcast, "lent"), 2, shared_memory(1));
+  for (Lowered& lowered : programs) lowered.program.scratch_planes = 2;
+  const Operand other = Operand::slot(Index::plus(1));
+  const auto scratch = [](int plane) { return Operand::own(Buffer::scratch, all_blocks(1), plane); };
+  const Operand input = Operand::own(Buffer::input, all_blocks(1));
+  const Operand output = Operand::own(Buffer::output, all_blocks(1));
+  programs[0].program.lanes = {{"give",
+                                false,
+                                {copy_step({scratch(0)}, input), copy_step({other}, scratch(0)),
+                                 copy_step({scratch(1)}, other), copy_step({scratch(0)}, input),
+                                 copy_step({output}, input)}}};
+  programs[1].program.lanes = {{"take", false, {copy_step({output}, other), copy_step({other}, output)}}};
+  EXPECT_TRUE(verify(programs, kOneSegment).ok());
+  std::vector<Step>& give = programs[0].program.lanes[0].steps;
+  std::swap(give[2], give[3]);
+  expect_problem(programs, Kind::race, "block 0 of scratch of rank 0, and nothing orders it with rank");
 }
 
 TEST(WrongPrograms, UseWhatIsNotOffered) {

@@ -96,6 +96,9 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("verify all_reduce --segments 0", "--segments");
   expect_usage("verify --file /nowhere/to/be/found", "cannot read '/nowhere/to/be/found'");
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
+  expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which no file of programs has");
+  expect_usage("verify --file - </dev/zero", "standard input has more than 256 MB");
+  expect_usage("verify broadcast -a lent --transport stream", "may read each other's memory, which --transport stream");
 }
 
 TEST(Tool, ListsEveryVerb) {
@@ -129,6 +132,39 @@ TEST(Tool, VerifiesEveryAlgorithm) {
     EXPECT_THAT(ended.output, HasSubstr("✓ progress")) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("\nverified\n")) << arguments;
   }
+}
+
+// As the engine runs them: out of the sender's own memory, and in place only where that is not overwritten.
+TEST(Tool, VerifiesWhatIsLentAsTheEngineRunsIt) {
+  const json shown = json::parse(tutti("show broadcast -a lent -n 3 --json").output);
+  EXPECT_TRUE(shown.at("offers").at("lends").get<bool>());
+  EXPECT_FALSE(shown.at("offers").at("operands_in_slots").get<bool>());
+  for (const char* verb : {"broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter"}) {
+    const Ended ended = tutti(std::string("verify -a lent ") + verb);
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("none, also in place")) << verb;
+  }
+  for (const char* verb : {"all_to_all", "scan", "exclusive_scan"}) {
+    const Ended ended = tutti(std::string("verify -a lent ") + verb);
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("in place the input is kept aside first")) << verb;
+  }
+}
+
+// Products of numbers in a file that wrap around to something small.
+TEST(Tool, RefusesAFileThatAsksForMoreThanMemory) {
+  std::string text = tutti("show all_reduce -a staged -n 2 --json").output;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  };
+  replace("\"planes\":1", "\"planes\":1073741824");
+  replace("\"depth\":2", "\"depth\":1073741824");
+  replace("\"blocks\": 2", "\"blocks\": 16");
+  const TextFile file(text);
+  const Ended ended = tutti("verify --file " + file.path());
+  EXPECT_EQ(ended.exit_code, 1) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("too large to be verified"));
 }
 
 TEST(Tool, TellsCanonicalOrderFromOthers) {

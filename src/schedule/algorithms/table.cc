@@ -40,7 +40,7 @@ constexpr std::array kAlgorithms = {
     Algorithm{Verb::all_gather, "staged", staged_all_gather, true, false, true},
     Algorithm{Verb::all_gather, "bruck", bruck_all_gather, true, false, false},
     Algorithm{Verb::all_gather, "ring", ring_all_gather, true, false, false, false, true, 2},
-    Algorithm{Verb::all_gather, "lent", lent_all_gather, true, false, false, false, true, 2, true, true},
+    Algorithm{Verb::all_gather, "lent", lent_all_gather, true, false, false, false, true, 1, true, true},
     Algorithm{Verb::reduce_scatter, "direct", direct_reduce_scatter, true, true, false},
     Algorithm{Verb::reduce_scatter, "staged", staged_reduce_scatter, true, false, true},
     Algorithm{Verb::reduce_scatter, "recursive_halving", recursive_halving_reduce_scatter, true, false, false},

@@ -30,6 +30,10 @@ struct Algorithm {
   bool lends_in_place = false;  // not even where input and output are one memory
 };
 
+// Whether its programs run on one memory where input and output are one. Where they would lend it and then overwrite
+// it, the input is kept aside first.
+inline bool runs_in_place(const Algorithm& row) { return row.in_place && (!row.lent || row.lends_in_place); }
+
 std::span<const Algorithm> algorithms();
 // More rows there are not, for those who keep something for each in plain data.
 inline constexpr std::size_t kMostAlgorithms = 96;

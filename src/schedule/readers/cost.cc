@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "schedule/fold.h"
 #include "schedule/layout.h"
@@ -17,6 +19,7 @@ constexpr std::uint64_t kPlayed = 12;
 // One edge: when each message can be taken, and when the credit of each came back.
 struct Edge {
   std::deque<double> arrivals;
+  std::optional<double> first;  // when the first one came
   std::vector<double> freed;  // by message
   std::uint64_t sent = 0;
 };
@@ -48,6 +51,7 @@ class Play {
       for (std::size_t i = 0; i < lowered.program.lanes.size(); ++i) {
         lanes_.back()[i].finished.assign(lowered.program.lanes[i].steps.size() * segments, -1);
       }
+      if (lowered.program.hears_first) note_senders(lowered.program);
     }
   }
 
@@ -141,7 +145,27 @@ class Play {
       if (to.freed.size() <= to.sent - credits_) return std::nullopt;
       at = std::max(at, to.freed[to.sent - credits_] + rates_.message);
     }
+    if (program(rank).hears_first && writes_user(step)) {
+      for (const auto& [from, channel] : senders_[rank]) {
+        const std::optional<double>& first = edge(from, rank, channel).first;
+        if (!first) return std::nullopt;
+        at = std::max(at, *first);
+      }
+    }
     return at;
+  }
+
+  // Whom a rank that hears first hears before it writes.
+  void note_senders(const Program& program) {
+    senders_.resize(programs_.size());
+    const auto rank = static_cast<std::size_t>(program.rank);
+    for (const Lane& lane : program.lanes) {
+      for (const Step& step : lane.steps) {
+        for (const Operand& source : step.sources) {
+          if (is_slot(source)) senders_[rank].insert({resolve(rank, source.rank), source.channel});
+        }
+      }
+    }
   }
 
   // What a rank touches: its input and its output.
@@ -178,7 +202,7 @@ class Play {
     }
     for (const Operand& destination : step.destinations) {
       if (is_slot(destination) && streams) {
-        if (!programs_[rank].offers.lends)
+        if (!is_single_copy(programs_[rank].offers))
           time += rates_.call + bytes * rates_.stream;  // else the receiver does it all
       } else {
         ++destinations;
@@ -225,6 +249,7 @@ class Play {
       if (!is_slot(destination)) continue;
       Edge& to = edge(ready.rank, resolve(ready.rank, destination.rank), destination.channel);
       to.arrivals.push_back(end + rates_.message);
+      if (!to.first) to.first = end + rates_.message;
       ++to.sent;
     }
     const std::size_t steps = program(ready.rank).lanes[ready.lane].steps.size();
@@ -246,6 +271,7 @@ class Play {
   std::vector<double> rank_free_;
   std::vector<Core> cores_;
   std::vector<Edge> edges_;  // by channel, source and destination
+  std::vector<std::set<std::pair<std::size_t, std::size_t>>> senders_;  // by rank: source and channel
 };
 
 }  // namespace

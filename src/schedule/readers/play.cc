@@ -129,8 +129,7 @@ bool Player::ready(const StepPlace& place) const {
   for (const Operand& source : step.sources) {
     if (is_slot(source) && oldest(place.rank, peer_of(source.rank), source.channel) == nullptr) return false;
   }
-  const bool writes = std::any_of(step.destinations.begin(), step.destinations.end(), is_user_memory);
-  if (program(place.rank).hears_first && writes && !heard_all(place.rank)) return false;
+  if (program(place.rank).hears_first && writes_user(step) && !heard_all(place.rank)) return false;
   return std::all_of(step.destinations.begin(), step.destinations.end(), [&](const Operand& destination) {
     if (!is_slot(destination)) return true;
     const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(peer_of(destination.rank))].inbox;

@@ -4,7 +4,8 @@
 //   - no deadlock with the credits given: with no wildcards, first-in-first-out matching and fixed lane order a program
 //     is confluent, so one maximal run decides it;
 //   - no race: conflicting accesses are ordered by waits, messages and credits (vector clocks), peers touch a rank's
-//     buffers only between its entry and its return, and in-place calls (verbs.h) are as safe as others;
+//     buffers only between its entry and its return, and in-place calls (verbs.h) are as safe as others; a message that
+//     is copied once is read where its sender has it, when it is sent or received, whichever is worse;
 //   - intact: a rank writes its output only after it has heard from every rank that ever sends to it, so that whoever
 //     meets a message of another call still has its buffers; a program that hears first waits for that by itself.
 //     Where peers reach into each other's buffers through windows, the engine has compared all calls on entry, and

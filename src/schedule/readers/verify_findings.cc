@@ -50,12 +50,17 @@ void Run::check_heard(int number, const PlannedOperand& operand) {
   }
 }
 
-// A rank returns when its lanes have finished: by then it must know that the peers are through with its buffers.
+// A rank returns when its lanes have finished: by then it must know that the peers are through with its buffers. It
+// stays for what it lent.
 void Run::check_returns() {
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     Clock returned(width_);
     for (int number = plan_.first_lane[index_of(rank)]; number < plan_.first_lane[index_of(rank) + 1]; ++number) {
       acquire(returned, clock(number));
+    }
+    for (std::size_t i = 0; plan_.single_copy && i < channels_.size(); ++i) {
+      if (plan_.channels[i].from != rank) continue;
+      for (const Told& receipt : channels_[i].returned_credits) acquire(returned, receipt->clock);
     }
     for (std::size_t number = 0; number < plan_.lanes.size(); ++number) {
       const Epoch touched{static_cast<std::uint32_t>(number),

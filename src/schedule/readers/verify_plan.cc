@@ -53,7 +53,7 @@ class Planner {
 
   PlannedStep plan_step(const Lowered& lowered, const Step& step, const Place& place) {
     PlannedStep planned{step.op, step.last, {}, {}, {}, {}};
-    planned.writes_user = std::any_of(step.destinations.begin(), step.destinations.end(), is_user_memory);
+    planned.writes_user = writes_user(step);
     check_arity(step, lowered.offers, place);
     for (const Operand& operand : step.destinations) {
       if (auto resolved = resolve(lowered, operand, place, true)) planned.destinations.push_back(std::move(*resolved));
@@ -291,7 +291,8 @@ std::optional<Plan> make_plan(std::span<const Lowered> programs, const VerifyOpt
   plan.in_place = options.in_place;
   plan.credits = options.credits != 0 ? options.credits : programs[0].offers.credits;
   plan.layout = layout_of(programs[0], options);
-  check_bounds(programs, plan.layout, problems);
+  plan.single_copy = is_single_copy(programs[0].offers);
+  if (!check_bounds(programs, plan.layout, problems)) return std::nullopt;
   plan = Planner(std::move(plan), problems).run();
   if (!problems.empty()) return std::nullopt;
   return plan;

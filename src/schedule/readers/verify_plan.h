@@ -61,6 +61,7 @@ struct Plan {
   int ranks = 0;
   bool in_place = false;
   bool user_windows = false;  // onto some rank's input or output
+  bool single_copy = false;   // messages are read where the sender has them, when they are received
   std::uint32_t credits = 0;
   Layout layout;
   std::vector<PlannedLane> lanes;  // rank after rank

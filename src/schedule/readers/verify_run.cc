@@ -111,7 +111,7 @@ void Run::fire(int number) {
   for (const int block : step.blocks) sizes.push_back(plan_.size(state.segment, block));
   std::vector<Value> values = gather(number, step, sizes);
   for (const PlannedOperand& operand : step.destinations) {
-    if (operand.channel == -1) write(number, operand, values);
+    if (operand.channel == -1) write(number, step, operand, values);
   }
   tell(number, step, std::move(values), std::move(sizes));
 
@@ -178,7 +178,10 @@ void Run::receive(int number, const PlannedOperand& operand, const std::vector<s
   if (channel.heard.time == 0) channel.heard = {static_cast<std::uint32_t>(number), clock(number)[index_of(number)]};
   if (message->sizes == sizes) {
     std::copy(message->values.begin(), message->values.end(), values.begin());
-    return;
+    if (message->lent == nullptr) return;
+    // Small ones were copied when they were sent, others are read now: that it is the same is the sender's duty.
+    check_entered(number, *message->lent);
+    return look(number, *message->lent, message->segment, values);
   }
   std::uint64_t sent = 0, expected = 0;
   for (const std::uint64_t size : message->sizes) sent += size;
@@ -190,25 +193,35 @@ void Run::receive(int number, const PlannedOperand& operand, const std::vector<s
 void Run::read(int number, const PlannedOperand& operand, std::span<Value> values) {
   check_entered(number, operand);
   count_window(number, operand, false);
+  look(number, operand, states_[index_of(number)].segment, values);
+}
+
+void Run::look(int number, const PlannedOperand& operand, std::uint64_t segment, std::span<Value> values) {
   const std::span<const std::uint32_t> now = clock(number);
   const Epoch epoch{static_cast<std::uint32_t>(number), now[index_of(number)]};
   for (std::size_t i = 0; i < values.size(); ++i) {
-    Cell& cell = cells_[cell_index(operand.rank, operand.buffer, operand.plane, states_[index_of(number)].segment,
-                                   operand.blocks[i])];
+    Cell& cell = cells_[cell_index(operand.rank, operand.buffer, operand.plane, segment, operand.blocks[i])];
     cell.read(epoch, now, [&](Epoch other, bool wrote) { report_race(number, operand, i, false, other, wrote); });
     values[i] = cell.value;
   }
 }
 
-void Run::write(int number, const PlannedOperand& operand, std::span<const Value> values) {
+void Run::write(int number, const PlannedStep& step, const PlannedOperand& operand, std::span<const Value> values) {
   check_entered(number, operand);
   check_heard(number, operand);
   count_window(number, operand, true);
   const std::span<const std::uint32_t> now = clock(number);
   const Epoch epoch{static_cast<std::uint32_t>(number), now[index_of(number)]};
+  const std::uint64_t segment = states_[index_of(number)].segment;
+  const auto index_in = [&](const PlannedOperand& from, std::size_t i) {
+    return cell_index(from.rank, from.buffer, from.plane, segment, from.blocks[i]);
+  };
+  const PlannedOperand* const copied =
+      step.op == StepOp::copy && step.sources[0].channel == -1 ? &step.sources[0] : nullptr;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    Cell& cell = cells_[cell_index(operand.rank, operand.buffer, operand.plane, states_[index_of(number)].segment,
-                                   operand.blocks[i])];
+    const std::size_t index = index_in(operand, i);
+    if (copied != nullptr && index_in(*copied, i) == index) continue;  // in place: nobody copies memory onto itself
+    Cell& cell = cells_[index];
     cell.write(epoch, now, [&](Epoch other, bool wrote) { report_race(number, operand, i, true, other, wrote); });
     cell.value = values[i];
   }
@@ -222,7 +235,9 @@ void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, s
   const bool published = lane(number).lane->published;
   if (!sends && !receives && !published) return;
   const std::span<const std::uint32_t> now = clock(number);
-  const Told told = std::make_shared<Finished>(Finished{{now.begin(), now.end()}, std::move(values), std::move(sizes)});
+  const PlannedOperand* const lent = sends && plan_.single_copy ? &step.sources[0] : nullptr;
+  const Told told = std::make_shared<Finished>(Finished{
+      {now.begin(), now.end()}, std::move(values), std::move(sizes), lent, states_[index_of(number)].segment});
   if (published) states_[index_of(number)].published.push_back(told);
   for (const PlannedOperand& operand : step.sources) {
     if (is_slot(operand)) channels_[index_of(operand.channel)].returned_credits.push_back(told);

@@ -40,6 +40,8 @@ class Run {
     Clock clock;
     std::vector<Value> values;
     std::vector<std::uint64_t> sizes;
+    const PlannedOperand* lent = nullptr;  // single-copy: where what it sent lies until it is received
+    std::uint64_t segment = 0;
   };
   using Told = std::shared_ptr<const Finished>;
 
@@ -78,9 +80,10 @@ class Run {
   void acquire_credits(const PlannedStep& step, std::span<std::uint32_t> now);
   std::vector<Value> gather(int lane, const PlannedStep& step, const std::vector<std::uint64_t>& sizes);
   void read(int lane, const PlannedOperand& operand, std::span<Value> values);
+  void look(int lane, const PlannedOperand& operand, std::uint64_t segment, std::span<Value> values);
   void receive(int lane, const PlannedOperand& operand, const std::vector<std::uint64_t>& sizes,
                std::span<Value> values);
-  void write(int lane, const PlannedOperand& operand, std::span<const Value> values);
+  void write(int lane, const PlannedStep& step, const PlannedOperand& operand, std::span<const Value> values);
   void tell(int lane, const PlannedStep& step, std::vector<Value> values, std::vector<std::uint64_t> sizes);
 
   void check_entered(int lane, const PlannedOperand& operand);

@@ -1,14 +1,41 @@
 #include "schedule/readers/verify_shape.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace tutti::schedule::verification {
 namespace {
 
 constexpr auto kMalformed = Problem::Kind::malformed;
 
-// A rank publishes its counters in one cache line.
-constexpr int kMostPublishedLanes = 3;
+// What a run keeps in memory is bounded: programs may come from files, with any numbers in them.
+constexpr std::uint64_t kMostCells = std::uint64_t{1} << 26;
+constexpr std::uint64_t kMostClocks = std::uint64_t{1} << 28;  // words of all lanes' clocks
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;   // of a buffer
+
+// The product, or the largest number where that is too small to tell.
+std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
+  std::uint64_t all = 1;
+  for (const std::uint64_t factor : factors) {
+    if (__builtin_mul_overflow(all, factor, &all)) return ~std::uint64_t{0};
+  }
+  return all;
+}
+
+void check_published(const Program& program, Problems& problems) {
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    const Lane& lane = program.lanes[i];
+    if (!lane.published) continue;
+    if (i >= kPublishedLanes) {
+      problems.add(kMalformed, "rank ", program.rank, ": publishes lane ", i, " ('", lane.name,
+                   "'), and there are flags for the first ", kPublishedLanes, " lanes");
+    }
+    if (lane.steps.size() >> kPublishedStepBits != 0) {
+      problems.add(kMalformed, "rank ", program.rank, ": publishes a lane of ", lane.steps.size(),
+                   " steps, and flags count fewer than ", 1 << kPublishedStepBits);
+    }
+  }
+}
 
 void check_program(const Program& program, Problems& problems) {
   const auto malformed = [&](const auto&... parts) { problems.add(kMalformed, "rank ", program.rank, ": ", parts...); };
@@ -18,9 +45,7 @@ void check_program(const Program& program, Problems& problems) {
   if (program.root < 0 || program.root >= program.ranks)
     malformed("root ", program.root, " of ", program.ranks, " ranks");
   if (program.verb == Verb::send_recv && program.ranks > 2) malformed("send_recv among ", program.ranks, " ranks");
-  const auto published =
-      std::count_if(program.lanes.begin(), program.lanes.end(), [](const Lane& lane) { return lane.published; });
-  if (published > kMostPublishedLanes) malformed(published, " published lanes, at most ", kMostPublishedLanes);
+  check_published(program, problems);
 }
 
 void check_agreement(const Lowered& first, const Lowered& other, Problems& problems) {
@@ -40,6 +65,18 @@ void check_agreement(const Lowered& first, const Lowered& other, Problems& probl
   if (first.offers != other.offers) differ("what the transport offers");
 }
 
+// Whether the layout can be computed in 64 bits.
+bool check_count(const Program& program, const VerifyOptions& options, Problems& problems) {
+  const auto blocks = static_cast<std::uint64_t>(program.blocks);
+  if (product({options.count, options.element_bytes, blocks}) <= kMostBytes &&
+      product({options.segments, options.element_bytes, blocks, kLineBytes}) <= kMostBytes) {
+    return true;
+  }
+  problems.add(kMalformed, options.count, " elements of ", options.element_bytes, " bytes in ", blocks,
+               " blocks are more than any memory holds");
+  return false;
+}
+
 }  // namespace
 
 bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems) {
@@ -54,7 +91,7 @@ bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options
     check_program(program, problems);
     check_agreement(programs[0], programs[i], problems);
   }
-  return problems.empty();
+  return problems.empty() && check_count(programs[0].program, options, problems);
 }
 
 Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
@@ -72,16 +109,27 @@ Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
   return Layout::of(verb, options.count, options.element_bytes, blocks, bytes);
 }
 
-void check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems) {
+bool check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems) {
+  std::uint64_t cells = 0, lanes = 0;
   for (const Lowered& lowered : programs) {
-    const auto copies = static_cast<std::uint64_t>(lowered.program.scratch_planes) *
-                        static_cast<std::uint64_t>(lowered.program.scratch_depth);
-    const std::uint64_t needed = copies * layout.plane_count() * layout.element_bytes;
+    const auto planes = static_cast<std::uint64_t>(lowered.program.scratch_planes);
+    const auto depth = static_cast<std::uint64_t>(lowered.program.scratch_depth);
+    const std::uint64_t needed = product({planes, depth, layout.plane_count(), layout.element_bytes});
     if (lowered.offers.scratch_bytes != 0 && needed > lowered.offers.scratch_bytes) {
       problems.add(kMalformed, "rank ", lowered.program.rank, ": scratch of ", needed,
                    " bytes, and the transport offers ", lowered.offers.scratch_bytes);
     }
+    // Each is at most kMostCells when it is added, so that the sum cannot wrap.
+    cells += std::min(kMostCells + 1, product({planes, depth, layout.blocks}));
+    cells += std::min(kMostCells + 1, product({2, layout.segments, layout.blocks}));
+    lanes += lowered.program.lanes.size();
   }
+  const std::uint64_t clocks = product({lanes, lanes + programs.size()});
+  if (cells > kMostCells || clocks > kMostClocks) {
+    problems.add(kMalformed, "too large to be verified: ", programs.size(), " ranks, ", lanes, " lanes, ",
+                 layout.segments, " segments of ", layout.blocks, " blocks, and their scratch");
+  }
+  return problems.empty();
 }
 
 }  // namespace tutti::schedule::verification

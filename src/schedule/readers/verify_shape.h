@@ -14,7 +14,7 @@ bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options
 
 Layout layout_of(const Lowered& lowered, const VerifyOptions& options);
 
-// Whether scratch fits what the transport offers.
-void check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems);
+// Whether scratch fits what the transport offers, and all of it into a run.
+bool check_bounds(std::span<const Lowered> programs, const Layout& layout, Problems& problems);
 
 }  // namespace tutti::schedule::verification
