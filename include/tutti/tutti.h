@@ -87,9 +87,25 @@ enum {
   TUTTI_COMPLEX128,
   TUTTI_BOOLEAN
 };
-/* An element of the caller's own, which moves as bytes: TUTTI_TYPE_OF(struct best). 1 byte to 1 GB. */
-#define TUTTI_BYTES(bytes) ((tutti_type)(bytes) << 8 | 0xff)
-#define TUTTI_TYPE_OF(type) TUTTI_BYTES(sizeof(type))
+/* An element of the caller's own, which moves as bytes: TUTTI_TYPE_OF(struct best). 1 byte to 1 GB, aligned as the type
+ * is: buffers of it must be, and what an operator of the caller's is given is. TUTTI_BYTES has no alignment. */
+#define TUTTI_TYPE(bytes, alignment) \
+  ((tutti_type)((uint64_t)(bytes) >> 39 ? 0 : (bytes)) << 24 | ((tutti_type)(alignment)&0xffff) << 8 | 0xff)
+#define TUTTI_BYTES(bytes) TUTTI_TYPE(bytes, 1)
+#define TUTTI_TYPE_OF(type) TUTTI_TYPE(sizeof(type), TUTTI_ALIGNMENT_OF(type))
+#if defined(__cplusplus)
+#define TUTTI_ALIGNMENT_OF(type) alignof(type)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define TUTTI_ALIGNMENT_OF(type) _Alignof(type)
+#else
+#define TUTTI_ALIGNMENT_OF(type) \
+  offsetof(                      \
+      struct {                   \
+        char before;             \
+        type value;              \
+      },                         \
+      value)
+#endif
 /* Bytes of an element; 0 where there is no such type. */
 size_t tutti_type_size(tutti_type type);
 
@@ -113,7 +129,8 @@ typedef void (*tutti_combine)(void* result, const void* left, const void* right,
  * of the ranks. `combine` may be called on any thread, from different calls at once, and must touch nothing that the
  * caller changes meanwhile; it must not throw, nor leave by longjmp. It and `context` are needed until tutti_op_free
  * and until the calls that were given the operator have ended. `name` (or NULL) is for people, and is compared between
- * ranks. */
+ * ranks. An element has at most 1 MB; one larger than 32 KB / ranks is slower, because all operands are moved to all
+ * ranks that have a result. */
 tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type, int commutative, const char* name,
                            tutti_op* op);
 /* Each rank's input times its factor, rounded, then summed. */

@@ -68,10 +68,10 @@ constexpr std::size_t kBuiltIn = kReduceOps - 1;  // premul_sum comes with a fac
 Element element_of(tutti_type type, std::string_view where) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   if ((type & 0xff) == 0xff) {
-    const tutti_type bytes = type >> 8;
+    const tutti_type bytes = type >> 24, alignment = type >> 8 & 0xffff;
     if (bytes == 0 || bytes > kMostBytes)
       reject(std::string(where) + ": an element has 1 byte to 1 GB, not " + std::to_string(bytes));
-    return Element::of_bytes(bytes);
+    return Element::of_bytes(bytes, alignment);
   }
   if (type >= kDTypes) reject(std::string(where) + ": there is no element type " + std::to_string(type));
   return static_cast<DType>(type);

@@ -100,6 +100,48 @@ static void check_order(const struct job* job) {
   OK(tutti_op_free(&in_order));
 }
 
+struct exact {
+  long double value;
+  int owner;
+};
+
+// As the compiler assumes, which may use instructions that insist on it.
+static void larger(void* result, const void* left, const void* right, size_t count, void* context) {
+  const void* const places[] = {result, left, right};
+  for (int i = 0; i < 3; ++i) {
+    if ((uintptr_t)places[i] % TUTTI_ALIGNMENT_OF(struct exact) != 0) *(volatile int*)context = 1;
+  }
+  const struct exact *a = left, *b = right;
+  struct exact* out = result;
+  for (size_t i = 0; i < count; ++i) out[i] = b[i].value > a[i].value ? b[i] : a[i];
+}
+
+static void check_alignment(const struct job* job) {
+  enum { kMost = 50 };
+  struct exact in[kMost], out[kMost];
+  int misaligned = 0;
+  tutti_op op = TUTTI_OP_NONE;
+  OK(tutti_op_create(larger, &misaligned, TUTTI_TYPE_OF(struct exact), 1, NULL, &op));
+  memset(in, 0, sizeof in);
+  for (int i = 0; i < kMost; ++i) {
+    in[i].owner = job->rank;
+    in[i].value = (job->rank + i) % job->size;
+  }
+  for (size_t count = 1; count <= kMost; count += count < 5 ? 1 : 9) {
+    OK(tutti_all_reduce(job->comm, in, out, count, TUTTI_TYPE_OF(struct exact), op, NULL));
+    for (size_t i = 0; i < count; ++i) {
+      CHECK(out[i].value == job->size - 1);
+      CHECK(((size_t)out[i].owner + i) % (size_t)job->size == (size_t)job->size - 1);
+    }
+    OK(tutti_scan(job->comm, in, out, count, TUTTI_TYPE_OF(struct exact), op, NULL));
+  }
+  CHECK(!misaligned);
+  CHECK(tutti_type_size(TUTTI_TYPE_OF(struct exact)) == sizeof(struct exact));
+  FAILS(tutti_all_reduce(job->comm, (char*)in + 1, out, 1, TUTTI_TYPE_OF(struct exact), op, NULL),
+        TUTTI_INVALID_ARGUMENT, "is not aligned to");
+  OK(tutti_op_free(&op));
+}
+
 static void check_premul(const struct job* job) {
   double x[3] = {1, 2, 3};
   tutti_op weighted;
@@ -141,6 +183,7 @@ int main(void) {
   struct job job = meet();
   check_argmax(&job);
   check_order(&job);
+  check_alignment(&job);
   check_premul(&job);
   check_difference(1, "after");
   check_difference(0, "before");

@@ -146,6 +146,7 @@ static void check_types(const struct job* job) {
     CHECK(memcmp(out, all, bytes) == 0);
   }
   CHECK(tutti_type_size(99) == 0 && tutti_type_size(TUTTI_BYTES(0)) == 0);
+  CHECK(tutti_type_size(TUTTI_BYTES(((size_t)1 << 40) + 8)) == 0 && tutti_type_size(TUTTI_TYPE(24, 8)) == 24);
   CHECK(tutti_type_size(TUTTI_BYTES((size_t)1 << 40)) == 0 && tutti_type_size(TUTTI_TYPE_OF(struct job)) > 8);
 }
 
