@@ -17,6 +17,9 @@ std::string words_of(const Statement& statement) {
       (!own_op && statement.op() >= kReduceOps)) {
     return "a call of an unknown kind";
   }
+  if (statement.allocates()) {
+    return "allocate #" + std::to_string(statement.sequence - 1) + " of " + std::to_string(statement.count) + " bytes";
+  }
   const schedule::VerbFacts facts = schedule::facts_of(verb);
   const bool all_know = verb == Verb::all_gather || verb == Verb::reduce_scatter;
   std::string text = std::string(name_of(verb)) + (statement.uneven() ? "_v" : "");

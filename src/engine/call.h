@@ -28,6 +28,13 @@ inline std::uint64_t fingerprint_of(const Statement& statement, std::uint64_t be
   return mix(mix(kinds, statement.count), statement.sequence);
 }
 
+// Statement::programs of a call that runs the algorithm with this place in the table, or one of two.
+constexpr std::uint64_t programs_of(std::ptrdiff_t row) { return static_cast<std::uint64_t>(row) + 1; }
+constexpr std::uint64_t programs_of(std::ptrdiff_t ordinary, std::ptrdiff_t direct) {
+  return programs_of(direct) << 8 | programs_of(ordinary);
+}
+static_assert(schedule::kMostAlgorithms < 256 && Statement::kRankBits >= 16);
+
 // "all_reduce #3 of 10 float32, sum": what a statement says, in words.
 std::string words_of(const Statement& statement);
 
@@ -68,7 +75,7 @@ struct Call {
 
   // Filled in by the engine.
   std::uint64_t sequence = 0;     // of the collective, or of the message in its direction; kUnnumbered until it has one
-  std::uint64_t fingerprint = 0;  // of a collective and of all before it; of a message alone
+  std::uint64_t fingerprint = 0;  // of a collective and of all before it
   std::chrono::milliseconds timeout{0};  // without any movement
   bool symmetric_memory_exists = false;  // the group has made some
   transport::MemoryRef input_ref = 0, output_ref = 0;

@@ -2,6 +2,9 @@
 
 #include <array>
 
+#include "base/mix.h"
+#include "schedule/algorithms/table.h"
+
 namespace tutti::engine {
 namespace {
 
@@ -88,5 +91,28 @@ constexpr std::array kCandidates = {
 }  // namespace
 
 std::span<const Candidate> candidates() { return kCandidates; }
+
+std::uint64_t hash_of_tables() {
+  std::uint64_t hash = 0;
+  const auto add = [&](auto value) { hash = mix(hash, static_cast<std::uint64_t>(value) + 1); };
+  const auto add_name = [&](std::string_view name) {
+    add(name.size());
+    for (const char letter : name) add(static_cast<unsigned char>(letter));
+  };
+  for (const schedule::Algorithm& row : schedule::algorithms()) {
+    add_name(name_of(row.verb));
+    add_name(row.name);
+    for (const bool fact : {row.canonical, row.user_windows, row.scratch_windows, row.per_edge, row.in_place, row.lent,
+                            row.lends_in_place})
+      add(fact);
+  }
+  for (const Candidate& candidate : kCandidates) {
+    add_name(name_of(candidate.verb));
+    add_name(candidate.algorithm);
+    add(candidate.where);
+    add(candidate.uneven);
+  }
+  return hash;
+}
 
 }  // namespace tutti::engine

@@ -24,4 +24,7 @@ struct Candidate {
 // Rows that do not reduce in canonical order are candidates only where Options::deterministic is false.
 std::span<const Candidate> candidates();
 
+// Differs between builds whose tables, of algorithms or of candidates, do: their ranks could run different programs.
+std::uint64_t hash_of_tables();
+
 }  // namespace tutti::engine

@@ -7,6 +7,7 @@
 
 #include "base/rank_list.h"
 #include "engine/call.h"
+#include "schedule/algorithms/table.h"
 
 namespace tutti::engine {
 namespace {
@@ -19,8 +20,8 @@ struct Group {
 using Groups = std::vector<Group>;
 
 void add(Groups& groups, const Statement& statement, int rank) {
-  const auto same =
-      std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.statement == statement; });
+  const auto same = std::find_if(groups.begin(), groups.end(),
+                                 [&](const Group& group) { return group.statement.agrees_with(statement); });
   if (same != groups.end()) {
     same->ranks.push_back(rank);
   } else {
@@ -28,10 +29,27 @@ void add(Groups& groups, const Statement& statement, int rank) {
   }
 }
 
+// The algorithms that a collective may run, by name.
+std::string words_of_programs(const Statement& statement) {
+  std::string text;
+  const auto rows = schedule::algorithms();
+  for (std::uint32_t programs = statement.programs(); programs != 0; programs >>= 8) {
+    const std::size_t number = programs & 0xff;  // words of other processes
+    text += (text.empty() ? " by '" : " or '") +
+            (number == 0 || number > rows.size() ? std::string("?") : std::string(rows[number - 1].name)) + "'";
+  }
+  return text;
+}
+
+// Calls that read alike differ in what runs them.
 std::string list_calls(const Groups& groups) {
   std::string text;
   for (const Group& group : groups) {
-    text += (text.empty() ? "" : "; ") + rank_names(group.ranks) + " called " + words_of(group.statement);
+    const std::string words = words_of(group.statement);
+    const auto alike = [&](const Group& other) { return words_of(other.statement) == words; };
+    const bool shared = std::count_if(groups.begin(), groups.end(), alike) > 1;
+    text += (text.empty() ? "" : "; ") + rank_names(group.ranks) + " called " + words +
+            (shared ? words_of_programs(group.statement) : "");
   }
   return text;
 }
@@ -48,6 +66,10 @@ int odd_one_out(const Groups& groups) {
 
 Difference difference_between(const Statement& sender, const Statement& receiver) {
   return {list_calls({{sender, {sender.root()}}, {receiver, {receiver.peer()}}}), 0, -1, true};
+}
+
+Difference crossing(const Statement& message, const Statement& collective) {
+  return {list_calls({{message, {message.root()}}, {collective, {message.peer()}}}), 0, -1};
 }
 
 Difference find_difference(int ranks, int collectives, const Stated& stated, std::uint64_t about) {
@@ -73,11 +95,22 @@ Difference find_difference(int ranks, int collectives, const Stated& stated, std
   std::map<std::pair<std::uint64_t, std::pair<int, int>>, Groups> messages;
   for (int rank = 0; rank < ranks; ++rank) {
     const Statement statement = stated(collectives, rank);
-    if (statement.sequence == 0) continue;
+    if (statement.sequence == 0 || statement.verb() != Verb::send_recv) continue;
     add(messages[{statement.sequence, {statement.root(), statement.peer()}}], statement, rank);
   }
   for (const auto& [edge, groups] : messages) {
     if (groups.size() > 1) return {list_calls(groups), 0, -1, true};
+  }
+  for (const auto& [edge, groups] : messages) {
+    const auto [sender, receiver] = edge.second;
+    if (groups[0].ranks[0] != sender || receiver < 0 || receiver >= ranks) continue;
+    const Statement collective = stated(collectives, receiver);
+    const auto found = by_sequence.find(collective.sequence);
+    if (collective.verb() == Verb::send_recv || collective.sequence <= latest[sender] || found == by_sequence.end())
+      continue;
+    Groups both = found->second;
+    both.insert(both.begin(), groups[0]);
+    return {list_calls(both), 0, odd_one_out(both)};
   }
   Difference none;
   none.silent = silent_about(about);

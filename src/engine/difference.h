@@ -20,9 +20,12 @@ struct Difference {
 
 // The two ends of a message that both call.
 Difference difference_between(const Statement& sender, const Statement& receiver);
+// A message, and the collective that its receiver is in instead.
+Difference crossing(const Statement& message, const Statement& collective);
 
 // Channels below `collectives` hold calls of the whole group, and channel `collectives` what ranks say of a message
-// whose two ends differ. Where no two ranks are known to differ, those are silent that have said nothing of the
+// whose two ends differ or cross a collective. There a rank that waits in a collective, and can receive no message
+// meanwhile, says which one. Where no two ranks are known to differ, those are silent that have said nothing of the
 // collective with the sequence number `about`, nor of a later one.
 Difference find_difference(int ranks, int collectives, const Stated& stated, std::uint64_t about = 0);
 

@@ -112,18 +112,26 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   recall_.call_of(request, asked_, chunks_, call);
   call.row = row;
   admit(call);
+  drive(track);
+  last_algorithm_ = track.algorithm();
+  return {};
+}
+
+void Engine::drive(Track& track) {
   bool finished = false;
   try {
     track.start();
     const auto look = [&] { return track.advance(); };
-    const auto hopeless = [&] { return aborted_here_.load(std::memory_order_relaxed) || track.hopeless(); };
+    const auto hopeless = [&] {
+      if (aborted_here_.load(std::memory_order_relaxed) || track.hopeless()) return true;
+      if (track.announced()) tell_waiting(track);
+      return false;
+    };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
   }
   if (!finished) throw fail_from_caller({&track, nullptr});
-  last_algorithm_ = track.algorithm();
-  return {};
 }
 
 std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
@@ -362,6 +370,18 @@ Engine::Stuck Engine::find_stuck() {
   return {nullptr, mailbox_.find_hopeless()};
 }
 
+// A call like others, numbered and stated: where it ends, all ranks are about to allocate as many bytes.
+void Engine::meet_to_allocate(std::size_t bytes) {
+  Track& track = next_track();
+  Call call = call_of({.verb = Verb::barrier}, asked_, chunks_);
+  call.kinds = Statement::kinds_of_allocation();
+  call.elements = bytes;
+  admit(call);
+  if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
+  track.draft() = call;
+  drive(track);
+}
+
 // A rank that got no memory and one that did would number later allocations differently, so a failure is final.
 std::shared_ptr<void> Engine::allocate(std::size_t bytes) {
   require_alive();
@@ -369,6 +389,7 @@ std::shared_ptr<void> Engine::allocate(std::size_t bytes) {
     throw Error(ErrorCode::invalid_argument, "allocate: " + std::to_string(bytes) + " bytes are more than the " +
                                                  std::to_string(kMostAllocated) + " that a rank can share");
   }
+  meet_to_allocate(bytes);
   try {
     return transport_->allocate(bytes, Deadline::after(options_.timeout));
   } catch (const Error& error) {

@@ -137,6 +137,7 @@ class Engine {
   struct Stuck {
     const Track* track = nullptr;
     const Message* message = nullptr;
+    Statement against = {};  // a send: the collective that its receiver is in instead
 
     bool any() const { return track != nullptr || message != nullptr; }
   };
@@ -151,6 +152,9 @@ class Engine {
   void admit(Call& call);
   // Where the call's buffers lie, if its algorithm may depend on it.
   void locate(Call& call) const;
+  // Runs the track's draft to its end.
+  void drive(Track& track);
+  void meet_to_allocate(std::size_t bytes);
   void admit_message(Call& call);
   void drain(Track& track);
   Advance progress_queues();
@@ -172,6 +176,11 @@ class Engine {
   Advance progress_messages();
   void finish_messages();
   [[noreturn]] void throw_given_up(const Message& message);
+  // The first blocking send whose receiver waits in a collective, and is going to for ever: this rank has not made that
+  // one, and will not before the send ends.
+  Stuck find_crossed(std::span<const Message> messages) const;
+  // While the caller waits in a collective and no message is under way, none can be received: said for senders.
+  void tell_waiting(const Track& track);
 
   // engine_failure.cc
   [[noreturn]] static void throw_forked();

@@ -90,14 +90,24 @@ Error Engine::fail(const Stuck& stuck) {
   const Message& message = *stuck.message;
   if (here) return fail(aborted_here(*message.call, message.describe(), message.touched_output()), message.owner);
   Difference known;
-  if (const Mailbox::Ends* ends = mailbox_.differing_ends()) {
+  Statement mine;
+  Verdict verdict = mailbox_.verdict();
+  if (stuck.against.sequence != 0) {
+    mine = message.call->statement();
+    known = crossing(mine, stuck.against);
+    verdict.kind = Verdict::Kind::mismatch;
+    verdict.blocked = {Blocked::On::credit, message.call->peer};
+  } else if (const Mailbox::Ends* ends = mailbox_.differing_ends()) {
+    mine = ends->receiver;
     known = difference_between(ends->sender, ends->receiver);
+  }
+  if (!known.words.empty()) {
     // Before the peers hear that this rank gives up: they ask at once.
-    transport::state(*transport_->flags(kTracks, rank()), ends->receiver);
+    transport::state(*transport_->flags(kTracks, rank()), mine);
     transport_->announce(kTracks);
   }
   const Error error =
-      explain(mailbox_.verdict(), rank_name(rank()) + ", " + message.describe() + ": ", mailbox_.where(message),
+      explain(verdict, rank_name(rank()) + ", " + message.describe() + ": ", mailbox_.where(message),
               words_about_output(*message.call, message.touched_output()), known.words.empty() ? nullptr : &known);
   return fail(error, message.owner);
 }
@@ -161,7 +171,9 @@ Error Engine::explain(const Verdict& verdict, const std::string& mine, const std
                                                    "a receive of up to so many may be of more"
                                                  : "; all ranks must make the same calls in the same order";
       return {code,
-              mine + (difference.words.empty() ? peer + " made another call at this point" : difference.words) +
+              mine +
+                  (difference.words.empty() ? peer + " made another call at this point, or runs another program for it"
+                                            : difference.words) +
                   remedy + after,
               odd};
     }

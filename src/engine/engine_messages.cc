@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine/engine.h"
+#include "schedule/verbs.h"
 
 namespace tutti::engine {
 namespace {
@@ -160,7 +161,7 @@ void Engine::look_beside_others(Message& probe) {
 
 void Engine::run_messages(std::span<Message> messages) {
   if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
-  const Message* stuck = nullptr;
+  Stuck stuck;
   bool finished = false;
   try {
     for (Message& message : messages) mailbox_.post(message);
@@ -170,8 +171,9 @@ void Engine::run_messages(std::span<Message> messages) {
       return all ? Advance::finished : advance;
     };
     const auto hopeless = [&] {
-      stuck = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
-      return stuck != nullptr;
+      stuck.message = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      if (!stuck.any()) stuck = find_crossed(messages);
+      return stuck.any();
     };
     finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
@@ -179,11 +181,32 @@ void Engine::run_messages(std::span<Message> messages) {
     throw fail_from_caller(error_of(error));
   }
   if (!finished) {
-    const Error error = fail_from_caller({nullptr, stuck});
+    const Error error = fail_from_caller(stuck);
     mailbox_.clear();
     throw error;
   }
   mailbox_.ended().clear();
+}
+
+Engine::Stuck Engine::find_crossed(std::span<const Message> messages) const {
+  for (const Message& message : messages) {
+    const Message::Patience& patience = message.patience;
+    const int peer = message.call->peer;
+    if (message.ended || !message.sends() || patience.moved || !patience.crossing.passed() || peer == rank()) continue;
+    const Statement theirs = transport::stated(*transport_->flags(kTracks, peer));
+    const bool later = theirs.sequence > next_collective_ && static_cast<std::size_t>(theirs.verb()) < kVerbs;
+    if (later && schedule::needs(theirs.verb(), theirs.root(), peer, rank())) return {nullptr, &message, theirs};
+  }
+  return {};
+}
+
+void Engine::tell_waiting(const Track& track) {
+  const Statement statement = track.call().statement();
+  transport::Flags& flags = *transport_->flags(kTracks, rank());
+  if (message_count_.load(std::memory_order_acquire) != 0 || statement.sequence == 0) return;
+  if (transport::stated(flags) == statement) return;
+  transport::state(flags, statement);
+  transport_->announce(kTracks);
 }
 
 // As a caller who waits for an async call: it takes over all work meanwhile.
@@ -205,6 +228,7 @@ void Engine::run_beside_others(std::span<Message> messages) {
   const auto hopeless = [&] {
     stuck = find_stuck();
     if (!stuck.any() && alone()) stuck.message = mailbox_.find_hopeless();
+    if (!stuck.any()) stuck = find_crossed(messages);
     return stuck.any();
   };
   std::optional<Error> error;

@@ -124,7 +124,8 @@ rendezvous::Wanted wanted(TransportKind transport) {
 }
 
 std::vector<std::string> settings(const Options& options) {
-  return {"TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
+  return {rendezvous::kBuild + std::to_string(hash_of_tables()),
+          "TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
           std::string("TUTTI_CHECK=") + (options.check == Check::full ? "full" : "quick"),
           std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
 }

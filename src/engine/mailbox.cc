@@ -73,7 +73,11 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       judged_(index(size_) + 1) {}
 
 // The same at both ends, which know how long the message is.
-const Plan& Mailbox::plan_of(const Call& call) { return plans_->get(call, *chooser_->choose(call), channel_); }
+void Mailbox::start(Operation& operation, Binding& binding, const Call& call, const Statement& statement) {
+  const schedule::Algorithm* const row = chooser_->choose(call);
+  binding.fingerprint = mix(fingerprint_of(statement, 0), programs_of(row - schedule::algorithms().data()));
+  operation.start(plans_->get(call, *row, channel_), binding);
+}
 
 Mailbox::Outbound& Mailbox::outbound(int peer) {
   auto& out = outbound_[index(peer)];
@@ -111,7 +115,6 @@ void Mailbox::post(Message& message) {
 void Mailbox::post_send(Message& message) {
   Outbound& out = outbound(message.call->peer);
   message.call->sequence = out.sequence++;
-  message.call->fingerprint = fingerprint_of(message.call->statement(), 0);
   out.said[message.call->sequence % Outbound::kRemembered] = message.call->statement();
   if (out.first == nullptr) {
     out.first = &message;
@@ -204,8 +207,7 @@ bool Mailbox::advance_send(Outbound& out) {
         out.binding.input_ref = call.input_ref;
         out.binding.count = call.count;
         out.binding.element_bytes = call.unit_bytes;
-        out.binding.fingerprint = call.fingerprint;
-        out.operation.start(plan_of(call), out.binding);
+        start(out.operation, out.binding, call, call.statement());
         message.running = &out.operation;
       }
     }
@@ -320,15 +322,14 @@ void Mailbox::start_landing(Inbound& in, std::byte* output) {
   in.binding.output = output;
   in.binding.count = units.count;
   in.binding.element_bytes = units.bytes;
-  in.binding.fingerprint = fingerprint_of(in.head.statement, 0);
   if (in.receive != nullptr) {
-    in.operation.start(plan_of(*in.receive->call), in.binding);
+    start(in.operation, in.binding, *in.receive->call, in.head.statement);
   } else {
     Call call;  // nobody has asked for it yet
     call.verb = Verb::send_recv;
     call.root = call.peer = in.head.source;
     call.moved_bytes = units.all_bytes();
-    in.operation.start(plan_of(call), in.binding);
+    start(in.operation, in.binding, call, in.head.statement);
   }
   activate(in);
 }

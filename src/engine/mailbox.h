@@ -98,7 +98,7 @@ class Mailbox {
   Outbound& outbound(int peer);
   Inbound& inbound(int peer);
   void activate(Inbound& in);
-  const Plan& plan_of(const Call& call);
+  void start(Operation& operation, Binding& binding, const Call& call, const Statement& statement);
   void post_send(Message& message);
   void post_receive(Message& message);
   void send_to_self(Message& message);

@@ -8,6 +8,8 @@ namespace tutti::engine {
 namespace {
 
 constexpr std::chrono::milliseconds kAnnounceAfter{100};
+// Long enough for a slow link to take the next part of a message that needs no receiver yet.
+constexpr std::chrono::milliseconds kCrossesAfter{1000};
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -60,6 +62,7 @@ bool Mailbox::is_hopeless(Message& message) {
     patience.moved = patience.announced = false;
     patience.deadline = Deadline::after(message.call->timeout);
     patience.announcement = Deadline::after(kAnnounceAfter);
+    patience.crossing = Deadline::after(kCrossesAfter);
   }
   if (!patience.announced && patience.announcement.passed()) {
     patience.announced = true;

@@ -58,6 +58,7 @@ struct Message : Wanted {
     bool moved = true;
     bool announced = false;
     Deadline deadline, announcement;
+    Deadline crossing;  // a send that is stuck for so long is held against what its receiver is in
   } patience;
 };
 

@@ -43,7 +43,10 @@ void Track::start() {
   binding_.input_chunks = call.input_chunks;
   binding_.output_chunks = call.output_chunks;
   binding_.element_bytes = call.unit_bytes;
-  binding_.fingerprint = call.fingerprint;
+  chosen_ = chooser_->choose(call);
+  const std::uint64_t mine = programs();
+  call_.kinds |= Statement::programs_bits(mine);
+  binding_.fingerprint = mix(call.fingerprint, mine);
   binding_.gate = {};
   binding_.reduce = call.reduce;
   binding_.own = call.own;
@@ -55,15 +58,20 @@ void Track::start() {
   checking_binding_.input = checking_binding_.output = &checked_;
   checking_binding_.count = 1;
   checking_binding_.reduce = chooser_->check_reduce();
-  checking_binding_.fingerprint = call.fingerprint;
+  checking_binding_.fingerprint = binding_.fingerprint;
   state();
   checking_.start(plans_->get(Call{}, chooser_->check(), channel_), checking_binding_);
   phase_ = Phase::checking;
 }
 
+// What ranks that make the same call compare as well: they may be of different builds, or know different prices.
+std::uint64_t Track::programs() const {
+  if (chosen_ != nullptr) return programs_of(chosen_ - rows_);
+  return programs_of(chooser_->choose_entered(call_, false) - rows_, chooser_->choose_entered(call_, true) - rows_);
+}
+
 void Track::begin_call() {
-  const schedule::Algorithm* chosen = chooser_->choose(call_);
-  const Plan* plan = chosen == nullptr ? nullptr : &plans_->get(call_, *chosen, channel_);
+  const Plan* plan = chosen_ == nullptr ? nullptr : &plans_->get(call_, *chosen_, channel_);
   const bool enters = plan == nullptr || plan->uses_flags;
   if (enters && open_epoch_ != 0 && !all_retired(open_epoch_)) {
     state();
@@ -71,8 +79,8 @@ void Track::begin_call() {
     return;
   }
   if (call_.scale != nullptr) scale_input();
-  if (chosen != nullptr) {
-    begin(*chosen, *plan);
+  if (chosen_ != nullptr) {
+    begin(*chosen_, *plan);
   } else {
     enter();
     looked_ = true;
@@ -206,7 +214,7 @@ void Track::begin(const schedule::Algorithm& algorithm, const Plan& plan) {
 
 void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
   algorithm_ = &algorithm;
-  if (algorithm.lent && call_.in_place && !algorithm.lends_in_place) {
+  if (algorithm.lent && call_.in_place && !schedule::runs_in_place(algorithm)) {
     // Peers would copy what is being overwritten.
     kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
     binding_.input = kept_input_.data();
@@ -240,7 +248,7 @@ int Track::mismatched_peer() const {
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
     const Statement theirs = transport::stated(flags);
-    if (mine.sequence != 0 && theirs.sequence == mine.sequence && theirs != mine) return rank;
+    if (mine.sequence != 0 && theirs.sequence == mine.sequence && !theirs.agrees_with(mine)) return rank;
     if (!entered_ || flags.entered.load(std::memory_order_acquire) != epoch_) continue;
     const bool differs = flags.fingerprint.load(std::memory_order_acquire) != binding_.fingerprint;
     if (differs && flags.entered.load(std::memory_order_relaxed) == epoch_) return rank;

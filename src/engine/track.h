@@ -50,6 +50,8 @@ class Track {
   // what a peer published before it failed or left counts. Makes system calls, but builds no text.
   bool hopeless();
   const Verdict& verdict() const { return verdict_; }
+  // Whether it has been stuck for so long that it has said so.
+  bool announced() const { return announced_; }
 
   std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
   std::atomic<std::uint32_t> queued{0};        // their number
@@ -58,6 +60,7 @@ class Track {
   enum class Phase : std::uint8_t { checking, following, entering, reusing, running };
 
   Advance advance_phases();
+  std::uint64_t programs() const;
   void begin_call();
   void scale_input();
   void state();
@@ -85,6 +88,8 @@ class Track {
   Call call_;
   Binding binding_, checking_binding_;
   Phase phase_ = Phase::running;
+  const schedule::Algorithm* rows_ = schedule::algorithms().data();
+  const schedule::Algorithm* chosen_ = nullptr;  // nullptr: entering will tell
   const schedule::Algorithm* algorithm_ = nullptr;
   bool entered_ = false;   // this rank's call is shown to all
   bool looked_ = false;    // and all ranks' buffers were looked up

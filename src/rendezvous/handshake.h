@@ -24,7 +24,9 @@
 
 namespace tutti::rendezvous {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+// Goes up with every change of what ranks say to each other: frames, the tables of algorithms, and their programs
+// (tests/engine/builds_test.cc).
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kLobby = 0xffffffff;  // in the place of a rank
 
 enum class Purpose : std::uint8_t { lobby, control, data, memory };

@@ -44,6 +44,14 @@ std::optional<Verdict> judge_loopback(const std::vector<Join>& joins) {
   return std::nullopt;
 }
 
+Verdict other_build(std::size_t rank, const std::vector<Join>& joins) {
+  return mismatch(static_cast<int>(rank),
+                  in_words(static_cast<int>(rank), joins[rank].member) + " runs another build of Tutti than " +
+                      in_words(0, joins[0].member) +
+                      ": their tables of algorithms differ, so that they would run different programs; install one "
+                      "build on all hosts");
+}
+
 std::optional<Verdict> judge_memory(const std::vector<Join>& joins) {
   for (std::size_t rank = 1; rank < joins.size(); ++rank) {
     if (joins[rank].member.host_id == joins[0].member.host_id) continue;
@@ -200,6 +208,7 @@ std::optional<Verdict> judge(const std::vector<Join>& joins) {
     }
     for (std::size_t i = 0; i < std::min(joins[rank].settings.size(), joins[0].settings.size()); ++i) {
       if (joins[rank].settings[i] == joins[0].settings[i]) continue;
+      if (joins[0].settings[i].starts_with(kBuild)) return other_build(rank, joins);
       return differs(rank, joins[rank].member, "", joins[rank].settings[i], joins[0].settings[i],
                      "set it alike on all ranks");
     }

@@ -27,6 +27,9 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
+// The name of a setting, with its =, that differs between builds which would run different programs for a call.
+inline const std::string kBuild = "build=";
+
 // What a rank tells the lobby.
 struct Join {
   int size = 1;

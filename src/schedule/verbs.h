@@ -101,4 +101,18 @@ inline Promised promised(const Program& program, int rank, int block) {
 
 constexpr bool is_prefix(Verb verb) { return verb == Verb::scan || verb == Verb::exclusive_scan; }
 
+// Whether `rank` cannot be through with the collective before `other` has made it, whatever the algorithm.
+constexpr bool needs(Verb verb, int root, int rank, int other) {
+  switch (verb) {
+    case Verb::broadcast:
+    case Verb::scatter: return other == root;
+    case Verb::reduce:
+    case Verb::gather: return rank == root;
+    case Verb::scan:
+    case Verb::exclusive_scan: return other < rank;
+    case Verb::send_recv: return false;
+    default: return true;
+  }
+}
+
 }  // namespace tutti::schedule

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "check.h"
 
@@ -237,6 +238,117 @@ TEST_P(LateMismatch, EmptyChunksOfDifferentTypesDifferInTheirTypes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, LateMismatch, ::testing::ValuesIn(testing::kAllRanks),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+// Symmetric memory is a call like others.
+class AllocationMismatch : public ::testing::TestWithParam<Ranks> {};
+
+void expect_told(Ranks ranks, int size, const std::function<void(Communicator&)>& call,
+                 std::initializer_list<std::string> all_words) {
+  Options options;
+  options.timeout = std::chrono::milliseconds(20'000);
+  const auto started = std::chrono::steady_clock::now();
+  testing::expect_all_ok(testing::run_ranks(
+      ranks, size,
+      [&](Communicator& comm) {
+        const Error error = testing::error_of([&] { call(comm); });
+        require(error.code() == ErrorCode::mismatch, error.what());
+        for (const std::string& words : all_words)
+          require(std::string(error.what()).find(words) != std::string::npos, "'" + words + "': " + error.what());
+      },
+      options));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(10)) << "waited out";
+}
+
+TEST_P(AllocationMismatch, AgainstAnotherCallIsToldByEveryRank) {
+  for (const int size : {2, 3}) {
+    expect_told(
+        GetParam(), size,
+        [](Communicator& comm) {
+          std::vector<float> data(100, 1.0f);
+          sum(comm, data);
+          if (comm.rank() == 1) comm.allocate_bytes(4096);
+          sum(comm, data);
+          sum(comm, data);
+        },
+        {"rank 1 called allocate #1 of 4096 bytes", "called all_reduce #1 of 100 float32"});
+  }
+}
+
+TEST_P(AllocationMismatch, OfAnotherSizeIsToldByEveryRank) {
+  expect_told(
+      GetParam(), 3, [](Communicator& comm) { comm.allocate_bytes(comm.rank() == 2 ? 4096 : 8192); },
+      {"rank 2 called allocate #0 of 4096 bytes", "ranks 0-1 called allocate #0 of 8192 bytes"});
+}
+
+TEST_P(AllocationMismatch, CallsBesideAnAllocationGoOn) {
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 3, [](Communicator& comm) {
+    std::vector<float> data(50'000, 1.0f);
+    for (int round = 0; round < 6; ++round) {
+      std::vector<Work> works;
+      for (int i = 0; i < round; ++i) works.push_back(comm.all_reduce_async(data, ReduceOp::maximum));
+      const auto memory = comm.allocate<float>(1000);
+      wait_all(works);
+      comm.all_reduce(memory);
+      require(memory[999] == 0.0f && data[1] == 1.0f, "zeroed, and summed");
+    }
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, AllocationMismatch, ::testing::ValuesIn(testing::kAllRanks),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+// A send that waits for its receiver, which waits in a collective for the sender.
+class CrossedMessage : public ::testing::TestWithParam<Ranks> {};
+
+constexpr std::size_t kTooLargeToLeave = 8'000'000;  // more than a socket takes
+
+TEST_P(CrossedMessage, IsToldByEveryRank) {
+  for (const int size : {2, 3}) {
+    expect_told(
+        GetParam(), size,
+        [](Communicator& comm) {
+          std::vector<float> data(kTooLargeToLeave, 1.0f), small(10, 1.0f);
+          sum(comm, small);
+          if (comm.rank() == 0) comm.send(data, 1, 7);
+          sum(comm, small);
+          sum(comm, small);
+        },
+        {"rank 0 called send_recv #0 of 8000000 float32 from rank 0 to rank 1, tag 7",
+         "called all_reduce #1 of 10 float32, sum"});
+  }
+}
+
+// The same calls, where the receiver does not wait for the collective: slow, but right.
+TEST_P(CrossedMessage, IsNoneWhereTheReceiverIsYetToReceive) {
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 2, [](Communicator& comm) {
+    std::vector<float> data(kTooLargeToLeave, static_cast<float>(comm.rank())), small(10, 1.0f);
+    if (comm.rank() == 0) {
+      comm.send(data, 1, 7);
+      sum(comm, small);
+    } else {
+      Work work = comm.all_reduce_async(small);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // longer than a send waits before it is judged
+      comm.recv(data, 0, 7);
+      work.wait();
+    }
+    require(small[9] == 2.0f && data[1] == 0.0f, "both went through");
+  }));
+}
+
+// A collective that its receiver gets through without the sender: rank 2 scatters late.
+TEST_P(CrossedMessage, IsNoneWhereTheCollectiveNeedsAnotherRank) {
+  testing::expect_all_ok(testing::run_ranks(GetParam(), 3, [](Communicator& comm) {
+    std::vector<float> data(kTooLargeToLeave, static_cast<float>(comm.rank())), parts(3, 5.0f), part(1);
+    if (comm.rank() == 0) comm.send(data, 1, 7);
+    if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    comm.scatter(std::span<const float>(parts).first(comm.rank() == 2 ? 3 : 0), part, 2);
+    if (comm.rank() == 1) comm.recv(data, 0, 7);
+    require(part[0] == 5.0f, "scattered");
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, CrossedMessage, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 // The two ends of a message.

@@ -195,6 +195,20 @@ TEST(Judging, SettingsThatDifferAreNamedWithTheirRank) {
   EXPECT_EQ(copy->settings, joins[2].settings);
 }
 
+TEST(Judging, RanksOfDifferentBuildsAreToldSo) {
+  std::vector<Join> joins(3);
+  for (Join& join : joins) join.settings = {kBuild + "17", "TUTTI_CHECK=quick"};
+  EXPECT_FALSE(judge(joins));
+  joins[1].settings[0] = kBuild + "18";
+  joins[1].settings[1] = "TUTTI_CHECK=full";
+  const auto verdict = judge(joins);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->peer, 1);
+  EXPECT_EQ(verdict->code, ErrorCode::mismatch);
+  EXPECT_NE(verdict->text.find("runs another build of Tutti than rank 0"), std::string::npos) << verdict->text;
+  EXPECT_NE(verdict->text.find("install one build on all hosts"), std::string::npos) << verdict->text;
+}
+
 TEST(Words, GiveTimesInSeconds) {
   EXPECT_EQ(in_words(Time(std::chrono::milliseconds(1500))), "1.5 s");
   EXPECT_EQ(in_words(Time(std::chrono::seconds(60))), "60 s");
