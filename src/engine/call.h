@@ -67,6 +67,7 @@ struct Call {
   bool uneven = false;
   bool keep_order = false;     // operands keep the order of the ranks
   bool in_place = false;       // what input and output share is one memory
+  bool whole = false;          // moves the operands of a reduction, which is folded at the end (whole_elements.h)
   std::uint64_t kinds = 0;     // Statement::kinds, but for the receiver of a message
   std::uint64_t elements = 0;  // what a person would call the count
   std::uint64_t detail = 0;

@@ -115,7 +115,6 @@ class Operation {
   void copy(const PlanStep& step, std::span<void* const> destinations, const void* source, std::uint64_t count) const;
   void reduce(const PlanStep& step, std::span<void* const> destinations, std::span<void* const> sources,
               std::uint64_t count) const;
-  void apply_own(void* result, const void* left, const void* right, std::uint64_t count) const;
   void combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count);
   // What a message of this call carries, so that its receiver knows it: where counts differ, also how long its chunks
   // are as a whole, so that the first segment already tells whether both ends mean the same.

@@ -1,11 +1,10 @@
 // How a step of an operation moves its bytes: through slots, as streams, or within memory.
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "base/canonical.h"
 #include "engine/operation.h"
-#include "tutti/error.h"
+#include "engine/whole_elements.h"
 
 namespace tutti::engine {
 
@@ -264,22 +263,6 @@ void Operation::reduce(const PlanStep& step, std::span<void* const> destinations
                    sources.size(), count, {step.last ? binding_->divisor : 1, past_caches});
 }
 
-// What the caller's code throws becomes an error of the call, on whichever thread that runs.
-void Operation::apply_own(void* result, const void* left, const void* right, std::uint64_t count) const {
-  const auto fail = [&](const std::string& what) {
-    const std::string& name = binding_->own->name;
-    throw Error(ErrorCode::invalid_argument,
-                "the operator" + (name.empty() ? "" : " '" + name + "'") + " threw " + what);
-  };
-  try {
-    binding_->own->combine(result, left, right, count);
-  } catch (const std::exception& error) {
-    fail(std::string("an exception: ") + error.what());
-  } catch (...) {
-    fail("something that is no std::exception");
-  }
-}
-
 // As a kernel does it: the tree over the sources in canonical order, a batch of elements at a time.
 void Operation::combine_own(std::span<void* const> destinations, std::span<void* const> sources, std::uint64_t count) {
   constexpr std::uint64_t kBatchBytes = 4096;
@@ -300,7 +283,7 @@ void Operation::combine_own(std::span<void* const> destinations, std::span<void*
     }
     canonical_fold(std::span(operands_), [&](const void*& left, const void*& right) {
       std::byte* const result = partial + static_cast<std::size_t>(&left - operands_.data()) * batch * size;
-      apply_own(result, left, right, many);
+      apply(*binding_->own, result, left, right, many);
       left = result;
     });
     for (void* const destination : destinations) {

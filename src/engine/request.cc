@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/rank_list.h"
+#include "engine/whole_elements.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -92,9 +93,8 @@ void Checker::check_operator(Call& call) const {
       reject("the operator" + (own->name.empty() ? "" : " '" + own->name + "'") + " is for " +
              name_of_element(own->element) + ", not for " + name_of_element(request_.element));
     }
-    if (own->element.bytes() > group_.most_own_bytes) {
-      reject("an operator of one's own takes elements of at most " + std::to_string(group_.most_own_bytes) +
-                 " bytes in a group of " + std::to_string(group_.size) + ", not " +
+    if (own->element.bytes() > kMostOwnBytes) {
+      reject("an operator of one's own takes elements of at most " + std::to_string(kMostOwnBytes) + " bytes, not " +
                  std::to_string(own->element.bytes()),
              ErrorCode::unsupported);
     }
@@ -402,6 +402,8 @@ Call Checker::check() {
       Statement::kinds_of(call.verb, call.verb == Verb::barrier ? std::uint8_t{0} : type, op, call.root, receiver);
   call.detail = Statement::detail_of(element.opaque() ? static_cast<std::uint32_t>(element.bytes()) : 0,
                                      request_.uneven || (call.is_message() && request_.up_to), mark());
+  if (call.own != nullptr && element.bytes() > group_.most_own_bytes)
+    move_whole(call, group_.rank, group_.size, chunks_);
   return call;
 }
 

@@ -11,7 +11,7 @@ namespace tutti::engine {
 struct Asked {
   int rank = 0;
   int size = 1;
-  std::size_t most_own_bytes = 0;  // of an element that an operator of the caller's reduces
+  std::size_t most_own_bytes = 0;  // of an element that an operator of the caller's reduces out of messages
   const kernels::ReduceFunction (*reduces)[kReduceOps] = nullptr;  // by type and operator; nullptr where there is none
 };
 

@@ -39,6 +39,10 @@ void Track::start() {
   algorithm_ = nullptr;
   binding_.input = call.input;
   binding_.output = call.output;
+  if (call.whole) {
+    binding_.output = whole_.fit(call, transport_->rank(), transport_->size());
+    call_.input_ref = call_.output_ref = 0;
+  }
   binding_.count = call.count;
   binding_.input_chunks = call.input_chunks;
   binding_.output_chunks = call.output_chunks;
@@ -231,6 +235,7 @@ bool Track::all_retired(std::uint64_t epoch) const {
 }
 
 void Track::finish() {
+  if (call_.whole) whole_.fold(call_, transport_->rank(), transport_->size());
   const Plan& plan = *operation_.plan();
   const bool used_scratch = plan.uses_scratch && plan.uses_flags;
   const bool left_early = looked_ && may_leave_early(call_.verb);

@@ -21,6 +21,7 @@
 #include "engine/operation.h"
 #include "engine/plans.h"
 #include "engine/verdict.h"
+#include "engine/whole_elements.h"
 #include "tutti/error.h"
 
 namespace tutti::engine {
@@ -43,7 +44,7 @@ class Track {
   const Call& call() const { return call_; }
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
-  bool touched_output() const { return scaled_ || (prepared_ && operation_.touched_output()); }
+  bool touched_output() const { return scaled_ || (prepared_ && !call_.whole && operation_.touched_output()); }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:
@@ -103,6 +104,7 @@ class Track {
   std::vector<std::byte*> input_windows_, output_windows_;
   std::vector<std::byte> scaled_input_;  // premul_sum, where the output is no place for it
   std::vector<std::byte> kept_input_;    // of a call in place that lends its input
+  WholeElements whole_;
 
   // For hopeless(): the deadline counts since the last movement.
   bool moved_ = true;

@@ -156,6 +156,7 @@ void reduce_all_types(Communicator& comm) {
   reduce_all<Row<8, 32>>(comm);    // 32, aligned to 32: more than a small message is
   reduce_all<Row<32, 128>>(comm);  // 128, aligned to 128: more than anything inside is
   reduce_all<Row<250, 4>>(comm);   // 1000
+  reduce_all<Row<5000, 8>>(comm);  // 40,000: more than a message holds
   reduce_all<Best>(comm);
   reduce_all<Matrix>(comm);
   reduce_all<Word>(comm);
@@ -252,16 +253,24 @@ TEST_P(OwnTypes, MoveWhateverTheirSize) {
       comm.recv(many, 0);
       for (std::size_t r = 0; r < p; ++r) check(many[r], r, "recv");
     }
-    const Error error = [&] {
-      try {
-        comm.all_reduce(one, Op::of<Page>([](const Page& a, const Page&) { return a; }));
-      } catch (const Error& caught) {
-        return caught;
-      }
-      throw std::runtime_error("a megabyte is too much to reduce");
-    }();
+    const Op latest = Op::of<Page>([](const Page&, const Page& b) { return b; }, false);
+    fill(one[0], me);
+    comm.all_reduce(one, latest);
+    check(one[0], p - 1, "all_reduce");
+    fill(one[0], me);
+    Work work = comm.all_reduce_async(one, latest);
+    work.wait();
+    check(one[0], p - 1, "all_reduce_async");
+    struct TooLarge {
+      Page page;
+      int more;
+    };
+    std::vector<TooLarge> large(1);
+    const Error error = testing::error_of(
+        [&] { comm.all_reduce(large, Op::of<TooLarge>([](const TooLarge& a, const TooLarge&) { return a; })); });
     require(error.code() == ErrorCode::unsupported, error.what());
-    require(std::string(error.what()).find("all_reduce: an operator of one's own takes elements of at most ") == 0,
+    require(std::string(error.what()).find("all_reduce: an operator of one's own takes elements of at most 1048576 "
+                                           "bytes, not 1048580") == 0,
             error.what());
     comm.barrier();
   };
