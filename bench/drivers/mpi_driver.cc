@@ -30,6 +30,7 @@ MPI_Datatype type_of(DType type) {
 
 MPI_Op op_of(ReduceOp op, DType type) {
   const bool boolean = type == DType::boolean;
+  const bool whole = type < DType::float16 || boolean;  // what MPI has logical operators for
   switch (op) {
     case ReduceOp::sum: return boolean ? MPI_LOR : MPI_SUM;
     case ReduceOp::product: return boolean ? MPI_LAND : MPI_PROD;
@@ -38,6 +39,9 @@ MPI_Op op_of(ReduceOp op, DType type) {
     case ReduceOp::band: return boolean ? MPI_LAND : MPI_BAND;
     case ReduceOp::bor: return boolean ? MPI_LOR : MPI_BOR;
     case ReduceOp::bxor: return boolean ? MPI_LXOR : MPI_BXOR;
+    case ReduceOp::land: return whole ? MPI_LAND : MPI_OP_NULL;
+    case ReduceOp::lor: return whole ? MPI_LOR : MPI_OP_NULL;
+    case ReduceOp::lxor: return whole ? MPI_LXOR : MPI_OP_NULL;
     default: return MPI_OP_NULL;
   }
 }

@@ -2,12 +2,14 @@
 //
 //   comm.all_reduce(loss, ReduceOp::average);
 //   comm.all_reduce(loss, Op::premul_sum(0.5));
+//   std::vector<ValueIndex<float>> best = ...; comm.all_reduce(best, Op::maxloc<float>());
 //   struct Best { float value; int owner; };
 //   comm.all_reduce(best, Op::of<Best>([](const Best& a, const Best& b) { return b.value > a.value ? b : a; }));
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <typeinfo>
@@ -35,6 +37,13 @@ class TUTTI_API Operator {
   std::string type;  // of the code, where it is known: compared between ranks, too
 };
 
+// A value and where it is: what Op::minloc and Op::maxloc reduce.
+template <class T, class I = std::int32_t>
+struct ValueIndex {
+  T value;
+  I index;
+};
+
 class Op {
  public:
   Op(ReduceOp op) : builtin_(op) {}  // NOLINT(google-explicit-constructor): a ReduceOp is an operator
@@ -45,6 +54,19 @@ class Op {
     Op op(ReduceOp::premul_sum);
     op.factor_ = factor;
     return op;
+  }
+
+  // The smallest or largest value, and with it the lowest index that has it, for elements ValueIndex<value, index>.
+  // Values are integers, float32 or float64; indices int32 or int64. A NaN wins, so that it is not lost.
+  TUTTI_API static Op minloc(DType value, DType index);
+  TUTTI_API static Op maxloc(DType value, DType index);
+  template <class T, class I = std::int32_t>
+  static Op minloc() {
+    return minloc(DTypeOf<T>::value, DTypeOf<I>::value);
+  }
+  template <class T, class I = std::int32_t>
+  static Op maxloc() {
+    return maxloc(DTypeOf<T>::value, DTypeOf<I>::value);
   }
 
   // join(const T&, const T&) -> T, for any trivially copyable T.

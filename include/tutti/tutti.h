@@ -106,6 +106,10 @@ enum {
       },                         \
       value)
 #endif
+/* A value and where it is: an element like struct { float value; int32_t index; } is TUTTI_VALUE_INDEX(TUTTI_FLOAT32,
+ * TUTTI_INT32). It moves as bytes, and is reduced by TUTTI_MINLOC and TUTTI_MAXLOC. Values are integers, float32 or
+ * float64; indices int32 or int64. */
+#define TUTTI_VALUE_INDEX(value, index) ((tutti_type)(index) << 16 | (tutti_type)(value) << 8 | 0xfe)
 /* Bytes of an element; 0 where there is no such type. */
 size_t tutti_type_size(tutti_type type);
 
@@ -120,7 +124,12 @@ enum {
   TUTTI_AVERAGE, /* the sum, divided by the number of ranks before the last rounding */
   TUTTI_BAND,
   TUTTI_BOR,
-  TUTTI_BXOR
+  TUTTI_BXOR,
+  TUTTI_LAND, /* logical, on numbers: every one but zero is true, the result is 1 or 0 of the type; */
+  TUTTI_LOR,  /* what only one rank contributes to stays as it is */
+  TUTTI_LXOR,
+  TUTTI_MINLOC = 256, /* the smallest value and the lowest index that has it; a NaN wins, so that it is not lost */
+  TUTTI_MAXLOC        /* the largest; both only for TUTTI_VALUE_INDEX */
 };
 #define TUTTI_OP_NONE (~(tutti_op)0)
 /* result[i] = left[i] op right[i] for i < count; `left` stems from lower ranks. result may be left or right. */
@@ -137,6 +146,11 @@ tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type
 tutti_code tutti_op_premul_sum(double factor, tutti_op* op);
 /* Sets *op to TUTTI_OP_NONE, which no verb takes. Calls under way go on. Built-in operators are left alone. */
 tutti_code tutti_op_free(tutti_op* op);
+
+/* output[i] = left[i] op right[i] for i < count, without any rank: the same bits as an all_reduce between two ranks, of
+ * which the first has left (an average divides by two). output may be left or right; other overlap is refused. */
+tutti_code tutti_reduce_local(const void* left, const void* right, void* output, size_t count, tutti_type type,
+                              tutti_op op);
 
 /* ---- Communicators */
 

@@ -10,4 +10,5 @@
 #include "tutti/init.h"          // IWYU pragma: export
 #include "tutti/interrupt.h"     // IWYU pragma: export
 #include "tutti/local.h"         // IWYU pragma: export
+#include "tutti/reduce_local.h"  // IWYU pragma: export
 #include "tutti/tune.h"          // IWYU pragma: export

@@ -37,6 +37,8 @@ enum class DType : std::uint8_t {
 // average divides the sum by the number of ranks before the last rounding (integers: towards zero).
 // premul_sum multiplies each rank's input by that rank's factor, rounds, then sums.
 // minimum and maximum propagate NaN. On booleans sum and maximum are "or", product and minimum are "and".
+// land, lor and lxor take every number but zero for true (NaN, too) and give 1 or 0 of its type; what only one rank
+// contributes to (in a group of one, at the start of a scan) stays as it is.
 #define TUTTI_REDUCE_OPS(X) \
   X(sum)                    \
   X(product)                \
@@ -46,6 +48,9 @@ enum class DType : std::uint8_t {
   X(band)                   \
   X(bor)                    \
   X(bxor)                   \
+  X(land)                   \
+  X(lor)                    \
+  X(lxor)                   \
   X(premul_sum)
 
 enum class ReduceOp : std::uint8_t {

@@ -18,7 +18,7 @@ tutti_code tutti_all_reduce_coalesced(tutti_comm comm, void* const* buffers, con
       place(counts, "all_reduce_coalesced: counts");
     }
     const tutti::Element element = element_of(type, kWhere);
-    const tutti::Op operation = op_of(op, kWhere);
+    const tutti::Op operation = op_of(op, type, kWhere);
     tutti::all_reduce_coalesced(communicator, {buffers, tensors}, {counts, tensors}, element, operation);
   });
 }

@@ -26,7 +26,8 @@ constexpr Enumerator kTypes[] = {
     NAMED(TUTTI_UINT16),  NAMED(TUTTI_UINT32),  NAMED(TUTTI_UINT64),    NAMED(TUTTI_FLOAT16),    NAMED(TUTTI_BFLOAT16),
     NAMED(TUTTI_FLOAT32), NAMED(TUTTI_FLOAT64), NAMED(TUTTI_COMPLEX64), NAMED(TUTTI_COMPLEX128), NAMED(TUTTI_BOOLEAN)};
 constexpr Enumerator kOps[] = {NAMED(TUTTI_SUM),     NAMED(TUTTI_PRODUCT), NAMED(TUTTI_MINIMUM), NAMED(TUTTI_MAXIMUM),
-                               NAMED(TUTTI_AVERAGE), NAMED(TUTTI_BAND),    NAMED(TUTTI_BOR),     NAMED(TUTTI_BXOR)};
+                               NAMED(TUTTI_AVERAGE), NAMED(TUTTI_BAND),    NAMED(TUTTI_BOR),     NAMED(TUTTI_BXOR),
+                               NAMED(TUTTI_LAND),    NAMED(TUTTI_LOR),     NAMED(TUTTI_LXOR)};
 
 // "TUTTI_PEER_LOST" is "peer_lost".
 constexpr bool is_upper_case_of(std::string_view c_name, std::string_view name) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "capi/errors.h"
+#include "tutti/reduce_local.h"
 
 namespace tutti::capi {
 namespace {
@@ -62,6 +63,23 @@ class Registry {
 };
 
 constexpr std::size_t kBuiltIn = kReduceOps - 1;  // premul_sum comes with a factor
+static_assert(kBuiltIn <= TUTTI_MINLOC);
+
+// TUTTI_VALUE_INDEX.
+bool is_value_index(tutti_type type) { return (type & 0xff) == 0xfe; }
+DType value_of(tutti_type type) { return static_cast<DType>(type >> 8 & 0xff); }
+DType index_of(tutti_type type) { return static_cast<DType>(type >> 16 & 0xff); }
+
+// Refuses pairs that there are none of.
+Op minloc_of(tutti_type type, std::string_view where) {
+  if ((type >> 8 & 0xff) >= kDTypes || type >> 16 >= kDTypes)
+    reject(std::string(where) + ": TUTTI_VALUE_INDEX of types that there are not");
+  try {
+    return Op::minloc(value_of(type), index_of(type));
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(where) + ": " + error.what());
+  }
+}
 
 }  // namespace
 
@@ -73,12 +91,19 @@ Element element_of(tutti_type type, std::string_view where) {
       reject(std::string(where) + ": an element has 1 byte to 1 GB, not " + std::to_string(bytes));
     return Element::of_bytes(bytes, alignment);
   }
+  if (is_value_index(type)) return minloc_of(type, where).own()->element;
   if (type >= kDTypes) reject(std::string(where) + ": there is no element type " + std::to_string(type));
   return static_cast<DType>(type);
 }
 
-Op op_of(tutti_op op, std::string_view where) {
+Op op_of(tutti_op op, tutti_type type, std::string_view where) {
   if (op < kBuiltIn) return static_cast<ReduceOp>(op);
+  if (op == TUTTI_MINLOC || op == TUTTI_MAXLOC) {
+    const char* const name = op == TUTTI_MINLOC ? "TUTTI_MINLOC" : "TUTTI_MAXLOC";
+    if (!is_value_index(type))
+      reject(std::string(where) + ": " + name + " reduces elements of TUTTI_VALUE_INDEX, a value and its index");
+    return op == TUTTI_MINLOC ? minloc_of(type, where) : Op::maxloc(value_of(type), index_of(type));
+  }
   return Registry::instance().find(op, where);
 }
 
@@ -118,10 +143,17 @@ tutti_code tutti_op_premul_sum(double factor, tutti_op* op) {
   });
 }
 
+tutti_code tutti_reduce_local(const void* left, const void* right, void* output, size_t count, tutti_type type,
+                              tutti_op op) {
+  return guarded([&] {
+    tutti::reduce_local(left, right, output, count, element_of(type, "reduce_local"), op_of(op, type, "reduce_local"));
+  });
+}
+
 tutti_code tutti_op_free(tutti_op* op) {
   return guarded([&] {
     tutti_op& freed = place(op, "tutti_op_free: op");
-    if (freed < kBuiltIn || freed == TUTTI_OP_NONE) return;
+    if (freed < kBuiltIn || freed == TUTTI_MINLOC || freed == TUTTI_MAXLOC || freed == TUTTI_OP_NONE) return;
     Registry::instance().remove(freed, "tutti_op_free");
     freed = TUTTI_OP_NONE;
   });

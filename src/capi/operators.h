@@ -10,6 +10,6 @@
 namespace tutti::capi {
 
 Element element_of(tutti_type type, std::string_view where);
-Op op_of(tutti_op op, std::string_view where);
+Op op_of(tutti_op op, tutti_type type, std::string_view where);
 
 }  // namespace tutti::capi

@@ -42,7 +42,7 @@ tutti_code even(tutti_comm comm, Verb verb, const Vectors& vectors, Chunked chun
     request.input_count = chunked == Chunked::input || chunked == Chunked::both ? all : vectors.count;
     request.output_count = chunked == Chunked::output || chunked == Chunked::both ? all : vectors.count;
     request.element = element_of(vectors.type, name_of(verb));
-    if (op != nullptr) request.op = op_of(*op, name_of(verb));
+    if (op != nullptr) request.op = op_of(*op, vectors.type, name_of(verb));
     request.root = vectors.root;
     carry_out(comm, request, work);
   });
@@ -97,7 +97,7 @@ tutti_code uneven(tutti_comm comm, Verb verb, const Uneven& given, Chunked chunk
     request.uneven = true;
     request.root = given.root.value_or(0);
     request.element = element_of(given.type, given.name);
-    if (op != nullptr) request.op = op_of(*op, given.name);
+    if (op != nullptr) request.op = op_of(*op, given.type, given.name);
     request.input_count = given.sent.count;
     request.output_count = given.received.count;
     if (looks && (chunked == Chunked::input || chunked == Chunked::both)) {

@@ -31,12 +31,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
-  for (std::size_t type = 0; type < kDTypes; ++type) {
-    for (std::size_t op = 0; op < kReduceOps; ++op) {
-      reduces_[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
-    }
-  }
-  asked_ = {rank(), size(), most_own_bytes(transport_->offers(), size()), reduces_};
+  asked_ = {rank(), size(), most_own_bytes(transport_->offers(), size())};
   for (int track = 0; track < kTracks; ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
 }
@@ -373,12 +368,12 @@ Engine::Stuck Engine::find_stuck() {
 // A call like others, numbered and stated: where it ends, all ranks are about to allocate as many bytes.
 void Engine::meet_to_allocate(std::size_t bytes) {
   Track& track = next_track();
-  Call call = call_of({.verb = Verb::barrier}, asked_, chunks_);
+  if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
+  Call& call = track.draft();
+  call = call_of({.verb = Verb::barrier}, asked_, chunks_);
   call.kinds = Statement::kinds_of_allocation();
   call.elements = bytes;
   admit(call);
-  if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
-  track.draft() = call;
   drive(track);
 }
 

@@ -224,7 +224,6 @@ class Engine {
   Log log_;
   Origin origin_;
   std::uint32_t groups_ = 0;
-  kernels::ReduceFunction reduces_[kDTypes][kReduceOps];
   Asked asked_;
   Recall recall_;
   UnevenChunks chunks_;  // of the blocking call at hand

@@ -4,7 +4,7 @@
 
 #include "base/canonical.h"
 #include "engine/operation.h"
-#include "engine/whole_elements.h"
+#include "engine/own_operator.h"
 
 namespace tutti::engine {
 
@@ -283,7 +283,7 @@ void Operation::combine_own(std::span<void* const> destinations, std::span<void*
     }
     canonical_fold(std::span(operands_), [&](const void*& left, const void*& right) {
       std::byte* const result = partial + static_cast<std::size_t>(&left - operands_.data()) * batch * size;
-      apply(*binding_->own, result, left, right, many);
+      apply_own(*binding_->own, result, left, right, many);
       left = result;
     });
     for (void* const destination : destinations) {

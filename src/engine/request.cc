@@ -39,7 +39,8 @@ class Checker {
 
  private:
   [[noreturn]] void reject(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
-    throw Error(code, std::string(name_of(request_.verb)) + (request_.uneven ? "_v: " : ": ") + what);
+    const std::string name(group_.name.empty() ? name_of(request_.verb) : group_.name);
+    throw Error(code, name + (request_.uneven ? "_v: " : ": ") + what);
   }
   void check_element() const;
   void check_operator(Call& call) const;
@@ -111,7 +112,7 @@ void Checker::check_operator(Call& call) const {
            ErrorCode::unsupported);
   }
   const DType type = request_.element.dtype();
-  call.reduce = group_.reduces[static_cast<std::size_t>(type)][static_cast<std::size_t>(builtin)];
+  call.reduce = all_reduces()[static_cast<std::size_t>(type)][static_cast<std::size_t>(builtin)];
   if (call.reduce == nullptr)
     reject(std::string(name_of(type)) + " has no operator " + std::string(name_of(builtin)), ErrorCode::unsupported);
   const bool weighted = builtin == ReduceOp::average || builtin == ReduceOp::premul_sum;
@@ -408,6 +409,20 @@ Call Checker::check() {
 }
 
 }  // namespace
+
+const Reduces& all_reduces() {
+  static const auto kAll = [] {
+    struct {
+      Reduces found;
+    } all;
+    for (std::size_t type = 0; type < kDTypes; ++type) {
+      for (std::size_t op = 0; op < kReduceOps; ++op)
+        all.found[type][op] = kernels::find_reduce(static_cast<DType>(type), static_cast<ReduceOp>(op));
+    }
+    return all;
+  }();
+  return kAll.found;
+}
 
 Call call_of(const Request& request, const Asked& group, UnevenChunks& chunks) {
   if (static_cast<std::size_t>(request.verb) >= kVerbs) {

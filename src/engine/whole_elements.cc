@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/canonical.h"
+#include "engine/own_operator.h"
 #include "schedule/verbs.h"
-#include "tutti/error.h"
 
 namespace tutti::engine {
 namespace {
@@ -42,20 +42,6 @@ void move_whole(Call& call, int rank, int size, UnevenChunks& chunks) {
     chunks.output_displacements[i] = i * chunks.output_counts[i];
 }
 
-void apply(const Operator& own, void* result, const void* left, const void* right, std::size_t count) {
-  const auto fail = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument,
-                "the operator" + (own.name.empty() ? "" : " '" + own.name + "'") + " threw " + what);
-  };
-  try {
-    own.combine(result, left, right, count);
-  } catch (const std::exception& error) {
-    fail(std::string("an exception: ") + error.what());
-  } catch (...) {
-    fail("something that is no std::exception");
-  }
-}
-
 std::byte* WholeElements::fit(const Call& call, int rank, int size) {
   operands_ = nullptr;
   if (call.verb == Verb::gather && rank != call.root) return nullptr;
@@ -73,7 +59,7 @@ void WholeElements::fold(const Call& call, int rank, int size) {
   for (int i = 0; i < contributors; ++i) each_.push_back(operands_ + static_cast<std::size_t>(i) * operand_bytes(call));
   const std::size_t count = call.output_bytes / call.own->element.bytes();
   const auto join = [&](std::byte* left, std::byte* right) {
-    apply(*call.own, left, left, right, count);
+    apply_own(*call.own, left, left, right, count);
     return left;
   };
   const std::byte* result = each_[0];

@@ -17,9 +17,6 @@ inline constexpr std::size_t kMostOwnBytes = std::size_t{1} << 20;
 // Makes of a reduction the call that moves its operands; `chunks` are those of a v-verb.
 void move_whole(Call& call, int rank, int size, UnevenChunks& chunks);
 
-// Applies the operator. What the caller's code throws becomes an error of the call, on whichever thread that runs.
-void apply(const Operator& own, void* result, const void* left, const void* right, std::size_t count);
-
 // Where the operands of such a call land.
 class WholeElements {
  public:

@@ -8,9 +8,9 @@ namespace tutti::kernels {
 namespace {
 
 ReduceFunction find_in_families(DType type, ReduceOp op) {
-  constexpr ReduceFunction (*kFamilies[])(DType, ReduceOp) = {&find_reduce_float,   &find_reduce_half,
-                                                              &find_reduce_integer, &find_reduce_order,
-                                                              &find_reduce_boolean, &find_reduce_complex};
+  constexpr ReduceFunction (*kFamilies[])(DType, ReduceOp) = {
+      &find_reduce_float,   &find_reduce_half,    &find_reduce_integer, &find_reduce_order,
+      &find_reduce_logical, &find_reduce_boolean, &find_reduce_complex};
   for (const auto family : kFamilies) {
     if (const ReduceFunction found = family(type, op)) return found;
   }

@@ -15,11 +15,14 @@ ReduceFunction choose_boolean(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::maximum:
-    case ReduceOp::bor: return &reduce<Boolean, BitOr, kFewSources>;
+    case ReduceOp::bor:
+    case ReduceOp::lor: return &reduce<Boolean, BitOr, kFewSources>;
     case ReduceOp::product:
     case ReduceOp::minimum:
-    case ReduceOp::band: return &reduce<Boolean, BitAnd, kFewSources>;
-    case ReduceOp::bxor: return &reduce<Boolean, BitXor, kFewSources>;
+    case ReduceOp::band:
+    case ReduceOp::land: return &reduce<Boolean, BitAnd, kFewSources>;
+    case ReduceOp::bxor:
+    case ReduceOp::lxor: return &reduce<Boolean, BitXor, kFewSources>;
     default: return nullptr;
   }
 }

@@ -151,6 +151,75 @@ static void check_premul(const struct job* job) {
   OK(tutti_op_free(&weighted));
 }
 
+// As MPI_MINLOC and MPI_MAXLOC have them: ties go to the lower index.
+static void check_locations(const struct job* job) {
+  struct float_int {
+    float value;
+    int32_t index;
+  } a[3] = {{(float)job->rank, job->rank}, {7, 10 - job->rank}, {(float)(job->rank % 2), job->rank}};
+  struct double_int {
+    double value;
+    int32_t index;
+  } b = {-job->rank, job->rank};
+  struct long_int {
+    int64_t value;
+    int32_t index;
+  } c = {INT64_MAX - job->rank, job->rank};
+  struct short_int {
+    int16_t value;
+    int32_t index;
+  } d = {(int16_t)-job->rank, job->rank};
+  const tutti_type float_int = TUTTI_VALUE_INDEX(TUTTI_FLOAT32, TUTTI_INT32);
+  const tutti_type double_int = TUTTI_VALUE_INDEX(TUTTI_FLOAT64, TUTTI_INT32);
+  const tutti_type long_int = TUTTI_VALUE_INDEX(TUTTI_INT64, TUTTI_INT32);
+  const tutti_type short_int = TUTTI_VALUE_INDEX(TUTTI_INT16, TUTTI_INT32);
+  CHECK(tutti_type_size(float_int) == sizeof a[0] && tutti_type_size(double_int) == sizeof b);
+  CHECK(tutti_type_size(long_int) == sizeof c && tutti_type_size(short_int) == sizeof d);
+  const int last = job->size - 1;
+  OK(tutti_all_reduce(job->comm, a, a, 3, float_int, TUTTI_MAXLOC, NULL));
+  CHECK(a[0].value == (float)last && a[0].index == last);
+  CHECK(a[1].value == 7 && a[1].index == 10 - last);
+  CHECK(a[2].value == (float)(last > 0) && a[2].index == (last > 0));
+  OK(tutti_all_reduce(job->comm, &b, &b, 1, double_int, TUTTI_MINLOC, NULL));
+  CHECK(b.value == -last && b.index == last);
+  OK(tutti_all_reduce(job->comm, &c, &c, 1, long_int, TUTTI_MINLOC, NULL));
+  CHECK(c.value == INT64_MAX - last && c.index == last);
+  OK(tutti_all_reduce(job->comm, &d, &d, 1, short_int, TUTTI_MAXLOC, NULL));
+  CHECK(d.value == 0 && d.index == 0);
+  tutti_op op = TUTTI_MINLOC;
+  OK(tutti_op_free(&op));
+  CHECK(op == TUTTI_MINLOC);
+  FAILS(tutti_all_reduce(job->comm, a, a, 3, TUTTI_FLOAT32, TUTTI_MINLOC, NULL), TUTTI_INVALID_ARGUMENT,
+        "TUTTI_MINLOC reduces elements of TUTTI_VALUE_INDEX");
+  FAILS(tutti_all_reduce(job->comm, a, a, 3, float_int, TUTTI_SUM, NULL), TUTTI_UNSUPPORTED, "has no operator sum");
+  FAILS(tutti_all_reduce(job->comm, a, a, 3, TUTTI_VALUE_INDEX(TUTTI_FLOAT16, TUTTI_INT32), TUTTI_MINLOC, NULL),
+        TUTTI_UNSUPPORTED, "float16 has no minloc");
+  FAILS(tutti_all_reduce(job->comm, a, a, 3, TUTTI_VALUE_INDEX(TUTTI_FLOAT32, TUTTI_INT8), TUTTI_MINLOC, NULL),
+        TUTTI_UNSUPPORTED, "an int32 or int64, not int8");
+  CHECK(tutti_type_size(TUTTI_VALUE_INDEX(99, TUTTI_INT32)) == 0);
+}
+
+// Without any rank, in the order of the arguments.
+static void check_reduce_local(void) {
+  const float a[3] = {1, 2, 3};
+  float b[3] = {10, -20, 30}, c[3];
+  OK(tutti_reduce_local(a, b, c, 3, TUTTI_FLOAT32, TUTTI_AVERAGE));
+  CHECK(c[0] == 5.5f && c[1] == -9 && c[2] == 16.5f);
+  OK(tutti_reduce_local(a, b, b, 3, TUTTI_FLOAT32, TUTTI_MAXIMUM));
+  CHECK(b[0] == 10 && b[1] == 2 && b[2] == 30);
+  const struct line first = {2, 3}, then = {5, 7};
+  struct line both;
+  tutti_op in_order;
+  OK(tutti_op_create(compose, NULL, TUTTI_TYPE_OF(struct line), 0, NULL, &in_order));
+  OK(tutti_reduce_local(&first, &then, &both, 1, TUTTI_TYPE_OF(struct line), in_order));
+  CHECK(both.a == 10 && both.b == 22);
+  OK(tutti_op_free(&in_order));
+  FAILS(tutti_reduce_local(a, b, b + 1, 2, TUTTI_FLOAT32, TUTTI_SUM), TUTTI_INVALID_ARGUMENT, "reduce_local: ");
+  FAILS(tutti_reduce_local(a, NULL, b, 2, TUTTI_FLOAT32, TUTTI_SUM), TUTTI_INVALID_ARGUMENT, "null");
+  FAILS(tutti_reduce_local(a, b, b, 2, TUTTI_FLOAT32, TUTTI_BAND), TUTTI_UNSUPPORTED,
+        "reduce_local: float32 has no operator band");
+}
+
 // Ranks that differ about whether the order matters, or about the name, are told so.
 static void check_difference(int commutative, const char* name) {
   struct job job = meet();
@@ -175,8 +244,8 @@ static void check_errors(void) {
   FAILS(tutti_op_create(better, NULL, 15, 1, NULL, &op), TUTTI_INVALID_ARGUMENT, "no element type 15");
   FAILS(tutti_op_create(better, NULL, TUTTI_INT32, 1, NULL, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
   FAILS(tutti_op_premul_sum(1, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
-  op = 8;  // premul_sum needs its factor
-  FAILS(tutti_op_free(&op), TUTTI_INVALID_ARGUMENT, "there is no operator 8");
+  op = 11;  // premul_sum needs its factor
+  FAILS(tutti_op_free(&op), TUTTI_INVALID_ARGUMENT, "there is no operator 11");
 }
 
 int main(void) {
@@ -185,6 +254,8 @@ int main(void) {
   check_order(&job);
   check_alignment(&job);
   check_premul(&job);
+  check_locations(&job);
+  check_reduce_local();
   check_difference(1, "after");
   check_difference(0, "before");
   check_errors();

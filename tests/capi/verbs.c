@@ -93,7 +93,7 @@ static void check_chunks(const struct job* job, size_t count, int32_t* in, int32
 // All built-in operators on bytes, where they can be told apart; wrap-around is part of the definition.
 static void check_operators(const struct job* job) {
   uint8_t in[5], out[5];
-  for (tutti_op op = TUTTI_SUM; op <= TUTTI_BXOR; ++op) {
+  for (tutti_op op = TUTTI_SUM; op <= TUTTI_LXOR; ++op) {
     for (size_t i = 0; i < 5; ++i) in[i] = (uint8_t)value(job->rank, i);
     OK(tutti_all_reduce(job->comm, in, out, 5, TUTTI_UINT8, op, NULL));
     for (size_t i = 0; i < 5; ++i) {
@@ -107,9 +107,31 @@ static void check_operators(const struct job* job) {
         if (op == TUTTI_BAND) expected = expected & v;
         if (op == TUTTI_BOR) expected = expected | v;
         if (op == TUTTI_BXOR) expected = expected ^ v;
+        if (op == TUTTI_LAND) expected = expected && v;
+        if (op == TUTTI_LOR) expected = expected || v;
+        if (op == TUTTI_LXOR) expected = !expected != !v;
       }
       if (op == TUTTI_AVERAGE) expected = (uint8_t)(expected / job->size);
       CHECK(out[i] == expected);
+    }
+  }
+}
+
+// Logical operators on numbers: any but zero is true, whatever its sign, and a NaN, too.
+static void check_logical(const struct job* job) {
+  if (job->size == 1) return;  // what only one rank contributes to stays as it is
+  const double nan = strtod("nan", NULL);
+  for (tutti_op op = TUTTI_LAND; op <= TUTTI_LXOR; ++op) {
+    // All ranks are true; all but the last; only the last; none.
+    const int last = job->rank == job->size - 1;
+    double x[4] = {job->rank == 0 ? nan : -0.5 * job->rank, last ? -0.0 : 3, last ? 1e-300 : 0, -0.0};
+    int64_t y[4] = {-1 - job->rank, last ? 0 : INT64_MIN, last ? 1 << 20 : 0, 0};
+    OK(tutti_all_reduce(job->comm, x, x, 4, TUTTI_FLOAT64, op, NULL));
+    OK(tutti_all_reduce(job->comm, y, y, 4, TUTTI_INT64, op, NULL));
+    const int trues[4] = {job->size, job->size - 1, 1, 0};
+    for (int i = 0; i < 4; ++i) {
+      const int expected = op == TUTTI_LAND ? trues[i] == job->size : op == TUTTI_LOR ? trues[i] > 0 : trues[i] % 2;
+      CHECK(x[i] == expected && y[i] == expected);
     }
   }
 }
@@ -198,6 +220,7 @@ int main(void) {
     free(out);
   }
   check_operators(&job);
+  check_logical(&job);
   check_types(&job);
   check_symmetric(&job);
   CHECK(strcmp(tutti_version(), "") != 0);

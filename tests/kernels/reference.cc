@@ -42,6 +42,8 @@ std::uint16_t encode_half(HalfFormat format, double value, Rounding rounding) {
 
 namespace {
 
+bool is_logical(ReduceOp op) { return op == ReduceOp::land || op == ReduceOp::lor || op == ReduceOp::lxor; }
+
 template <class T>
 T join_floats(ReduceOp op, T a, T b) {
   switch (op) {
@@ -49,6 +51,9 @@ T join_floats(ReduceOp op, T a, T b) {
     case ReduceOp::average:
     case ReduceOp::premul_sum: return a + b;
     case ReduceOp::product: return a * b;
+    case ReduceOp::land: return a != 0 && b != 0 ? T{1} : T{0};
+    case ReduceOp::lor: return a != 0 || b != 0 ? T{1} : T{0};
+    case ReduceOp::lxor: return (a != 0) != (b != 0) ? T{1} : T{0};
     case ReduceOp::minimum: return std::isnan(a) ? a : std::isnan(b) ? b : (b < a ? b : a);
     default: return std::isnan(a) ? a : std::isnan(b) ? b : (b > a ? b : a);
   }
@@ -113,6 +118,9 @@ struct IntegerNumber {
       case ReduceOp::band: return static_cast<T>(x & y);
       case ReduceOp::bor: return static_cast<T>(x | y);
       case ReduceOp::bxor: return static_cast<T>(x ^ y);
+      case ReduceOp::land: return a != 0 && b != 0 ? T{1} : T{0};
+      case ReduceOp::lor: return a != 0 || b != 0 ? T{1} : T{0};
+      case ReduceOp::lxor: return (a != 0) != (b != 0) ? T{1} : T{0};
       default: return static_cast<T>(x + y);
     }
   }
@@ -131,8 +139,10 @@ struct BooleanNumber {
     switch (op) {
       case ReduceOp::sum:
       case ReduceOp::maximum:
-      case ReduceOp::bor: return a || b;
-      case ReduceOp::bxor: return a != b;
+      case ReduceOp::bor:
+      case ReduceOp::lor: return a || b;
+      case ReduceOp::bxor:
+      case ReduceOp::lxor: return a != b;
       default: return a && b;
     }
   }
@@ -197,8 +207,11 @@ Buffer reduce_numbers(const ReduceArguments& arguments, const std::vector<const 
       --joins_left;
       left = finish(Number::join(arguments.op, Number::decode(left), Number::decode(right)));
     });
-    const bool stays = sources.size() == 1 && arguments.divisor <= 1 && !std::is_same_v<Number, BooleanNumber>;
-    if (sources.size() == 1 && !stays) items[0] = finish(Number::decode(items[0]));
+    const bool truth = std::is_same_v<Number, BooleanNumber> || is_logical(arguments.op);
+    if (sources.size() == 1 && (truth || arguments.divisor > 1)) {
+      const auto alone = Number::decode(items[0]);
+      items[0] = finish(is_logical(arguments.op) ? Number::join(ReduceOp::land, alone, alone) : alone);
+    }
     write(result, i, items[0]);
   }
   return result;
@@ -258,7 +271,7 @@ bool reference_supports(DType type, ReduceOp op) {
   const bool is_bitwise = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
   const bool is_order = op == ReduceOp::minimum || op == ReduceOp::maximum;
   if (type == DType::boolean) return op != ReduceOp::average && op != ReduceOp::premul_sum;
-  if (type == DType::complex64 || type == DType::complex128) return !is_bitwise && !is_order;
+  if (type == DType::complex64 || type == DType::complex128) return !is_bitwise && !is_order && !is_logical(op);
   if (DType::float16 <= type && type <= DType::float64) return !is_bitwise;
   return true;
 }

@@ -1,5 +1,5 @@
 // See samples.h. Floats are drawn, component by component, from three pots: hostile constants, numbers of similar size
-// (whose sums cancel and whose last bits are lost), and random bits.
+// (whose sums cancel and whose last bits are lost), and random bits. Of integers and booleans a part is zero.
 #include "kernels/samples.h"
 
 #include <bit>
@@ -78,6 +78,9 @@ Buffer make_samples(DType type, std::size_t count, std::uint64_t seed) {
       break;
     default:
       for (std::byte& b : samples) b = static_cast<std::byte>(random());
+      for (std::size_t i = 0; i < count; ++i) {
+        if (random() % 4 == 0) std::memset(samples.data() + i * size_of(type), 0, size_of(type));
+      }
       break;
   }
   return samples;

@@ -105,6 +105,50 @@ def test_operators_on_bits(run):
     run(4, job)
 
 
+def test_logical_operators_on_numbers(run):
+    def job(comm):
+        for op, function in (("land", np.logical_and), ("lor", np.logical_or), ("lxor", np.logical_xor)):
+            for dtype in INTEGERS + FLOATS:
+                # True on all ranks, on one, on none.
+                arrays = [np.array([rank + 2, rank == 1, 0], dtype) for rank in range(comm.size)]
+                expected = functools.reduce(function, arrays).astype(dtype)
+                assert same(comm.all_reduce(arrays[comm.rank].copy(), op), expected)
+    run(3, job)
+
+
+def test_values_and_their_indices(run):
+    def job(comm):
+        for value in ("f4", "f8", "i2", "i4", "i8", "u8"):
+            for index in ("i4", "i8"):
+                dtype = np.dtype([("value", value), ("index", index)], align=True)
+                mine = np.array([(comm.rank, comm.rank), (7, 9 - comm.rank)], dtype)
+                assert comm.all_reduce(mine.copy(), "minloc").tolist() == [(0, 0), (7, 9 - comm.size + 1)]
+                assert comm.all_reduce(mine.copy(), "maxloc")[0].tolist() == (comm.size - 1, comm.size - 1)
+        nan = np.array([(np.nan if comm.rank else -1, comm.rank)], np.dtype([("value", "f4"), ("index", "i4")]))
+        assert comm.all_reduce(nan, "minloc")["index"] == 1
+        for dtype in ("f4", [("value", "f8"), ("index", "i4")], [("value", "f4"), ("index", "f4")], [("a", "i4")] * 1,
+                      [("index", "i4"), ("value", ">f4")]):
+            with pytest.raises(tutti.Error):
+                comm.all_reduce(np.zeros(2, dtype), "minloc")
+    run(3, job)
+
+
+def test_two_arrays_without_any_rank():
+    for dtype in INTEGERS + FLOATS:
+        left, right = values(0, dtype, (4, 3)), values(1, dtype, (4, 3))
+        assert same(tutti.reduce_local(left, right), left + right)
+        assert same(tutti.reduce_local(left, right, "minimum"), np.minimum(left, right))
+        assert tutti.reduce_local(left, right, "product", out=right) is right
+        assert same(right, left * values(1, dtype, (4, 3)))
+    minus = tutti.Op(lambda a, b: a - b, commutative=False)
+    assert tutti.reduce_local(np.array([5.0]), np.array([3.0]), minus).tolist() == [2.0]
+    for wrong in (lambda: tutti.reduce_local(np.zeros(3), np.zeros(4)),
+                  lambda: tutti.reduce_local(np.zeros(3), np.zeros(3, "f4")),
+                  lambda: tutti.reduce_local(np.zeros(3), np.zeros(3), "band")):
+        with pytest.raises(tutti.Error):
+            wrong()
+
+
 def test_booleans(run):
     def job(comm):
         mine = np.array([comm.rank == 1, True, False])

@@ -12,7 +12,7 @@
 
 from ._errors import (AbortedError, ArgumentTypeError, Error, InvalidArgumentError, MismatchError, PeerFailedError,
                       PeerLostError, SystemRefusedError, TimeoutError, UnsupportedError)
-from ._core import ANY_SOURCE, ANY_TAG, Op, Work, premul_sum
+from ._core import ANY_SOURCE, ANY_TAG, Op, Work, premul_sum, reduce_local
 from ._core import version as __version__
 from ._communicator import Batch, Communicator, init
 from ._paths import include_dir, library_dir
@@ -24,5 +24,5 @@ __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "Error",
     "InvalidArgumentError", "MismatchError", "Op", "PeerFailedError", "PeerLostError", "RankError", "Received",
     "SystemRefusedError", "TimeoutError", "UnsupportedError", "Work", "__version__", "include_dir", "init",
-    "library_dir", "premul_sum", "spawn", "test_any", "wait_any", "wait_some",
+    "library_dir", "premul_sum", "reduce_local", "spawn", "test_any", "wait_any", "wait_some",
 ]

@@ -37,6 +37,9 @@ inline std::int64_t folded(const Cell& cell, int ranks, std::uint64_t index, int
       case ReduceOp::band: all &= next; break;
       case ReduceOp::bor: all |= next; break;
       case ReduceOp::bxor: all ^= next; break;
+      case ReduceOp::land: all = all != 0 && next != 0 ? 1 : 0; break;
+      case ReduceOp::lor: all = all != 0 || next != 0 ? 1 : 0; break;
+      case ReduceOp::lxor: all = (all != 0) != (next != 0) ? 1 : 0; break;
       default: all = boolean ? (all | next) : all + next; break;
     }
   }
