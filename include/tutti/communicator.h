@@ -7,9 +7,9 @@
 //
 // Threads: one thread at a time calls into a communicator, its Works included; which thread may change. Two things are
 // free: abort(), and while one thread waits for a Work, another may start async calls. Different
-// communicators are independent: threads may use them at once, in any interleaving. init(), split(), subgroup() and
-// duplicate() are calls like others: one thread at a time per (parent) communicator. A child that a rank forks is
-// refused by every call; dropping its copies there leaves the rank as it is.
+// communicators are independent: threads may use them at once, in any interleaving. init(), split(), subgroup(),
+// duplicate() and create_group() are calls like others: one thread at a time per (parent) communicator. A child that a
+// rank forks is refused by every call; dropping its copies there leaves the rank as it is.
 //
 // Every call ends with an error when nothing has moved for Options::timeout. A call that fails after it began throws
 // tutti::Error and aborts the communicator: later calls throw Error(aborted) with the first cause.
@@ -370,6 +370,17 @@ class TUTTI_API Communicator {
   Communicator subgroup(std::span<const int> ranks);
   // The same ranks again, with calls of their own.
   Communicator duplicate();
+
+  // These are not collective over this communicator.
+
+  // As subgroup(), but only the ranks of the list call, each with the same list and tag; others neither call nor wait.
+  // Tags (0 .. 2^31 - 2) keep apart groups that are being made at the same time, and have nothing to do with those of
+  // messages. A call that fails does so on all members, and names a rank of this group.
+  Communicator create_group(std::span<const int> ranks, int tag = 0);
+  // A group of this rank alone, without a word to any other; also where this communicator has failed.
+  Communicator self();
+  // By rank: the ranks that these had in the communicator which this one was made of; empty where it was made of none.
+  std::vector<int> parent_ranks() const;
 
   // ---- Memory and settings.
 

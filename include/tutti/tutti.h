@@ -223,6 +223,14 @@ tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* chi
 /* The group of these ranks, in this order; every rank of comm passes the same list. *child is NULL outside it. */
 tutti_code tutti_comm_subgroup(tutti_comm comm, const int* ranks, int count, tutti_comm* child);
 tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child);
+/* As tutti_comm_subgroup, but only the ranks of the list call, each with the same list and tag. Tags (0 .. 2^31 - 2)
+ * keep apart groups that are being made at the same time, and have nothing to do with those of messages. */
+tutti_code tutti_comm_create_group(tutti_comm comm, const int* ranks, int count, int tag, tutti_comm* child);
+/* A group of this rank alone, without a word to any other; also where comm has failed. */
+tutti_code tutti_comm_self(tutti_comm comm, tutti_comm* child);
+/* Fills in as many as tutti_size says: the ranks that those of comm had in the communicator which it was made of.
+ * TUTTI_INVALID_ARGUMENT where it was made of none. */
+tutti_code tutti_parent_ranks(tutti_comm comm, int* ranks);
 
 /* Symmetric memory, zeroed, aligned to 64 bytes: collective, the same bytes on every rank. */
 tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory);

@@ -107,6 +107,12 @@ std::shared_ptr<tutti::Store> store_of(const tutti_store* store) {
   return std::make_shared<ForeignStore>(*store);
 }
 
+std::span<const int> list_of(const int* ranks, int count, const std::string& where) {
+  if (count < 0) reject(where + ": count is " + std::to_string(count));
+  if (count > 0) place(ranks, (where + ": ranks").c_str());
+  return {ranks, static_cast<size_t>(count)};
+}
+
 // A communicator made of another one.
 template <class Make>
 tutti_code make_child(tutti_comm comm, tutti_comm* child, const char* what, Make&& make) noexcept {
@@ -194,9 +200,25 @@ tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* chi
 
 tutti_code tutti_comm_subgroup(tutti_comm comm, const int* ranks, int count, tutti_comm* child) {
   return make_child(comm, child, "tutti_comm_subgroup: child", [&](tutti::Communicator& parent) {
-    if (count < 0) reject("tutti_comm_subgroup: count is " + std::to_string(count));
-    if (count > 0) place(ranks, "tutti_comm_subgroup: ranks");
-    return parent.subgroup({ranks, static_cast<size_t>(count)});
+    return parent.subgroup(list_of(ranks, count, "tutti_comm_subgroup"));
+  });
+}
+
+tutti_code tutti_comm_create_group(tutti_comm comm, const int* ranks, int count, int tag, tutti_comm* child) {
+  return make_child(comm, child, "tutti_comm_create_group: child", [&](tutti::Communicator& parent) {
+    return parent.create_group(list_of(ranks, count, "tutti_comm_create_group"), tag);
+  });
+}
+
+tutti_code tutti_comm_self(tutti_comm comm, tutti_comm* child) {
+  return make_child(comm, child, "tutti_comm_self: child", [](tutti::Communicator& parent) { return parent.self(); });
+}
+
+tutti_code tutti_parent_ranks(tutti_comm comm, int* ranks) {
+  return guarded([&] {
+    const std::vector<int> known = communicator_of(comm).parent_ranks();
+    if (known.empty()) reject("tutti_parent_ranks: this communicator was not made of another one");
+    std::copy(known.begin(), known.end(), &place(ranks, "tutti_parent_ranks: ranks"));
   });
 }
 

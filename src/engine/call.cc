@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "engine/matching.h"
 #include "schedule/verbs.h"
 #include "tutti/request.h"
 
@@ -44,7 +45,12 @@ std::string words_of(const Statement& statement) {
     const bool any_tag = statement.mark() == static_cast<std::uint32_t>(kAnyTag);
     text += any_source ? " from any rank" : " from rank " + std::to_string(statement.root());
     text += " to rank " + std::to_string(statement.peer());
-    if (statement.mark() != 0) text += any_tag ? ", any tag" : ", tag " + std::to_string(statement.mark());
+    const std::string tag = std::to_string(statement.mark() & 0x7fffffff);
+    if (is_letter(static_cast<int>(statement.mark())) && !any_tag) {
+      text += ", of create_group with tag " + tag;
+    } else if (statement.mark() != 0) {
+      text += any_tag ? ", any tag" : ", tag " + tag;
+    }
   } else if (facts.rooted) {
     text += ", root " + std::to_string(statement.root());
   }

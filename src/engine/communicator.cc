@@ -1,6 +1,8 @@
 #include "tutti/communicator.h"
 
+#include "engine/create_group.h"
 #include "engine/engine.h"
+#include "engine/group_meeting.h"
 #include "engine/split.h"
 
 namespace tutti {
@@ -74,5 +76,10 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
   return Communicator(engine::subgroup(engine(), ranks));
 }
 Communicator Communicator::duplicate() { return Communicator(engine::duplicate(engine())); }
+Communicator Communicator::create_group(std::span<const int> ranks, int tag) {
+  return Communicator(engine::create_group(engine(), ranks, tag));
+}
+Communicator Communicator::self() { return Communicator(engine::alone(engine())); }
+std::vector<int> Communicator::parent_ranks() const { return engine().parent_ranks(); }
 
 }  // namespace tutti

@@ -54,6 +54,15 @@ struct Pending {
   bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
 };
 
+// A message of the library's own, which no receive of the caller's takes: both ends name the same tag.
+struct Letter {
+  Direction direction = Direction::send;
+  int peer = -1;
+  void* bytes = nullptr;  // of a send: only read
+  std::size_t count = 0;
+  bool patient = false;  // waits for twice the timeout, for a peer that itself waits for others
+};
+
 class Engine {
  public:
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
@@ -75,6 +84,9 @@ class Engine {
   const Origin& origin() const { return origin_; }
   // A rank of the group that is gone or gave up. Makes system calls.
   std::optional<Failure> failure() { return transport_->failure(); }
+  // By rank: the ranks of these in the group that this one was made of; empty where it was made of none.
+  const std::vector<int>& parent_ranks() const { return parent_ranks_; }
+  void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
   // Counts the groups made of this one: the same number on all ranks.
   std::uint32_t next_group() { return groups_++; }
 
@@ -94,6 +106,8 @@ class Engine {
   Received probe(int source, int tag, const Element& element);
   // The same without waiting.
   std::optional<Received> iprobe(int source, int tag, const Element& element);
+  // Carries all of them at once, and returns when all have arrived. Tags are 0 .. kMostLetterTag.
+  void carry(std::span<const Letter> letters, int tag);
   std::shared_ptr<Pending> submit(const Request& request);
   // All of them are checked before any is submitted.
   std::vector<std::shared_ptr<Pending>> submit_all(std::span<const Request> requests);
@@ -223,6 +237,7 @@ class Engine {
   Options options_;
   Log log_;
   Origin origin_;
+  std::vector<int> parent_ranks_;
   std::uint32_t groups_ = 0;
   Asked asked_;
   Recall recall_;

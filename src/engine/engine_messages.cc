@@ -159,6 +159,31 @@ void Engine::look_beside_others(Message& probe) {
   require_alive();
 }
 
+void Engine::carry(std::span<const Letter> letters, int tag) {
+  require_alive();
+  std::vector<Call> calls;
+  std::vector<Message> messages;
+  calls.reserve(letters.size());
+  messages.reserve(letters.size());
+  for (const Letter& letter : letters) {
+    const bool sends = letter.direction == Direction::send;
+    Call& call = calls.emplace_back(call_of({.verb = Verb::send_recv,
+                                             .input = sends ? letter.bytes : nullptr,
+                                             .output = sends ? nullptr : letter.bytes,
+                                             .input_count = sends ? letter.count : 0,
+                                             .output_count = sends ? 0 : letter.count,
+                                             .element = DType::uint8,
+                                             .direction = letter.direction,
+                                             .peer = letter.peer},
+                                            asked_, chunks_));
+    call.detail = Statement::detail_of(0, false, letter_mark(tag));
+    admit_message(call);
+    if (letter.patient) call.timeout = std::min<std::chrono::milliseconds>(2 * call.timeout, Deadline::kForever);
+    messages.emplace_back(call);
+  }
+  run_messages(messages);
+}
+
 void Engine::run_messages(std::span<Message> messages) {
   if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
   Stuck stuck;

@@ -65,7 +65,9 @@ std::string Matching::words_of_others(const Wanted& wanted) const {
   int others = 0;
   const auto tell = [&](const Envelope& envelope) {
     if (++others > kMostNamed) return;
-    text += (text.empty() ? "tag " : ", tag ") + std::to_string(envelope.tag()) + " from " + rank_name(envelope.source);
+    const bool letter = is_letter(envelope.tag());
+    text += std::string(text.empty() ? "" : ", ") + (letter ? "create_group's with tag " : "tag ") +
+            std::to_string(envelope.tag() & 0x7fffffff) + " from " + rank_name(envelope.source);
   };
   for (int source = 0; source < ranks_; ++source) {
     if (wanted.source != kAnySource && wanted.source != source) continue;

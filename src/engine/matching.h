@@ -21,6 +21,11 @@
 
 namespace tutti::engine {
 
+// Messages of the library's own have tags that callers cannot name: the negative ones, but for kAnyTag.
+inline constexpr int kMostLetterTag = 0x7ffffffe;
+constexpr std::uint32_t letter_mark(int tag) { return 0x80000000u | static_cast<std::uint32_t>(tag); }
+constexpr bool is_letter(int tag) { return tag < 0; }
+
 // A receive, or a probe, which is answered by the message that a receive in its place would take, and leaves it there.
 struct Wanted {
   int source = kAnySource;
@@ -28,7 +33,7 @@ struct Wanted {
   bool probe = false;
 
   bool takes(int from, int with_tag) const {
-    return (source == kAnySource || source == from) && (tag == kAnyTag || tag == with_tag);
+    return (source == kAnySource || source == from) && (tag == with_tag || (tag == kAnyTag && !is_letter(with_tag)));
   }
 };
 

@@ -14,7 +14,8 @@ bool is_sound(const Statement& statement, int from, int to) {
   if (statement.root() != from || statement.peer() != to) return false;
   if (own ? statement.own_bytes() == 0 : statement.type() >= kDTypes) return false;
   const std::uint64_t each = own ? statement.own_bytes() : size_of(static_cast<DType>(statement.type()));
-  return statement.mark() <= 0x7fffffff && statement.count <= kMostBytes / each;
+  const bool tagged = statement.mark() != static_cast<std::uint32_t>(kAnyTag);
+  return tagged && statement.count <= kMostBytes / each;
 }
 
 std::string Message::describe() const {

@@ -8,7 +8,13 @@
 namespace tutti::engine {
 
 std::string name_of(Kind kind) {
-  return kind == Kind::split ? "split" : kind == Kind::subgroup ? "subgroup" : "duplicate";
+  switch (kind) {
+    case Kind::split: return "split";
+    case Kind::subgroup: return "subgroup";
+    case Kind::duplicate: return "duplicate";
+    case Kind::create_group: break;
+  }
+  return "create_group";
 }
 
 std::uint64_t hash_of(std::string_view text) {

@@ -9,8 +9,8 @@
 
 namespace tutti::engine {
 
-// Which of the three calls a rank has made.
-enum class Kind : std::int32_t { split, subgroup, duplicate };
+// Which of the calls a rank has made.
+enum class Kind : std::int32_t { split, subgroup, duplicate, create_group };
 
 std::string name_of(Kind kind);
 

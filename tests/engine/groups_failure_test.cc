@@ -144,6 +144,7 @@ TEST_P(GroupFailures, CallsOfAGroupThatIsNoMoreSaySo) {
       for (const auto& call : std::vector<std::function<void()>>{
                [&] { group->all_reduce(data); }, [&] { group->rank(); }, [&] { group->size(); },
                [&] { group->split(0); }, [&] { group->subgroup({}); }, [&] { group->duplicate(); },
+               [&] { group->create_group({}); }, [&] { group->self(); }, [&] { group->parent_ranks(); },
                [&] { group->allocate<float>(1); }, [&] { group->timeout(); }, [&] { group->last_algorithm(); },
                [&] { const Work work = group->barrier_async(); }}) {
         const Error error = error_of(call);
@@ -160,6 +161,14 @@ INSTANTIATE_TEST_SUITE_P(Transports, GroupFailures, ::testing::ValuesIn(testing:
 // Only processes can be killed, or run out of descriptors, alone.
 class GroupDeaths : public ::testing::TestWithParam<Ranks> {};
 
+// A group of the even ranks of four and one of the odd ones, called for by all ranks together, or by each group alone.
+Communicator make_half(Communicator& comm, bool by_members, bool turned) {
+  const int odd = comm.rank() % 2;
+  if (!by_members) return comm.split(odd, turned ? -comm.rank() : comm.rank());
+  const std::vector<int> ranks = turned ? std::vector{2 + odd, odd} : std::vector{odd, 2 + odd};
+  return comm.create_group(ranks);
+}
+
 TEST_P(GroupDeaths, WhoeverDiesWhileGroupsAreMadeIsNamedByAll) {
   constexpr int kRanks = 4, kKills = 24;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -175,7 +184,7 @@ TEST_P(GroupDeaths, WhoeverDiesWhileGroupsAreMadeIsNamedByAll) {
       }
       const auto began = Clock::now();
       const Error error = error_of([&] {
-        for (int round = 0;; ++round) comm.split(comm.rank() % 2, round % 2 == 0 ? comm.rank() : -comm.rank());
+        for (int round = 0;; ++round) make_half(comm, kill / kRanks % 2 == 1, round % 2 == 1);
       });
       require(error.code() == ErrorCode::peer_lost && error.peer() == victim, error.what());
       // Noticed, not waited out: the timeout is a minute.
@@ -208,13 +217,19 @@ void forbid_descriptors() {
 }
 
 TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
-  for (const int poor : {1, 3}) {  // the first of its group, and another one
+  for (const auto& [poor, by_members] : {std::pair(1, false), {3, false}, {1, true}, {3, true}}) {
+    // The first of its group, and another one.
     testing::expect_all_ok(testing::run_ranks(
         GetParam(), 4,
-        [poor](Communicator& comm) {
+        [poor = poor, by_members = by_members](Communicator& comm) {
           require_works(comm);
           if (comm.rank() == poor) forbid_descriptors();
-          const Error error = error_of([&] { comm.split(comm.rank() % 2); });
+          if (by_members && comm.rank() % 2 == 0) {  // the other group has nothing to do with it
+            Communicator other = make_half(comm, true, false);
+            require_works(other);
+            return require_works(comm);
+          }
+          const Error error = error_of([&] { make_half(comm, by_members, false); });
           require(error.code() == ErrorCode::system && error.peer() == poor, error.what());
           require(says(error, "rank " + std::to_string(poor)) && says(error, "descriptor"), error.what());
           require_works(comm);

@@ -211,6 +211,23 @@ def test_coalesced(run):
     run(3, job)
 
 
+def test_groups_that_not_all_ranks_call_for(run):
+    def job(comm):
+        assert comm.parent_ranks is None
+        if comm.rank in (1, 3):
+            pair = comm.create_group([3, 1], tag=5)
+            assert pair.parent_ranks == [3, 1] and pair.rank == (0 if comm.rank == 3 else 1)
+            assert pair.all_gather(np.array([comm.rank])).tolist() == [3, 1]
+        if comm.rank == 2:
+            alone = comm.self()
+            assert (alone.size, alone.parent_ranks) == (1, [2])
+            assert alone.all_reduce(np.array([3.0])).tolist() == [3.0]
+        with pytest.raises(tutti.InvalidArgumentError, match="is not in the list"):
+            comm.create_group([(comm.rank + 1) % comm.size])
+        comm.barrier()
+    run(4, job)
+
+
 def test_groups(run):
     def job(comm):
         half = comm.split(comm.rank % 2, -comm.rank)

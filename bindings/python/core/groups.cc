@@ -151,6 +151,21 @@ void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
   communicator.def("_duplicate", [](const CommunicatorBase& self) {
     return make_child(self, [](Communicator& parent) { return parent.duplicate(); });
   });
+  communicator.def("_create_group", [](const CommunicatorBase& self, const std::vector<int>& ranks, int tag) {
+    return make_child(self, [&](Communicator& parent) { return parent.create_group(ranks, tag); });
+  });
+  communicator.def("_self", [](const CommunicatorBase& self) {
+    return make_child(self, [](Communicator& parent) { return parent.self(); });
+  });
+  communicator.def_prop_ro(
+      "parent_ranks",
+      [](const CommunicatorBase& self) -> std::optional<std::vector<int>> {
+        const Group::Turn turn(group_of(self));
+        std::vector<int> ranks = turn->parent_ranks();
+        if (ranks.empty()) return std::nullopt;
+        return ranks;
+      },
+      "By rank: the ranks that these had in the communicator which this one was made of; None where there was none.");
   communicator.def("_allocate", &allocate);
   communicator.def("_all_reduce_many", &all_reduce_many);
 }

@@ -26,7 +26,8 @@ def _close_all():
 
 
 class Communicator(_core.Communicator):
-    """A group of ranks. Made by tutti.init(), split(), subgroup() and duplicate(); closed by close() or `with`.
+    """A group of ranks. Made by tutti.init(), split(), subgroup(), duplicate(), create_group() and self(); closed by close()
+    or `with`.
 
     Verbs on vectors (all_reduce, broadcast, reduce, scan, exclusive_scan) work in place and return the array; verbs on
     chunks (all_gather, gather, scatter, reduce_scatter, all_to_all and their _v variants) return a new array; out= says
@@ -68,6 +69,19 @@ class Communicator(_core.Communicator):
     def duplicate(self):
         """The same ranks again, with calls of their own: for another thread, or for a library of yours."""
         return _child(self._duplicate())
+
+    # ---- Groups that not all ranks of this communicator call for.
+
+    def create_group(self, ranks, tag=0):
+        """As subgroup(), but only the ranks of the list call, each with the same list and tag.
+
+        Tags keep apart groups that are being made at the same time, and have nothing to do with those of messages.
+        """
+        return _child(self._create_group(list(ranks), tag))
+
+    def self(self):
+        """A group of this rank alone, without a word to any other; also where this communicator has failed."""
+        return _child(self._self())
 
     # ---- Memory.
 
