@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # gcc's thread sanitizer wants a predictable address space on recent kernels; setarch gives it where that is allowed.
 PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-build = @cmake --build --preset $(1) --parallel $(JOBS)
+build = @JOBS=$(JOBS) scripts/build.sh $(1)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
 .PHONY: help build install wheel demo test test-long test-torch bench bench-torch asan tsan format tidy clean
@@ -19,7 +19,7 @@ help:
 demo: ## a first look: every verb drawn as it happens, then all_reduce drawn, verified and timed on this machine
 	@scripts/bootstrap.sh build
 	@scripts/configure.sh release build
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_tool examples
+	$(call build,release tutti_tool examples)
 	@build/bin/tutti run -n 4 --no-prefix -- build/bin/cheatsheet
 	@build/bin/tutti demo
 
@@ -31,7 +31,7 @@ build: ## library, command, examples and tests, into build/; programs land in bu
 install: ## headers, library, command; into /usr/local, or make install PREFIX=folder (DESTDIR counts)
 	@scripts/bootstrap.sh build
 	@scripts/configure.sh release build
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
+	$(call build,release tutti_library tutti_tool)
 	@cmake --install build --prefix "$(PREFIX)" | tail -n +2 | sed 's/^-- //'
 
 wheel: ## the Python package, for this Python; into build/wheels
@@ -52,7 +52,7 @@ test: ## build, then run the tests (those labelled long are left out)
 test-torch: ## the tests that need PyTorch, the long ones too; it is installed outside the tree if it is missing
 	@scripts/bootstrap.sh build test torch
 	@scripts/configure.sh release build test
-	@cmake --build --preset release --parallel $(JOBS) --target torch_test_programs
+	$(call build,release torch_test_programs)
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && $(call ctest,long) -R '[Tt]orch'
 
 test-long: ## as test, with the long ones
@@ -71,19 +71,19 @@ asan: ## the tests under the address and undefined-behaviour sanitizers, in buil
 tsan: ## the tests under the thread sanitizer, in build-tsan/
 	@scripts/bootstrap.sh build test
 	@scripts/configure.sh tsan build test
-	@$(PLAIN_ADDRESSES) cmake --build --preset tsan --parallel $(JOBS)
+	@JOBS=$(JOBS) $(PLAIN_ADDRESSES) scripts/build.sh tsan
 	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
 
 bench: ## the figures of this machine, beside the peers it installs (BENCHES=kernels_bench for kernels); keep it idle
 	@scripts/bootstrap.sh build bench
 	@scripts/configure.sh release build bench
-	@cmake --build --preset release --parallel $(JOBS) --target bench_programs
+	$(call build,release bench_programs)
 	@scripts/bench.sh $(BENCHES)
 
 bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step (RANKS=8 for more ranks); keep it idle
 	@scripts/bootstrap.sh build torch
 	@scripts/configure.sh release build
-	@cmake --build --preset release --parallel $(JOBS) --target tutti_library tutti_tool
+	$(call build,release tutti_library tutti_tool)
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && tests/torch/run.sh $(CURDIR)/build \
 	  $(CURDIR)/bench/torch_bench.py --ranks $(or $(RANKS),2) --json $(CURDIR)/build/torch_bench.json
 

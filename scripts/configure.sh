@@ -33,7 +33,10 @@ if wants python; then
   python=$("$here"/python.sh package)
   if [ -n "$python" ]; then options="$options -DTUTTI_PYTHON=ON -DPython_EXECUTABLE=$python"; fi
 fi
-if command -v ccache >/dev/null 2>&1; then options="$options -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
+# ccache keeps what was compiled, but not with precompiled headers.
+if command -v ccache >/dev/null 2>&1; then
+  options="$options -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"
+fi
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -6,27 +6,11 @@ for instance.
 
 import os
 import pathlib
-import sys
 
-import setuptools
 import torch
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension
-
-
-def require_wheels():
-    """Older versions of setuptools make wheels, for which pip asks, only where another package is."""
-    asked = {"bdist_wheel", "dist_info"} & set(sys.argv)
-    if not asked or tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= (70, 1):
-        return
-    try:
-        import wheel  # noqa: F401
-    except ImportError:
-        raise SystemExit(
-            f"tutti-torch: setuptools {setuptools.__version__} cannot make a wheel by itself; run "
-            "`pip install -U setuptools` first (70.1 or newer)"
-        )
 
 
 def folders():
@@ -43,8 +27,6 @@ def folders():
             "first, or set TUTTI_INCLUDE and TUTTI_LIBRARY to the folders of tutti/tutti.h and libtutti.so"
         )
 
-
-require_wheels()
 
 SOURCES = [
     "backend/allocator.cc",

@@ -31,15 +31,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kTileBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
 
-// How many sources are reduced in registers: more where it pays, two where it would mostly cost time to compile, which
-// includes the instruction sets that only old machines are left with.
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE4
-constexpr std::size_t kManySources = 2;
-constexpr std::size_t kSomeSources = 2;
-#else
-constexpr std::size_t kManySources = 8;
-constexpr std::size_t kSomeSources = 4;
-#endif
+// The instruction sets that only old machines are left with get one plain loop each: variants of it would mostly cost
+// time to compile.
+constexpr bool kPlain = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE4;
+
+// How many sources are reduced in registers: more where it pays, two where it would mostly cost time to compile.
+constexpr std::size_t kManySources = kPlain ? 2 : 8;
+constexpr std::size_t kSomeSources = kPlain ? 2 : 4;
 constexpr std::size_t kFewSources = 2;
 
 // What a block of a source is read with: all of it, or its first n elements.
@@ -98,7 +96,7 @@ struct ReduceBody {
   static constexpr std::size_t kAhead = 2048;
   static constexpr std::size_t kBlock = Format::kBlock;
   // Enough blocks to hide latencies, few enough for the registers.
-  static constexpr std::size_t kUnroll = kSources <= 2 ? 4 / Format::kRegisters : kSources <= 4 ? 2 : 1;
+  static constexpr std::size_t kUnroll = kPlain ? 1 : kSources <= 2 ? 4 / Format::kRegisters : kSources <= 4 ? 2 : 1;
 
   void* const* destinations;
   std::size_t destination_count;
@@ -199,12 +197,14 @@ HWY_INLINE void walk_range(const Range& range, std::size_t count, Finish finish)
 
 template <class Format, class Op, std::size_t kSources, class Finish>
 HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
-  if (!range.past_caches) return walk_range<false, Format, Op, kSources>(range, range.count, finish);
-  const std::size_t before = elements_before_line<Format>(range);
-  walk_range<false, Format, Op, kSources>(range, before, finish);
-  const Range rest = range.behind(before, Format::kElementBytes);
-  walk_range<true, Format, Op, kSources>(rest, rest.count, finish);
-  hwy::FlushStream();  // before flags say that it is there
+  if (kPlain || !range.past_caches) return walk_range<false, Format, Op, kSources>(range, range.count, finish);
+  if constexpr (!kPlain) {
+    const std::size_t before = elements_before_line<Format>(range);
+    walk_range<false, Format, Op, kSources>(range, before, finish);
+    const Range rest = range.behind(before, Format::kElementBytes);
+    walk_range<true, Format, Op, kSources>(rest, rest.count, finish);
+    hwy::FlushStream();  // before flags say that it is there
+  }
 }
 
 // Dispatches on a number of sources known to lie in kSources..kMost. Two come first: they come most often.

@@ -140,3 +140,33 @@ def test_empty_wants_a_group():
             tutti.torch.empty(3)
     finally:
         dist.destroy_process_group()
+
+
+def fake_module(folder, path, text):
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(textwrap.dedent(text))
+
+
+@pytest.mark.parametrize("version, taken", [("65.5.0", "fetched"), ("70.1.0", "here")])
+def test_a_setuptools_too_old_for_wheels_is_replaced_for_the_build(tmp_path, version, taken):
+    fake_module(tmp_path, f"setuptools-{version}.dist-info/METADATA", f"Name: setuptools\nVersion: {version}\n")
+    fake_module(tmp_path, "setuptools/__init__.py", "")
+    fake_module(tmp_path, "setuptools/build_meta.py", "def build_wheel(): return 'here'\n")
+    fake_module(tmp_path, "pip/__init__.py", "")
+    fake_module(
+        tmp_path,
+        "pip/__main__.py",
+        """
+        import pathlib, sys
+        package = pathlib.Path(sys.argv[sys.argv.index("--target") + 1]) / "setuptools"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "build_meta.py").write_text("def build_wheel(): return 'fetched'")
+        assert sys.argv[-1] == "setuptools>=70.1"
+        """,
+    )
+    backend = pathlib.Path(__file__).parents[2] / "bindings" / "torch"
+    code, words = run(
+        "import wheels; print(wheels.build_wheel())", "-S", environment={"PYTHONPATH": f"{tmp_path}:{backend}"}
+    )
+    assert code == 0 and words.strip() == taken, words
