@@ -49,20 +49,27 @@ TEST_F(FirstRun, WithoutPythonsHeadersThePackageIsLeftOut) {
   EXPECT_THAT(ended.output, HasSubstr("Tutti: no Python 3.9 or newer with its headers"));
 }
 
-// scripts/configure.sh in a tree of its own, with a cmake that only notes what it is asked for.
+// Scripts in a tree of their own, with a cmake that only notes what it is asked for.
 class Parts : public FirstRun {
  protected:
   void SetUp() override {
     FirstRun::SetUp();
     fs::copy(fs::path(TUTTI_SOURCE_DIRECTORY) / "scripts", folder / "scripts");
     fs::create_directories(folder / "bin");
-    std::ofstream(folder / "bin/cmake") << "#!/bin/sh\necho \"$*\" >" << (folder / "asked").string() << "\n";
-    fs::permissions(folder / "bin/cmake", fs::perms::owner_all);
+    program("cmake", "echo \"$*\" >" + (folder / "asked").string());
+  }
+
+  void program(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / "bin" / name) << "#!/bin/sh\n" << text << "\n";
+    fs::permissions(folder / "bin" / name, fs::perms::owner_all);
+  }
+
+  Ended script(const std::string& words) const {
+    return shell("PATH=" + (folder / "bin").string() + ":$PATH " + (folder / "scripts" / words).string());
   }
 
   std::string asked_by(const std::string& words) const {
-    const std::string script = (folder / "scripts/configure.sh").string();
-    const Ended ended = shell("PATH=" + (folder / "bin").string() + ":$PATH " + script + " " + words);
+    const Ended ended = script("configure.sh " + words);
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
     std::ostringstream text;
     text << std::ifstream(folder / "asked").rdbuf();
@@ -91,6 +98,13 @@ TEST_F(Parts, WhatWasBuiltBeforeStays) {
   const std::string bench = asked_by("release build bench");
   EXPECT_THAT(bench, Not(HasSubstr("-DTUTTI_TESTS")));
   EXPECT_THAT(bench, HasSubstr("-DTUTTI_BENCH=ON"));
+}
+
+TEST_F(Parts, ALongBuildSaysHowLong) {
+  program("ninja", "echo '[1/400] a.cc.o'; echo '[2/400] b.cc.o'");
+  EXPECT_THAT(script("build.sh release one two").output, HasSubstr("building: 400 steps, about "));
+  program("ninja", "echo '[1/2] a.cc.o'");
+  EXPECT_EQ(script("build.sh release").output, "");
 }
 
 }  // namespace
