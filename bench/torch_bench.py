@@ -11,7 +11,8 @@ of the slowest rank's mean per call, the first calls of a turn left out. Rank r 
 step without communication (no_sync): the difference, the median of those of all rounds, is communication that compute
 does not hide. `raw` is the time that its buckets take by themselves, `ordinary` Tutti with TUTTI_SHARED_BUCKETS=0,
 which shows what it brings that buckets lie in symmetric memory. gamma is communication over compute. The last table
-holds the figures against their targets. An idle machine gives honest numbers.
+holds the figures against their targets. The first line tells by which costs Tutti chose its algorithms; TUTTI_COSTS is
+`built-in`, or a file of `tutti tune`. An idle machine gives honest numbers.
 """
 
 import argparse
@@ -94,6 +95,7 @@ class Ranks:
         self.rank, self.size, self.options = rank, dist.get_world_size(), options
         self.groups = {backend: dist.new_group(backend=backend) for backend in BACKENDS}
         self.groups["ordinary"] = dist.new_group(backend="tutti")
+        self.tuned = tutti.torch.tuned(self.groups["tutti"])
 
     def say(self, words):
         if self.rank == 0:
@@ -246,7 +248,7 @@ def measure_ddp(ranks):
 
 def rank_main(options):
     ranks = Ranks(options)
-    result = {"cells": measure_cells(ranks),
+    result = {"tuned": ranks.tuned, "cells": measure_cells(ranks),
               "ddp": measure_ddp(ranks) if options.steps and options.only in "ddp step" else []}
     ranks.say("")
     if ranks.rank == 0:
@@ -359,6 +361,7 @@ def main():
             return ended.returncode
         result = json.loads(Path(out).read_text())
     lines = targets(result, cpp, options.ranks)
+    print(f"# Tutti's costs: {'measured by tutti tune' if result['tuned'] else 'built in (nothing was tuned)'}\n")
     print_cells(result["cells"], cpp)
     print_ddp(result["ddp"])
     print(f"\n{'figure':45} {'measured':>22}   {'target':36} met")

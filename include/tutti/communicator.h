@@ -398,6 +398,8 @@ class TUTTI_API Communicator {
 
   // The algorithm that the last blocking collective of this rank ran.
   std::string_view last_algorithm() const;
+  // Whether algorithms are chosen by costs that `tutti tune` has measured; by built-in ones otherwise. All ranks alike.
+  bool tuned() const;
 
   // Microseconds that the call is expected to take: by the algorithm that would be chosen for it, at the costs of this
   // group (`tutti tune` measures them). Asks no other rank and supposes that their buffers are like this one's, and of

@@ -217,6 +217,8 @@ tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms);
 tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms);
 /* The algorithm that the last blocking collective of this rank ran; valid until the next call. */
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
+/* 1 where algorithms are chosen by costs that `tutti tune` has measured, 0 where by built-in ones; all ranks alike. */
+tutti_code tutti_tuned(tutti_comm comm, int* tuned);
 
 /* One group per color, ranked by (key, rank); a negative color joins none, and *child is NULL then. */
 tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* child);

@@ -184,6 +184,10 @@ tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms) {
   return guarded([&] { place(timeout_ms, "tutti_get_timeout: timeout_ms") = communicator_of(comm).timeout().count(); });
 }
 
+tutti_code tutti_tuned(tutti_comm comm, int* tuned) {
+  return guarded([&] { place(tuned, "tutti_tuned: tuned") = communicator_of(comm).tuned() ? 1 : 0; });
+}
+
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name) {
   return guarded([&] {
     place(name, "tutti_last_algorithm: name") = "";

@@ -46,6 +46,7 @@ int Communicator::size() const { return engine().size(); }
 void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine().set_timeout(timeout); }
 std::chrono::milliseconds Communicator::timeout() const { return engine().timeout(); }
 std::string_view Communicator::last_algorithm() const { return engine().last_algorithm(); }
+bool Communicator::tuned() const { return engine().costs().tuned; }
 double Communicator::predicted_us(const Request& request) const { return engine().predict(request) * 1e6; }
 double Communicator::predicted_us(const Request& sent, const Request& received) const {
   return engine().predict(sent, received) * 1e6;

@@ -184,6 +184,9 @@ static void check_symmetric(const struct job* job) {
   const char* algorithm = NULL;
   OK(tutti_last_algorithm(job->comm, &algorithm));
   CHECK(algorithm[0] != '\0');
+  int tuned = -1;
+  OK(tutti_tuned(job->comm, &tuned));
+  CHECK(tuned == 0 || tuned == 1);  // who runs this may have tuned
   OK(tutti_barrier(job->comm, NULL));  // nobody reads it any more
   OK(tutti_free(job->comm, memory));
   FAILS(tutti_free(job->comm, memory), TUTTI_INVALID_ARGUMENT, "given back already");

@@ -14,6 +14,7 @@
 #include "engine/candidates.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/verbs.h"
+#include "topology/discover/cost_file.h"
 #include "topology/rates.h"
 
 namespace tutti {
@@ -101,6 +102,24 @@ TEST(Predict, AddsUpWhatTheAlgorithmDoes) {
   };
   for (const Ranks kind : {Ranks::threads, Ranks::processes})
     testing::expect_all_ok(testing::run_ranks(kind, 2, body, options));
+}
+
+TEST(Predict, EveryRankKnowsWhetherItsCostsWereMeasured) {
+  const auto body = [](bool expected) {
+    return [expected](Communicator& comm) {
+      require(comm.tuned() == expected, "in the group");
+      require(comm.duplicate().tuned() == expected, "in a group made of it");
+    };
+  };
+  for (const Ranks kind : {Ranks::threads, Ranks::processes}) {
+    {
+      const Costs costs(simple_costs());
+      testing::expect_all_ok(testing::run_ranks(kind, 3, body(true)));
+    }
+    ::setenv("TUTTI_COSTS", topology::kBuiltIn, 1);
+    testing::expect_all_ok(testing::run_ranks(kind, 3, body(false)));
+    ::unsetenv("TUTTI_COSTS");
+  }
 }
 
 TEST(Predict, MessagesOneWayBothWaysAndToOneself) {

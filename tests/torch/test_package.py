@@ -131,6 +131,23 @@ def test_profiler(ranks, tmp_path):
     ranks(2, profiled, str(tmp_path))
 
 
+def untuned(rank, size):
+    assert tutti.torch.tuned() is False and tutti.torch.tuned(dist.new_group([0, 1])) is False
+    other = dist.new_group(backend="gloo")
+    with pytest.raises(ValueError, match="backend for CPU tensors is gloo, not tutti"):
+        tutti.torch.tuned(other)
+
+
+def test_tells_its_costs(ranks, monkeypatch):
+    monkeypatch.setenv("TUTTI_COSTS", "built-in")
+    ranks.stop()
+    try:
+        ranks(2, untuned)
+    finally:
+        monkeypatch.undo()
+        ranks.stop()
+
+
 def test_empty_wants_a_group():
     with pytest.raises(ValueError, match="call torch.distributed.init_process_group first"):
         tutti.torch.empty(3)

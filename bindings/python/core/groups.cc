@@ -142,6 +142,13 @@ void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
         return std::string(turn->last_algorithm());
       },
       "The algorithm that the last blocking collective of this rank ran.");
+  communicator.def_prop_ro(
+      "tuned",
+      [](const CommunicatorBase& self) {
+        const Group::Turn turn(group_of(self));
+        return turn->tuned();
+      },
+      "Whether algorithms are chosen by costs that `tutti tune` has measured; by built-in ones otherwise.");
   communicator.def("_split", [](const CommunicatorBase& self, int color, int key) {
     return make_child(self, [&](Communicator& parent) { return parent.split(color, key); });
   });

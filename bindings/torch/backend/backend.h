@@ -95,6 +95,7 @@ class Backend : public c10d::Backend {
   std::shared_ptr<Pool> pool();
   bool supportsTensorAlloc(c10::DeviceIndex device);
   at::Tensor allocateTensor(long size, at::TensorOptions options);
+  bool tuned() { return group_->tuned(); }
   // A tensor in symmetric memory: collective, the same shape and type on every rank.
   at::Tensor empty_symmetric(at::IntArrayRef shape, at::ScalarType type);
 

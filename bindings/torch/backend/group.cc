@@ -324,6 +324,12 @@ void Group::abort() {
   changed_.notify_all();
 }
 
+bool Group::tuned() {
+  int tuned = 0;
+  enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_tuned(comm, &tuned)); });
+  return tuned != 0;
+}
+
 std::shared_ptr<void> Group::allocate(std::size_t bytes) {
   void* memory = nullptr;
   tutti_memory owner = nullptr;

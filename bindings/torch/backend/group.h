@@ -92,6 +92,9 @@ class Group : public std::enable_shared_from_this<Group> {
   [[noreturn]] void fail_to_start(tutti_code code);
   void note_failure() { failed_.store(true, std::memory_order_relaxed); }
 
+  // Whether `tutti tune` measured the costs that algorithms are chosen by.
+  bool tuned();
+
   // Symmetric memory, which lives as long as what is returned: collective.
   std::shared_ptr<void> allocate(std::size_t bytes);
 

@@ -41,6 +41,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))
       .def("abort", &Backend::abort, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Backend::shutdown, py::call_guard<py::gil_scoped_release>())
+      .def("tuned", &Backend::tuned, py::call_guard<py::gil_scoped_release>())
       .def("empty",
            [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
              const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;

@@ -9,7 +9,7 @@
 tensors that are made inside `with shared_tensors():` lie there too, and so do the gradient buckets of
 DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
 
-`in_order` is for communication hooks of one's own whose callbacks make collectives.
+`tuned` tells by which costs a group chooses its algorithms. `in_order` is for communication hooks of one's own whose callbacks make collectives.
 """
 
 import atexit
@@ -24,7 +24,7 @@ import tutti_torch_autoload
 from . import _reducer
 from ._hooks import in_order
 
-__all__ = ["empty", "in_order", "register", "shared_tensors"]
+__all__ = ["empty", "in_order", "register", "shared_tensors", "tuned"]
 
 
 def _load():
@@ -112,6 +112,11 @@ def shared_tensors(group=None):
         yield
     finally:
         _backend.end_pool()
+
+
+def tuned(group=None):
+    """Whether the group chooses algorithms by costs that `tutti tune` has measured; by built-in ones otherwise."""
+    return _backend_of(group).tuned()
 
 
 register()
