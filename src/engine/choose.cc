@@ -119,8 +119,9 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
   }
 }
 
-void Chooser::set_costs(const Prices& prices) {
-  prices_ = prices;
+void Chooser::set_costs(const AgreedCosts& costs) {
+  prices_ = offers_.windows_to_scratch ? costs.memory : costs.streams;
+  cache_bytes_ = static_cast<std::uint64_t>(costs.memory.rates.cache_bytes);
   for (Ladders& verb : verbs_) verb.priced.store(false, std::memory_order_relaxed);
 }
 

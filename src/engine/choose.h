@@ -39,8 +39,9 @@ class Chooser {
   // Throws Error where no verb can run what is forced with what the transport offers.
   Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic);
 
-  // Before the first call; all ranks alike.
-  void set_costs(const Prices& prices);
+  // Before the first call; all ranks alike. Where the caches end shows between ranks that share memory: over streams the
+  // system's copies hide it, whatever the transport of this group.
+  void set_costs(const AgreedCosts& costs);
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
   const schedule::Algorithm* choose(const Call& call) const {
@@ -72,7 +73,7 @@ class Chooser {
   }
   const Offers& offers() const { return offers_; }
   // Calls that touch more have outgrown the caches.
-  std::uint64_t cache_bytes() const { return static_cast<std::uint64_t>(prices_.rates.cache_bytes); }
+  std::uint64_t cache_bytes() const { return cache_bytes_; }
 
   // Seconds that a call by this algorithm is expected to take. Works them out anew, which takes longer than most calls.
   double price_of(const schedule::Algorithm& row, std::uint64_t bytes) const;
@@ -123,6 +124,7 @@ class Chooser {
   int ranks_;
   Offers offers_;
   Prices prices_;
+  std::uint64_t cache_bytes_ = kAnyBytes;
   std::uint64_t options_hash_ = 0;
   mutable std::mutex mutex_;  // held while a verb is priced
   mutable std::array<Ladders, kVerbs> verbs_;

@@ -40,7 +40,7 @@ class Creating {
   Engine& parent_;
   int tag_;
   Group group_;
-  Invitation refusal_;  // failed: the members do not want the same
+  Invitation refusal_;    // failed: the members do not want the same
   bool settled_ = false;  // all members fail, and each knows why: there is nothing left to tell
 };
 

@@ -55,7 +55,7 @@ void Engine::agree_on(AgreedCosts costs) {
 
 void Engine::adopt(const AgreedCosts& costs) {
   costs_ = costs;
-  chooser_.set_costs(transport_->offers().windows_to_scratch ? costs.memory : costs.streams);
+  chooser_.set_costs(costs);
   if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike
   for (const Choice& choice : chooser_.choices()) {
     log_.info(std::string(name_of(choice.verb)) +

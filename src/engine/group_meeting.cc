@@ -197,9 +197,9 @@ std::unique_ptr<Engine> alone(Engine& parent) {
   const Deadline deadline = Deadline::after(parent.timeout());
   Group group;
   group.members = {parent.rank()};
-  auto engine = parent.origin().threads ? make_engine(std::move(make_threads_group(1).front()), parent.options(),
-                                                      deadline, &parent.costs())
-                                        : GroupMeeting(parent, group, deadline).meet({});
+  auto engine = parent.origin().threads
+                    ? make_engine(std::move(make_threads_group(1).front()), parent.options(), deadline, &parent.costs())
+                    : GroupMeeting(parent, group, deadline).meet({});
   engine->set_parent_ranks(group.members);
   return engine;
 }

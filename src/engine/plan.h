@@ -61,8 +61,8 @@ struct PlanStep {
   bool writes_output = false;
   bool reaches_peers = false;  // loads from buffers of others, or stores to them
   bool fills_outputs = false;  // writes to nothing but outputs, its own or others'
-  bool keeps_input = false;  // copies input to the same place of the output: nothing changes where they are one
-  bool uniform = true;       // all operands name the same blocks
+  bool keeps_input = false;    // copies input to the same place of the output: nothing changes where they are one
+  bool uniform = true;         // all operands name the same blocks
 };
 
 struct PlanLane {

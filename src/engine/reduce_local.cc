@@ -31,13 +31,9 @@ void reduce_local(const void* left, const void* right, void* output, std::size_t
   engine::UnevenChunks none;
   engine::Call call;
   for (const void* const operand : {left, right}) {
-    call = engine::call_of({.input = operand,
-                            .output = output,
-                            .input_count = count,
-                            .output_count = count,
-                            .element = element,
-                            .op = op},
-                           pair, none);
+    call = engine::call_of(
+        {.input = operand, .output = output, .input_count = count, .output_count = count, .element = element, .op = op},
+        pair, none);
   }
   if (count == 0) return;
   if (call.own != nullptr) return engine::apply_own(*call.own, output, left, right, count);

@@ -56,8 +56,7 @@ LobbyServer::LobbyServer(const Endpoint& at, int size, const std::string& job, c
 }
 
 void LobbyServer::set_timer() {
-  const Time next =
-      std::min({lobby_.next_tick(), network_.next_wake(), EpollNetwork::now() + std::chrono::hours(1)});
+  const Time next = std::min({lobby_.next_tick(), network_.next_wake(), EpollNetwork::now() + std::chrono::hours(1)});
   // The steady clock is CLOCK_MONOTONIC. Zero would turn the timer off.
   const auto count = std::max<long long>(next.count(), 1);
   itimerspec when{};

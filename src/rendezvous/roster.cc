@@ -56,11 +56,11 @@ std::optional<Verdict> judge_memory(const std::vector<Join>& joins) {
   for (std::size_t rank = 1; rank < joins.size(); ++rank) {
     if (joins[rank].member.host_id == joins[0].member.host_id) continue;
     const std::string why = why_apart(joins[rank].member.host_id, joins[0].member.host_id);
-    return mismatch(static_cast<int>(rank),
-                    "shared memory was asked for (TUTTI_TRANSPORT=shm), but " +
-                        in_words(static_cast<int>(rank), joins[rank].member) + " and " + in_words(0, joins[0].member) +
-                        " share none: " + (why.empty() ? "they run on different hosts" : why) +
-                        "; set TUTTI_TRANSPORT=auto");
+    return mismatch(static_cast<int>(rank), "shared memory was asked for (TUTTI_TRANSPORT=shm), but " +
+                                                in_words(static_cast<int>(rank), joins[rank].member) + " and " +
+                                                in_words(0, joins[0].member) +
+                                                " share none: " + (why.empty() ? "they run on different hosts" : why) +
+                                                "; set TUTTI_TRANSPORT=auto");
   }
   return std::nullopt;
 }

@@ -179,9 +179,9 @@ void allow_descriptors(std::size_t more, std::size_t less) {
   const auto [needed, limit] = raise_limit(more, less);
   if (needed <= limit.rlim_cur) return;
   throw Error(ErrorCode::system, "this process needs " + std::to_string(needed) +
-                                     " descriptors for its links, but may open only " +
-                                     std::to_string(limit.rlim_max) + "; raise the limit (`ulimit -n " +
-                                     std::to_string(needed) + "`, or LimitNOFILE of the service that starts it)");
+                                     " descriptors for its links, but may open only " + std::to_string(limit.rlim_max) +
+                                     "; raise the limit (`ulimit -n " + std::to_string(needed) +
+                                     "`, or LimitNOFILE of the service that starts it)");
 }
 
 std::string descriptors_in_words() {

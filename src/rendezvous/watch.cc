@@ -141,8 +141,8 @@ bool Watch::take_failure(Reader reader) {
   const std::uint8_t loss = reader.u8();
   failure.loss = static_cast<Loss>(loss);
   failure.cause = read_code(reader);
-  const bool ranks = failure.rank >= 0 && failure.rank < options_.size && failure.blamed >= -1 &&
-                     failure.blamed < options_.size;
+  const bool ranks =
+      failure.rank >= 0 && failure.rank < options_.size && failure.blamed >= -1 && failure.blamed < options_.size;
   if (!reader.complete() || !ranks || how > 3 || loss > static_cast<std::uint8_t>(Loss::silent)) return false;
   fail(failure);
   return true;

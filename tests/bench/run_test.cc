@@ -130,12 +130,12 @@ TEST_F(BenchRun, APeerThatMisbehavesIsNamedAndLeftOut) {
   const struct {
     const char* how;
     const char* said;
-  } cases[] = {{"hang", "did not answer for 1 s"},
+  } cases[] = {{"hang", "did not answer for 4 s"},
                {"die", "a rank of it ended"},
                {"fail", "the network is on fire"},
                {"early", "it ended before its ranks had started; it printed:\n    no such device"}};
   for (const auto& [how, said] : cases) {
-    const Ended ended = against(how, "--patience 1");
+    const Ended ended = against(how, "--patience 4");
     EXPECT_EQ(ended.exit_code, 0) << how << "\n" << ended.output;
     EXPECT_THAT(ended.output, HasSubstr(said)) << how;
     EXPECT_THAT(ended.output, HasSubstr("odd_driver")) << how;
@@ -196,7 +196,7 @@ TEST(BenchUsage, WrongUsageNamesTheRemedy) {
   expect_usage("all_reduce --transport pigeon", "pigeon");
   expect_usage("all_reduce --buffers heap", "heap");
   expect_usage("all_reduce --buffers symmetric --transport tcp", "needs shm");
-  expect_usage("figures -n 4", "figures takes --runs, --json, --csv and --plot, not --ranks");
+  expect_usage("figures -n 4", "figures takes --runs, --tuned, --json, --csv and --plot, not --ranks");
   expect_usage("all_reduce --against sisyphus", "no implementation 'sisyphus'; there are: openmpi, mpich");
   expect_usage("all_reduce --json /nowhere/to/be/found", "cannot write '/nowhere/to/be/found'");
 }

@@ -20,8 +20,8 @@ static void check_arguments(const struct job* job) {
         "not aligned to 4 bytes");
   FAILS(tutti_all_reduce(comm, in, out, 4, 15, TUTTI_SUM, NULL), TUTTI_INVALID_ARGUMENT,
         "all_reduce: there is no element type 15");
-  FAILS(tutti_all_reduce(comm, in, out, 4, TUTTI_INT32, 8, NULL), TUTTI_INVALID_ARGUMENT,
-        "all_reduce: there is no operator 8");
+  FAILS(tutti_all_reduce(comm, in, out, 4, TUTTI_INT32, 99, NULL), TUTTI_INVALID_ARGUMENT,
+        "all_reduce: there is no operator 99");
   FAILS(tutti_all_reduce(comm, in, out, 4, TUTTI_FLOAT32, TUTTI_BXOR, NULL), TUTTI_UNSUPPORTED,
         "float32 has no operator bxor");
   FAILS(tutti_all_gather(comm, in, out, 4, TUTTI_BYTES((size_t)1 << 32 | 4), NULL), TUTTI_INVALID_ARGUMENT,

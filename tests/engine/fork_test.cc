@@ -84,8 +84,14 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
           {"wait", [&] { work.wait(); }},
           {"wait with a timeout", [&] { work.wait(std::chrono::milliseconds(1)); }},
           {"on_end", [&] { work.on_end([] {}); }},
-          {"wait_any", [&] { wait_any({&work, 1}); }},
-          {"test_any", [&] { test_any({&work, 1}); }},
+          {"wait_any",
+           [&] {
+             wait_any({&work, 1});
+           }},
+          {"test_any",
+           [&] {
+             test_any({&work, 1});
+           }},
           {"fusion",
            [&] {
              fusion.all_reduce(data);

@@ -103,7 +103,8 @@ class Sleeper : public ::testing::Test {
     options.algorithm = "direct";
     const Pages pages(sizeof(Shared), MAP_SHARED);
     auto& shared = *new (pages.span().data()) Shared;
-    testing::expect_all_ok(run_processes(3, [&](Communicator& comm) { run_rank(comm, verb, shared); }, options));
+    testing::expect_all_ok(run_processes(
+        3, [&](Communicator& comm) { run_rank(comm, verb, shared); }, options));
   }
 
  private:

@@ -262,23 +262,21 @@ void expect_told(Ranks ranks, int size, const std::function<void(Communicator&)>
 
 TEST_P(AllocationMismatch, AgainstAnotherCallIsToldByEveryRank) {
   for (const int size : {2, 3}) {
-    expect_told(
-        GetParam(), size,
-        [](Communicator& comm) {
-          std::vector<float> data(100, 1.0f);
-          sum(comm, data);
-          if (comm.rank() == 1) comm.allocate_bytes(4096);
-          sum(comm, data);
-          sum(comm, data);
-        },
-        {"rank 1 called allocate #1 of 4096 bytes", "called all_reduce #1 of 100 float32"});
+    expect_told(GetParam(), size,
+                [](Communicator& comm) {
+                  std::vector<float> data(100, 1.0f);
+                  sum(comm, data);
+                  if (comm.rank() == 1) comm.allocate_bytes(4096);
+                  sum(comm, data);
+                  sum(comm, data);
+                },
+                {"rank 1 called allocate #1 of 4096 bytes", "called all_reduce #1 of 100 float32"});
   }
 }
 
 TEST_P(AllocationMismatch, OfAnotherSizeIsToldByEveryRank) {
-  expect_told(
-      GetParam(), 3, [](Communicator& comm) { comm.allocate_bytes(comm.rank() == 2 ? 4096 : 8192); },
-      {"rank 2 called allocate #0 of 4096 bytes", "ranks 0-1 called allocate #0 of 8192 bytes"});
+  expect_told(GetParam(), 3, [](Communicator& comm) { comm.allocate_bytes(comm.rank() == 2 ? 4096 : 8192); },
+              {"rank 2 called allocate #0 of 4096 bytes", "ranks 0-1 called allocate #0 of 8192 bytes"});
 }
 
 TEST_P(AllocationMismatch, CallsBesideAnAllocationGoOn) {
@@ -305,17 +303,16 @@ constexpr std::size_t kTooLargeToLeave = 8'000'000;  // more than a socket takes
 
 TEST_P(CrossedMessage, IsToldByEveryRank) {
   for (const int size : {2, 3}) {
-    expect_told(
-        GetParam(), size,
-        [](Communicator& comm) {
-          std::vector<float> data(kTooLargeToLeave, 1.0f), small(10, 1.0f);
-          sum(comm, small);
-          if (comm.rank() == 0) comm.send(data, 1, 7);
-          sum(comm, small);
-          sum(comm, small);
-        },
-        {"rank 0 called send_recv #0 of 8000000 float32 from rank 0 to rank 1, tag 7",
-         "called all_reduce #1 of 10 float32, sum"});
+    expect_told(GetParam(), size,
+                [](Communicator& comm) {
+                  std::vector<float> data(kTooLargeToLeave, 1.0f), small(10, 1.0f);
+                  sum(comm, small);
+                  if (comm.rank() == 0) comm.send(data, 1, 7);
+                  sum(comm, small);
+                  sum(comm, small);
+                },
+                {"rank 0 called send_recv #0 of 8000000 float32 from rank 0 to rank 1, tag 7",
+                 "called all_reduce #1 of 10 float32, sum"});
   }
 }
 

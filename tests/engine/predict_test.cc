@@ -35,7 +35,7 @@ topology::CostTable simple_costs() {
   rates.reduce = 3e-9;
   rates.call = 1;  // so that nothing is chosen which asks the system
   rates.cores = 64;
-  return {rates, rates, {}};
+  return {rates, rates, {}, {}};
 }
 
 // The costs that groups of this process take while it lives.

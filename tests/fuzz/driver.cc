@@ -46,8 +46,8 @@ class Mutator {
   std::size_t below(std::size_t most) { return most == 0 ? 0 : random_() % most; }
 
   void mutate(Bytes& bytes) {
-    static constexpr std::uint32_t kOdd[] = {0, 1, 2, 3, 127, 255, 256, 4096, 4097, 65535, 1u << 20, 0x7fffffff,
-                                             0x80000000, 0xfffffffe, 0xffffffff};
+    static constexpr std::uint32_t kOdd[] = {0,    1,     2,        3,          127,        255,        256,       4096,
+                                             4097, 65535, 1u << 20, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
     const std::size_t at = below(bytes.size());
     const std::size_t length = 1 + below(std::min<std::size_t>(bytes.size() - at, 32));
     const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);

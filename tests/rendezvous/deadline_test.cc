@@ -95,7 +95,7 @@ TEST(MeetingDeadline, DescriptorsThatRunOutAtTheFirstDial) {
     ::setrlimit(RLIMIT_NOFILE, &few);
     int last = 0;
     for (int more = 0; (more = ::dup(0)) >= 0;) last = more;
-    ::close(last);  // room for its epoll
+    ::close(last);      // room for its epoll
     ::close(last - 1);  // and for where it listens
   });
   EXPECT_EQ(end.signal, 0) << "it hung";

@@ -1,8 +1,9 @@
 // What the system does not give: threads, or the calls that shared memory needs.
+#include "rendezvous/denied.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/denied.h"
 #include "rendezvous/forked_ranks.h"
 #include "rendezvous/host.h"
 

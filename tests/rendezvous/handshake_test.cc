@@ -88,7 +88,7 @@ TEST_F(GateTest, SaysWhyItRefuses) {
     EXPECT_TRUE(network.closed.contains(id) || gate.holds(id));
     return refusal;
   };
-  EXPECT_EQ(refused([](Hello& hello) { hello.version = 2; }), Refusal::other_version);
+  EXPECT_EQ(refused([](Hello& hello) { hello.version = kProtocolVersion + 1; }), Refusal::other_version);
   EXPECT_EQ(refused([](Hello& hello) { hello.job = job_hash("another"); }), Refusal::other_job);
   EXPECT_EQ(refused([](Hello& hello) { hello.to = 2; }), Refusal::other_rank);
   EXPECT_EQ(refused([](Hello& hello) { hello.epoch = 6; }), Refusal::other_epoch);

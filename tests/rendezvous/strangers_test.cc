@@ -69,7 +69,6 @@ TEST(Strangers, DoNotDisturbARealMeeting) {
   expect_all_ok(group.wait());
 }
 
-
 // The TCP endpoints of loopback at which a process listens now.
 std::set<Endpoint> doors_of(pid_t pid) {
   std::set<std::string> sockets;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
+#include <ctime>
 #include <ostream>
 #include <set>
 #include <string>
@@ -240,12 +240,9 @@ TEST(VerifyTraffic, IsEvenlySpread) {
 
 TEST(VerifySpeed, ThirtyThreeRanksStaged) {
   const std::vector<Lowered> programs = programs_of(*find_algorithm(Verb::all_reduce, "staged"), 33, shared_memory(2));
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor, which may have others to serve
   EXPECT_TRUE(verify(programs, {1000003, 4, 4, 0, false}).ok());
-  const auto spent = std::chrono::steady_clock::now() - start;
-  const auto spent_us = std::chrono::duration_cast<std::chrono::microseconds>(spent).count();
-  RecordProperty("spent_us", static_cast<int>(spent_us));
-  EXPECT_LT(spent_us, 1'000'000) << "30 times what it takes in release: something became quadratic";
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC) << "30 times what it takes in release: something became quadratic";
 }
 
 }  // namespace

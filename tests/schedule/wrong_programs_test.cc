@@ -149,11 +149,11 @@ TEST(WrongPrograms, MayWriteWhatTheyLentAfterTheReceipt) {
   const auto scratch = [](int plane) { return Operand::own(Buffer::scratch, all_blocks(1), plane); };
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
-  programs[0].program.lanes = {{"give",
-                                false,
-                                {copy_step({scratch(0)}, input), copy_step({other}, scratch(0)),
-                                 copy_step({scratch(1)}, other), copy_step({scratch(0)}, input),
-                                 copy_step({output}, input)}}};
+  programs[0].program.lanes = {
+      {"give",
+       false,
+       {copy_step({scratch(0)}, input), copy_step({other}, scratch(0)), copy_step({scratch(1)}, other),
+        copy_step({scratch(0)}, input), copy_step({output}, input)}}};
   programs[1].program.lanes = {{"take", false, {copy_step({output}, other), copy_step({other}, output)}}};
   EXPECT_TRUE(verify(programs, kOneSegment).ok());
   std::vector<Step>& give = programs[0].program.lanes[0].steps;

@@ -105,9 +105,9 @@ TEST_F(RunMeeting, APortInUseIsSaidBeforeAnyRankStarts) {
 
 TEST_F(RunMeeting, MoreRanksThanAJobCanHaveAreRefused) {
   for (const char* hosts : {"2147483647", "1073741824", "524288"}) {
-    const LaunchedEnd end = launch({"run", "--nnodes", hosts, "--node-rank", "1", "-n", "2", "--rendezvous",
-                                    "127.0.0.1:29400", "--", "true"},
-                                   with_token());
+    const LaunchedEnd end = launch(
+        {"run", "--nnodes", hosts, "--node-rank", "1", "-n", "2", "--rendezvous", "127.0.0.1:29400", "--", "true"},
+        with_token());
     EXPECT_EQ(end.exit_code, 2) << hosts;
     EXPECT_THAT(end.errors, HasSubstr("a job has fewer than 1048576")) << hosts;
   }

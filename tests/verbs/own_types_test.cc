@@ -269,8 +269,9 @@ TEST_P(OwnTypes, MoveWhateverTheirSize) {
     const Error error = testing::error_of(
         [&] { comm.all_reduce(large, Op::of<TooLarge>([](const TooLarge& a, const TooLarge&) { return a; })); });
     require(error.code() == ErrorCode::unsupported, error.what());
-    require(std::string(error.what()).find("all_reduce: an operator of one's own takes elements of at most 1048576 "
-                                           "bytes, not 1048580") == 0,
+    require(std::string(error.what())
+                    .find("all_reduce: an operator of one's own takes elements of at most 1048576 "
+                          "bytes, not 1048580") == 0,
             error.what());
     comm.barrier();
   };

@@ -1,4 +1,6 @@
 // Two buffers reduced without any rank: the bits of an all_reduce between two, for every type and operator.
+#include "tutti/reduce_local.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,7 +8,6 @@
 
 #include "check.h"
 #include "kernels/samples.h"
-#include "tutti/reduce_local.h"
 
 namespace tutti {
 namespace {

@@ -93,9 +93,7 @@ nb::list Handle::wait_some(const nb::list& handles, std::optional<double> timeou
   }
   std::deque<Group::Turn> turns;
   for (Group* group : groups) turns.emplace_back(*group, true);
-  without_gil([&] {
-    return timeout_s ? await_any(works, milliseconds_of(*timeout_s)) : await_any(works);
-  });
+  without_gil([&] { return timeout_s ? await_any(works, milliseconds_of(*timeout_s)) : await_any(works); });
   nb::list ended;
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (works[i] != nullptr && works[i]->ended()) ended.append(i);

@@ -82,9 +82,8 @@ C10dWork Backend::send_or_receive(const Title& title, Tensors& tensors, int peer
     // An address of an empty tensor may be null, and a message needs one.
     static char nothing = 0;
     void* const place = count_of(buffer) == 0 ? &nothing : buffer.data_ptr();
-    coalescing_->messages.push_back(
-        {sends ? place : nullptr, sends ? nullptr : place, count_of(buffer), type_to_move(buffer), peer, tag, 0,
-         nullptr});
+    coalescing_->messages.push_back({sends ? place : nullptr, sends ? nullptr : place, count_of(buffer),
+                                     type_to_move(buffer), peer, tag, 0, nullptr});
     (sends ? coalescing_->inputs : coalescing_->outputs).push_back(tensor);
     coalescing_->kept.push_back(buffer);
     if (copied) coalescing_->copies.emplace_back(buffer, tensor);

@@ -29,11 +29,11 @@
 namespace tutti::rendezvous {
 
 struct Rendezvous {
-  std::string job;             // for MeetingOptions; the same on all ranks, differs between meetings
-  Endpoint lobby;              // empty for a group of one. For the keeper that publishes: its address and port 0
-  bool keep_lobby = false;     // this rank keeps it
+  std::string job;          // for MeetingOptions; the same on all ranks, differs between meetings
+  Endpoint lobby;           // empty for a group of one. For the keeper that publishes: its address and port 0
+  bool keep_lobby = false;  // this rank keeps it
   std::function<Endpoint(bool make)> refuge;  // for MeetingOptions; none where nobody can take the lobby's place
-  std::optional<Token> token;  // none where the kernel vouches for the user
+  std::optional<Token> token;                 // none where the kernel vouches for the user
   TokenSource token_source = TokenSource::nobody_to_meet;
   // Where set, the keeper calls it once, with the endpoint it really listens at: the others are waiting for it. It owns
   // the store, and PMIx forgets the words of a rank that has ended: keep this object until the meeting is over.

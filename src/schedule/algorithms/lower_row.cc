@@ -25,8 +25,8 @@ std::string why_not(const Algorithm& row, const Shape& shape, const Offers& offe
 
 Lowered lower(const Algorithm& row, const Shape& shape, const Offers& offers) {
   if (row.lent && !offers.lends) {
-    throw Error(ErrorCode::unsupported, std::string(name_of(row.verb)) + " by '" + std::string(row.name) + "' " +
-                                            why_not(row, shape, offers));
+    throw Error(ErrorCode::unsupported,
+                std::string(name_of(row.verb)) + " by '" + std::string(row.name) + "' " + why_not(row, shape, offers));
   }
   return lower(row.generate(shape), offers_for(row, offers));
 }

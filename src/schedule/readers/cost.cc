@@ -20,7 +20,7 @@ constexpr std::uint64_t kPlayed = 12;
 struct Edge {
   std::deque<double> arrivals;
   std::optional<double> first;  // when the first one came
-  std::vector<double> freed;  // by message
+  std::vector<double> freed;    // by message
   std::uint64_t sent = 0;
 };
 
@@ -270,7 +270,7 @@ class Play {
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
   std::vector<Core> cores_;
-  std::vector<Edge> edges_;  // by channel, source and destination
+  std::vector<Edge> edges_;                                             // by channel, source and destination
   std::vector<std::set<std::pair<std::size_t, std::size_t>>> senders_;  // by rank: source and channel
 };
 

@@ -236,8 +236,8 @@ void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, s
   if (!sends && !receives && !published) return;
   const std::span<const std::uint32_t> now = clock(number);
   const PlannedOperand* const lent = sends && plan_.single_copy ? &step.sources[0] : nullptr;
-  const Told told = std::make_shared<Finished>(Finished{
-      {now.begin(), now.end()}, std::move(values), std::move(sizes), lent, states_[index_of(number)].segment});
+  const Told told = std::make_shared<Finished>(
+      Finished{{now.begin(), now.end()}, std::move(values), std::move(sizes), lent, states_[index_of(number)].segment});
   if (published) states_[index_of(number)].published.push_back(told);
   for (const PlannedOperand& operand : step.sources) {
     if (is_slot(operand)) channels_[index_of(operand.channel)].returned_credits.push_back(told);
