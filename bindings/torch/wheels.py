@@ -5,7 +5,6 @@ one that makes wheels only beside the package `wheel`, which is not there.
 """
 
 import importlib.metadata
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -13,14 +12,15 @@ import tempfile
 NEWER = "setuptools>=70.1"
 
 
-def makes_wheels():
-    if importlib.util.find_spec("wheel"):
-        return True
+def version_of(package):
     try:
-        version = importlib.metadata.version("setuptools")
+        return tuple(int(part) for part in importlib.metadata.version(package).split(".")[:2])
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return tuple(int(part) for part in version.split(".")[:2]) >= (70, 1)
+        return None
+
+
+def makes_wheels():
+    return version_of("wheel") is not None or (version_of("setuptools") or (0, 0)) >= (70, 1)
 
 
 def fetch_newer(folder):

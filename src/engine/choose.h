@@ -39,8 +39,8 @@ class Chooser {
   // Throws Error where no verb can run what is forced with what the transport offers.
   Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic);
 
-  // Before the first call; all ranks alike. Where the caches end shows between ranks that share memory: over streams the
-  // system's copies hide it, whatever the transport of this group.
+  // Before the first call; all ranks alike. Where the caches end shows between ranks that share memory: over streams
+  // the system's copies hide it, whatever the transport of this group.
   void set_costs(const AgreedCosts& costs);
 
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
