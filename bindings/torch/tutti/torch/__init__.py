@@ -9,7 +9,8 @@
 tensors that are made inside `with shared_tensors():` lie there too, and so do the gradient buckets of
 DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
 
-`tuned` tells by which costs a group chooses its algorithms. `in_order` is for communication hooks of one's own whose callbacks make collectives.
+`tuned` tells by which costs a group chooses its algorithms. `in_order` is for communication hooks of one's own whose
+callbacks make collectives.
 """
 
 import atexit
@@ -19,7 +20,6 @@ import os
 
 import torch
 import torch.distributed as dist
-import tutti_torch_autoload
 
 from . import _reducer
 from ._hooks import in_order
@@ -47,6 +47,8 @@ def _load():
 
 
 _backend = _load()
+
+import tutti_torch_autoload  # noqa: E402, after the check that all of this was built for this PyTorch
 
 
 def _create(options, backend_options):
