@@ -11,7 +11,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @JOBS=$(JOBS) scripts/build.sh $(1)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install wheel demo test test-long test-torch bench bench-torch asan tsan format tidy clean
+.PHONY: help build install wheel demo test test-long test-torch bench bench-torch asan tsan sanitize format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -74,6 +74,15 @@ tsan: ## the tests under the thread sanitizer, in build-tsan/
 	@JOBS=$(JOBS) $(PLAIN_ADDRESSES) scripts/build.sh tsan
 	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
 
+sanitize: ## engine, transports and meeting under both of these, which takes minutes: what .ci/run adds to test
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh asan-quick build test
+	$(call build,asan-quick sanitized_programs)
+	@$(call ctest,asan-quick) --label-regex sanitized
+	@scripts/configure.sh tsan build test
+	@JOBS=$(JOBS) $(PLAIN_ADDRESSES) scripts/build.sh tsan sanitized_programs
+	@$(PLAIN_ADDRESSES) $(call ctest,tsan) --label-regex sanitized
+
 bench: ## the figures of this machine, beside the peers it installs (BENCHES=kernels_bench for kernels); keep it idle
 	@scripts/bootstrap.sh build bench
 	@scripts/configure.sh release build bench
@@ -98,4 +107,4 @@ tidy: ## clang-tidy over src and tools
 	  | xargs --max-procs=$(JOBS) --max-args=1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-debug build-asan build-tsan
+	@rm -rf build build-debug build-asan build-asan-quick build-tsan

@@ -12,7 +12,7 @@ folder=$(dirname "$0")/../build
 [ "$preset" = release ] || folder=$folder-$preset
 
 # What a step takes on a core of the usual speed, in tenths of seconds; sanitizers take longer.
-case $preset in asan | tsan) step=35 ;; *) step=19 ;; esac
+case $preset in asan* | tsan) step=35 ;; *) step=19 ;; esac
 
 steps=$(ninja -C "$folder" -n "$@" 2>/dev/null | sed -n 's/^\[[0-9]*\/\([0-9]*\)\].*/\1/p' | tail -n 1)
 seconds=$((${steps:-0} * step / 10 / jobs))

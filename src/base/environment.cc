@@ -116,4 +116,10 @@ std::optional<long long> Environment::number(std::string_view name) const {
   return text ? read_number(*text) : std::nullopt;
 }
 
+std::string Environment::cache_folder() const {
+  if (const auto caches = get("XDG_CACHE_HOME")) return *caches + "/tutti";
+  const auto home = get("HOME");
+  return home ? *home + "/.cache/tutti" : "";
+}
+
 }  // namespace tutti

@@ -71,6 +71,9 @@ class Environment {
   std::optional<std::string> word(std::string_view name) const;
   std::optional<long long> number(std::string_view name) const;
 
+  // Where what is found out about this machine is kept, for this user; empty where there is no home. It need not exist.
+  std::string cache_folder() const;
+
  private:
   std::map<std::string, std::string, std::less<>> values_;
 };

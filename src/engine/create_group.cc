@@ -141,16 +141,8 @@ Verdicts Creating::settle(const Outcome& mine) {
 std::unique_ptr<Engine> Creating::make(Wish mine) {
   compare(mine);
   GroupMeeting meeting(parent_, group_, Deadline::after(parent_.timeout() / 2));
-  Outcome outcome;
   std::unique_ptr<Engine> engine;
-  try {
-    engine = meet(meeting);
-  } catch (const Error& error) {
-    if (settled_) throw;
-    outcome = meeting.outcome_of(error);
-  } catch (const std::exception& error) {
-    outcome = meeting.outcome_of(Error(ErrorCode::system, error.what()));
-  }
+  const Outcome outcome = meeting.outcome_of([&] { engine = meet(meeting); }, settled_);
   const Verdicts verdicts = settle(outcome);
   require_success(verdicts.gravest, verdicts.rank, group_.members, name_of(Kind::create_group));
   engine->set_parent_ranks(group_.members);

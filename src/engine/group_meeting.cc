@@ -171,6 +171,18 @@ std::unique_ptr<Engine> GroupMeeting::join_threads(std::uint64_t key) {
                      parent_.options(), deadline_, &parent_.costs());
 }
 
+Outcome GroupMeeting::outcome_of(const std::function<void()>& meet, const bool& settled) const {
+  try {
+    meet();
+  } catch (const Error& error) {
+    if (settled) throw;
+    return outcome_of(error);
+  } catch (const std::exception& error) {
+    return outcome_of(Error(ErrorCode::system, error.what()));
+  }
+  return {};
+}
+
 Outcome GroupMeeting::outcome_of(const Error& error) const {
   Outcome outcome;
   if (failure_) {

@@ -65,13 +65,15 @@ class GroupMeeting {
   std::unique_ptr<Engine> meet(const Exchange& exchange);
   // The same for ranks that are threads, with a key that no other group of the parent has.
   std::unique_ptr<Engine> join_threads(std::uint64_t key);
-  Outcome outcome_of(const Error& error) const;
+  // What becomes of `meet`, which calls one of these. What it throws once `settled` holds is thrown on.
+  Outcome outcome_of(const std::function<void()>& meet, const bool& settled) const;
 
  private:
   bool invites() const { return group_.size() > 1 && group_.members.front() == parent_.rank(); }
   rendezvous::MeetingOptions options();
   void keep_lobby(rendezvous::MeetingOptions& meeting, Invitation& invitation);
   void follow(rendezvous::MeetingOptions& meeting, const Invitation& invitation);
+  Outcome outcome_of(const Error& error) const;
 
   Engine& parent_;
   Group group_;

@@ -95,16 +95,8 @@ std::unique_ptr<Engine> Making::make(const Wish& mine) {
   number_ = parent_.next_group();
   group_ = group_of(wishes_, parent_.rank());
   GroupMeeting meeting(parent_, group_, Deadline::after(parent_.timeout() / 2));
-  Outcome outcome;
   std::unique_ptr<Engine> engine;
-  try {
-    engine = meet(meeting);
-  } catch (const Error& error) {
-    if (settled_) throw;
-    outcome = meeting.outcome_of(error);
-  } catch (const std::exception& error) {
-    outcome = meeting.outcome_of(Error(ErrorCode::system, error.what()));
-  }
+  const Outcome outcome = meeting.outcome_of([&] { engine = meet(meeting); }, settled_);
   require_all_met(outcome);
   if (engine != nullptr) engine->set_parent_ranks(group_.members);
   return engine;

@@ -93,6 +93,16 @@ TEST(EnvironmentTest, OfTheProcessHoldsWhatTheProcessHas) {
   EXPECT_EQ(Environment::of_process().get("TUTTI_TEST_VARIABLE"), "a=b");
 }
 
+TEST(EnvironmentTest, TheCacheFolderIsWhereUsersPutIt) {
+  const auto folder = [](std::map<std::string, std::string, std::less<>> values) {
+    return Environment(std::move(values)).cache_folder();
+  };
+  EXPECT_EQ(folder({{"HOME", "/a"}}), "/a/.cache/tutti");
+  EXPECT_EQ(folder({{"HOME", "/a"}, {"XDG_CACHE_HOME", "/fast"}}), "/fast/tutti");
+  EXPECT_EQ(folder({{"HOME", "/a"}, {"XDG_CACHE_HOME", ""}}), "/a/.cache/tutti");
+  EXPECT_EQ(folder({}), "");
+}
+
 TEST(LogTest, LevelsAreWordsAndOthersAreRefused) {
   EXPECT_EQ(Log::level_of("off"), Log::Level::off);
   EXPECT_EQ(Log::level_of("debug"), Log::Level::debug);

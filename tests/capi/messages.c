@@ -41,8 +41,8 @@ static void check_batch(const struct job* job) {
   OK(tutti_batch(job->comm, NULL, 0, NULL));
 }
 
-// Room for more than comes: blocking, with a handle, in a batch; what does not fit is told with both counts. Tags of its
-// own: a neighbour may be here while this rank still listens to anybody in check_batch.
+// Room for more than comes: blocking, with a handle, in a batch; what does not fit is told with both counts. Its tags
+// are its own: a neighbour may be here while this rank still listens to anybody in check_batch.
 static void check_up_to(const struct job* job) {
   const int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
   static int32_t out[kCount], in[3][kCount];

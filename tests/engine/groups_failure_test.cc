@@ -175,15 +175,15 @@ TEST_P(GroupDeaths, WhoeverDiesWhileGroupsAreMadeIsNamedByAll) {
     const int victim = kill % kRanks;
     const auto delay = std::chrono::microseconds(700 * kill);
     const auto ends = testing::run_ranks(GetParam(), kRanks, [&](Communicator& comm) {
-      require_works(comm);
-      if (comm.rank() == victim) {
-        std::thread([delay] {
-          std::this_thread::sleep_for(delay);
-          ::kill(::getpid(), SIGKILL);
-        }).detach();
-      }
       const auto began = Clock::now();
       const Error error = error_of([&] {
+        require_works(comm);  // all have met; the victim may be through, and gone, before others are
+        if (comm.rank() == victim) {
+          std::thread([delay] {
+            std::this_thread::sleep_for(delay);
+            ::kill(::getpid(), SIGKILL);
+          }).detach();
+        }
         for (int round = 0;; ++round) make_half(comm, kill / kRanks % 2 == 1, round % 2 == 1);
       });
       require(error.code() == ErrorCode::peer_lost && error.peer() == victim, error.what());

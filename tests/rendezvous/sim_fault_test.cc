@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "effort.h"
 #include "rendezvous/sim_cluster.h"
 
 namespace tutti::rendezvous {
@@ -9,6 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using tutti::testing::tries;
 
 // The number of events until all have met when nothing goes wrong.
 std::size_t events_to_meet(std::uint64_t seed, const ClusterOptions& options) {
@@ -20,7 +22,7 @@ std::size_t events_to_meet(std::uint64_t seed, const ClusterOptions& options) {
 }
 
 TEST(SimFault, ADeathAtAnyEventIsNamedByEverySurvivor) {
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(1500); ++seed) {
     const ClusterOptions options = linked_layout(seed);
     const std::size_t whole = events_to_meet(seed, options);
     Cluster cluster(seed, options);
@@ -42,7 +44,7 @@ TEST(SimFault, ADeathAtAnyEventIsNamedByEverySurvivor) {
 // A rank that keeps the lobby takes it along. Whoever was greeted names it; nobody else knew that it kept the lobby.
 TEST(SimFault, TheDeathOfTheKeeperIsNamedByAllItHadGreeted) {
   int named = 0, others = 0;
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(2000); ++seed) {
     ClusterOptions options = linked_layout(seed);
     options.keeper = 0;
     const std::size_t whole = events_to_meet(seed, options);
@@ -70,7 +72,7 @@ TEST(SimFault, TheDeathOfTheKeeperIsNamedByAllItHadGreeted) {
 
 // A lobby kept by a rank has no launcher to tell it of children: who died before joining is named at the deadline.
 TEST(SimFault, WithoutALauncherTheDeadAreNamedAtTheDeadlineAtTheLatest) {
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(600); ++seed) {
     ClusterOptions options = linked_layout(seed);
     options.keeper = 0;
     Cluster cluster(seed, options);
@@ -88,7 +90,7 @@ TEST(SimFault, WithoutALauncherTheDeadAreNamedAtTheDeadlineAtTheLatest) {
 
 // A rank that gives up in the meeting for a reason of its own is no dead rank, not even to those who went already.
 TEST(SimFault, WhoGivesUpInTheMeetingIsNamedWithItsCause) {
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(1500); ++seed) {
     const ClusterOptions options = linked_layout(seed);
     const std::size_t whole = events_to_meet(seed, options);
     Cluster cluster(seed, options);
@@ -126,7 +128,7 @@ TEST(SimFault, ALateRankIsToldOfADeathBeforeIt) {
 
 // In the meeting there is no heartbeat: the others find that it does not link up, or the lobby that it does not join.
 TEST(SimFault, ARankFrozenInTheMeetingIsNamedBeforeTheDeadline) {
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(600); ++seed) {
     const ClusterOptions options = linked_layout(seed);
     const std::size_t whole = events_to_meet(seed, options);
     Cluster cluster(seed, options);
@@ -165,7 +167,7 @@ TEST(SimFault, HowAConnectionEndedIsHowARankWasLost) {
 }
 
 TEST(SimFault, AnAbortReachesAllAndAllSayWhatTheyAreIn) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(300); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -194,7 +196,7 @@ TEST(SimFault, AnAbortReachesAllAndAllSayWhatTheyAreIn) {
 }
 
 TEST(SimFault, GoodbyeIsNoDeath) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(300); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();

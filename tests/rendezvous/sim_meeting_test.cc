@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "effort.h"
 #include "rendezvous/sim_cluster.h"
 
 namespace tutti::rendezvous {
@@ -11,6 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using tutti::testing::tries;
 
 // A layout that depends on the seed only.
 ClusterOptions any_layout(std::uint64_t seed) {
@@ -48,7 +50,7 @@ void expect_links_match(const Cluster& cluster) {
 std::string words_of(const Rank& rank) { return rank.joiner->verdict().text; }
 
 TEST(SimMeeting, AllMeetWhateverTheOrderOfEvents) {
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(2000); ++seed) {
     Cluster cluster(seed, any_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -219,7 +221,7 @@ class Stranger final : public Machine {
 };
 
 TEST(SimMeeting, StrangersDoNotDisturb) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(60); ++seed) {
     Cluster cluster(seed, any_layout(seed));
     std::vector<Endpoint> targets{kLobbyAt};
     for (int rank = 0; rank < cluster.options.size; ++rank)

@@ -1,6 +1,7 @@
 // Silence in a simulated network: who is suspected, who is lost, and who only was late itself.
 #include <gtest/gtest.h>
 
+#include "effort.h"
 #include "rendezvous/sim_cluster.h"
 
 namespace tutti::rendezvous {
@@ -8,10 +9,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using tutti::testing::tries;
 
 // Nothing tells the others but silence.
 TEST(SimSilence, AFrozenRankCountsAsDeadAfterItsSilence) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(500); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -27,7 +29,7 @@ TEST(SimSilence, AFrozenRankCountsAsDeadAfterItsSilence) {
 
 // A rank that did not run for a while must read what came meanwhile before it takes its peers for dead.
 TEST(SimSilence, ARankThatWasLateItselfAccusesNobody) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(500); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -41,8 +43,8 @@ TEST(SimSilence, ARankThatWasLateItselfAccusesNobody) {
 
 // Stopped virtual machines, throttled containers. Silence begins with the last beat before the pause.
 TEST(SimSilence, APauseBelowTheLimitIsSuspectedByNameAndEndsNothing) {
-  int suspected = 0;
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  std::uint64_t suspected = 0;
+  for (std::uint64_t seed = 0; seed < tries(500); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -69,11 +71,11 @@ TEST(SimSilence, APauseBelowTheLimitIsSuspectedByNameAndEndsNothing) {
       ++suspected;
     }
   }
-  EXPECT_GT(suspected, 500);
+  EXPECT_GT(suspected, tries(500));
 }
 
 TEST(SimSilence, APauseAboveTheLimitIsNamedByEveryRankThatOfTheSilentOneIncluded) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(500); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
@@ -130,7 +132,7 @@ TEST(SimSilence, DataBreaksASilence) {
 
 // A job that is stopped as a whole and goes on, as Ctrl-Z and fg do: its ranks wake one after the other.
 TEST(SimSilence, RanksThatWereStoppedTogetherAccuseNobody) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(300); ++seed) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/environment.h"
 #include "base/system_error.h"
 #include "tools/bench/driver/protocol.h"
 #include "tools/bench/rank.h"
@@ -43,9 +44,8 @@ std::string mpich_launcher() { return in_path({"mpiexec.hydra", "mpirun.mpich", 
 
 // A python that has PyTorch, where scripts/python.sh looks for one.
 std::string torch_python() {
-  const std::string cache =
-      variable("XDG_CACHE_HOME").empty() ? variable("HOME") + "/.cache" : variable("XDG_CACHE_HOME");
-  const std::string candidates[] = {variable("TORCH_PYTHON"), in_path({"python3"}), cache + "/tutti/torch/bin/python"};
+  const std::string candidates[] = {variable("TORCH_PYTHON"), in_path({"python3"}),
+                                    Environment::of_process().cache_folder() + "/torch/bin/python"};
   for (const std::string& python : candidates) {
     if (python.empty() || ::access(python.c_str(), X_OK) != 0) continue;
     const pid_t pid = ::fork();

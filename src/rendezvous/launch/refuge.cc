@@ -9,12 +9,6 @@
 namespace tutti::rendezvous {
 namespace {
 
-std::string cache_folder(const Environment& environment) {
-  if (const auto cache = environment.get("XDG_CACHE_HOME")) return *cache + "/tutti";
-  const auto home = environment.get("HOME");
-  return home ? *home + "/.cache/tutti" : "";
-}
-
 // Several ranks may do it at once: the file appears whole, and the first one stays.
 void make_secret(const std::string& path) {
   std::error_code ignored;
@@ -29,7 +23,7 @@ void make_secret(const std::string& path) {
 }  // namespace
 
 Endpoint refuge_of(const std::string& job, const Environment& environment, bool make) {
-  const std::string folder = cache_folder(environment);
+  const std::string folder = environment.cache_folder();
   if (folder.empty()) return "";
   const std::string path = folder + "/meeting_secret";
   const bool there = ::access(path.c_str(), F_OK) == 0;

@@ -34,13 +34,6 @@ std::string name_of(const std::string& kind, const std::vector<std::string>& wor
   return text.str();
 }
 
-// Empty where there is no home.
-std::string cache_folder(const Environment& environment) {
-  if (const auto cache = environment.get("XDG_CACHE_HOME")) return *cache + "/tutti/";
-  if (const auto home = environment.get("HOME")) return *home + "/.cache/tutti/";
-  return {};
-}
-
 // Nothing where there is no such file.
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
@@ -63,9 +56,9 @@ std::vector<std::string> machine_here() {
 // Those that were kept, or measured now and kept. Where they cannot be kept nothing is measured: it would be again for
 // every job.
 Speeds speeds_here(const Environment& environment, const Log& log) {
-  const std::string folder = cache_folder(environment);
+  const std::string folder = environment.cache_folder();
   if (folder.empty()) return {};
-  const std::string path = folder + name_of("speeds", machine_here());
+  const std::string path = folder + "/" + name_of("speeds", machine_here());
   if (const std::string text = content_of(path); !text.empty()) {
     try {
       return speeds_from_text(text);
@@ -103,8 +96,8 @@ std::string cost_file(const Environment& environment, std::vector<std::string> h
   if (const auto named = environment.get("TUTTI_COSTS")) return *named;
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  const std::string folder = cache_folder(environment);
-  return folder.empty() ? folder : folder + name_of("costs", hosts);
+  const std::string folder = environment.cache_folder();
+  return folder.empty() ? folder : folder + "/" + name_of("costs", hosts);
 }
 
 FoundCosts find_costs(const Environment& environment, const std::vector<std::string>& hosts, const Log& log) {
