@@ -36,10 +36,14 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
 }
 
-// A broadcast of its own kind, which comes before the first call and is not counted.
+// A broadcast of its own kind, which comes before the first call and is not counted. Rank 0 may have read a file, or
+// measured this machine, for longer than the user's calls may take.
 void Engine::agree_on(AgreedCosts costs) {
   static_assert(std::is_trivially_copyable_v<AgreedCosts>);
+  constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
   if (size() > 1) {
+    const std::chrono::milliseconds timeout = this->timeout();
+    set_timeout(std::max(timeout, kPatience));
     const std::uint64_t chain = std::exchange(chain_, 0);
     next_collective_ = Call::kUnnumbered;
     run({.verb = Verb::broadcast,
@@ -49,6 +53,7 @@ void Engine::agree_on(AgreedCosts costs) {
          .output_count = sizeof costs,
          .element = DType::uint8});
     chain_ = chain;
+    set_timeout(timeout);
   }
   adopt(costs);
 }

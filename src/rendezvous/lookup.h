@@ -21,7 +21,10 @@ class Lookup {
   bool done() const { return found_->done.load(std::memory_order_acquire); }
   // Readable once it is done; -1 where it was done at once.
   int descriptor() const { return waiting_.get(); }
-  Resolved take() { return std::move(found_->resolved); }  // once done
+  Resolved take() {  // once done
+    found_->done.wait(false, std::memory_order_acquire);
+    return std::move(found_->resolved);
+  }
 
  private:
   struct Found {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "check.h"
+#include "effort.h"
 #include "transport/talk.h"
 
 namespace tutti::transport {
@@ -21,6 +22,7 @@ using testing::require;
 using testing::soon;
 using testing::Talk;
 using testing::text_of;
+using tutti::testing::tries;
 
 TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
   run(3, [](Transport& transport) {
@@ -31,7 +33,7 @@ TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
     for (const std::size_t bytes : {(16 << 10) - 17, (16 << 10) - 16, 16 << 10, (16 << 10) + 1}) sizes.push_back(bytes);
     sizes.push_back(transport.offers().slot_bytes - 1);
     sizes.push_back(transport.offers().slot_bytes);
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < static_cast<int>(tries(40)); ++round) {
       for (const std::size_t bytes : sizes) {
         if (bytes > transport.offers().slot_bytes) continue;
         const auto fingerprint = static_cast<std::uint64_t>(round);
@@ -47,7 +49,7 @@ TEST_P(Conformance, ManyMegabytesGoInMessages) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
     const std::size_t bytes = transport.offers().slot_bytes;
-    const int messages = static_cast<int>((24 << 20) / bytes);
+    const int messages = static_cast<int>((tries(24) << 20) / bytes);
     for (int m = 0; m < messages; ++m) {
       if (transport.rank() == 0) talk.send(1, text_of(bytes, m), static_cast<std::uint64_t>(m));
       if (transport.rank() == 1) {
@@ -213,7 +215,7 @@ TEST_P(Conformance, ChannelsDoNotDisturbEachOther) {
     // Channel 0 is full both ways; channel 1 still carries.
     while (full.try_send(peer, text_of(bytes, 0))) {
     }
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < static_cast<int>(tries(50)); ++round) {
       talk.send(peer, text_of(bytes, round));
       require(talk.receive(peer, bytes) == text_of(bytes, round), "channel 1");
     }
