@@ -1,6 +1,7 @@
 // What a call is predicted to take: worked out by hand for costs that are easy to add up, and the least there is to
 // choose from.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "check.h"
 #include "engine/candidates.h"
@@ -119,6 +121,27 @@ TEST(Predict, EveryRankKnowsWhetherItsCostsWereMeasured) {
     ::setenv("TUTTI_COSTS", topology::kBuiltIn, 1);
     testing::expect_all_ok(testing::run_ranks(kind, 3, body(false)));
     ::unsetenv("TUTTI_COSTS");
+  }
+}
+
+// What the others wait for, rank 0 may have to read or measure for longer than calls are to be waited for.
+TEST(Predict, CostsThatTakeTheirTimeAreNoCallThatTimesOut) {
+  const std::string path = std::filesystem::temp_directory_path() / ("tutti-slow-costs-" + std::to_string(::getpid()));
+  Options options;
+  options.timeout = std::chrono::milliseconds(300);
+  for (const Ranks kind : {Ranks::threads, Ranks::processes, Ranks::tcp}) {
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    ::setenv("TUTTI_COSTS", path.c_str(), 1);
+    std::thread writer([&] {
+      std::ofstream file(path);  // waits for who reads
+      std::this_thread::sleep_for(4 * options.timeout);
+      file << topology::to_text(simple_costs());
+    });
+    testing::expect_all_ok(testing::run_ranks(
+        kind, 3, [](Communicator& comm) { require(comm.tuned(), "the table came"); }, options));
+    writer.join();
+    ::unsetenv("TUTTI_COSTS");
+    std::filesystem::remove(path);
   }
 }
 
