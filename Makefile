@@ -63,32 +63,29 @@ test-long: ## as test, with the long ones
 	$(call build,release)
 	@TORCH_PYTHON=$$(scripts/python.sh torch) $(call ctest,long)
 
+# $(call sanitized,preset,targets,options of ctest)
+plain = $(if $(filter tsan,$(1)),$(PLAIN_ADDRESSES))
+define sanitized
+@scripts/bootstrap.sh build test
+@scripts/configure.sh $(1) build test
+@JOBS=$(JOBS) $(plain) scripts/build.sh $(1) $(2)
+@$(plain) $(call ctest,$(1)) $(3)
+endef
+
 asan: ## the tests under the address and undefined-behaviour sanitizers, in build-asan/
-	@scripts/bootstrap.sh build test
-	@scripts/configure.sh asan build test
-	$(call build,asan)
-	@$(call ctest,asan)
+	$(call sanitized,asan)
 
 tsan: ## the tests under the thread sanitizer, in build-tsan/
-	@scripts/bootstrap.sh build test
-	@scripts/configure.sh tsan build test
-	@JOBS=$(JOBS) $(PLAIN_ADDRESSES) scripts/build.sh tsan
-	@$(PLAIN_ADDRESSES) $(call ctest,tsan)
+	$(call sanitized,tsan)
 
 sanitize: sanitize-address sanitize-thread ## engine, transports and meeting under both of these: what .ci/run adds to test
 
 sanitize-address:
-	@scripts/bootstrap.sh build test
-	@scripts/configure.sh asan-quick build test
-	$(call build,asan-quick sanitized_programs)
-	@$(call ctest,asan-quick) --label-regex sanitized
+	$(call sanitized,asan-quick,sanitized_programs,--label-regex sanitized)
 
 # Simulations have one thread, and what processes share is no memory of the sanitizer's: threads and TCP stand for them.
 sanitize-thread:
-	@scripts/bootstrap.sh build test
-	@scripts/configure.sh tsan build test
-	@JOBS=$(JOBS) $(PLAIN_ADDRESSES) scripts/build.sh tsan sanitized_programs
-	@$(PLAIN_ADDRESSES) $(call ctest,tsan) --label-regex sanitized --exclude-regex '^Sim|/processes|_v6'
+	$(call sanitized,tsan,sanitized_programs,--label-regex sanitized --exclude-regex '^Sim|/processes|_v6')
 
 bench: ## the figures of this machine, beside the peers it installs (BENCHES=kernels_bench for kernels); keep it idle
 	@scripts/bootstrap.sh build bench

@@ -20,6 +20,7 @@ Lookup::Lookup(const std::string& host, int port) {
   make_thread("to look up the host '" + host + "'", [found = found_, other = std::move(other), host, port] {
     found->resolved = look_up(host, port);
     found->done.store(true, std::memory_order_release);
+    found->done.notify_all();
     other->reset();
   }).detach();
 }

@@ -21,7 +21,8 @@ class Lookup {
   bool done() const { return found_->done.load(std::memory_order_acquire); }
   // Readable once it is done; -1 where it was done at once.
   int descriptor() const { return waiting_.get(); }
-  Resolved take() {  // once done
+  // Once done. That the descriptor is readable says so, but only the flag orders what was found before it is taken.
+  Resolved take() {
     found_->done.wait(false, std::memory_order_acquire);
     return std::move(found_->resolved);
   }

@@ -40,23 +40,29 @@ topology::CostTable simple_costs() {
   return {rates, rates, {}, {}};
 }
 
-// The costs that groups of this process take while it lives.
-class Costs {
+// Where groups of this process look for their costs while it lives.
+class CostFile {
  public:
-  explicit Costs(const topology::CostTable& costs)
-      : path_(std::filesystem::temp_directory_path() / ("tutti-predict-test-" + std::to_string(::getpid()))) {
-    std::ofstream(path_) << topology::to_text(costs);
+  CostFile() : path_(std::filesystem::temp_directory_path() / ("tutti-predict-test-" + std::to_string(::getpid()))) {
     ::setenv("TUTTI_COSTS", path_.c_str(), 1);
   }
-  Costs(const Costs&) = delete;
-  Costs& operator=(const Costs&) = delete;
-  ~Costs() {
+  CostFile(const CostFile&) = delete;
+  CostFile& operator=(const CostFile&) = delete;
+  ~CostFile() {
     ::unsetenv("TUTTI_COSTS");
     std::filesystem::remove(path_);
   }
 
+  const std::filesystem::path& path() const { return path_; }
+
  private:
   std::filesystem::path path_;
+};
+
+// The costs that they take.
+class Costs : CostFile {
+ public:
+  explicit Costs(const topology::CostTable& costs) { std::ofstream(path()) << topology::to_text(costs); }
 };
 
 // A call of `bytes` (of the vector, or of all chunks), in the caller's memory.
@@ -126,22 +132,19 @@ TEST(Predict, EveryRankKnowsWhetherItsCostsWereMeasured) {
 
 // What the others wait for, rank 0 may have to read or measure for longer than calls are to be waited for.
 TEST(Predict, CostsThatTakeTheirTimeAreNoCallThatTimesOut) {
-  const std::string path = std::filesystem::temp_directory_path() / ("tutti-slow-costs-" + std::to_string(::getpid()));
   Options options;
   options.timeout = std::chrono::milliseconds(300);
   for (const Ranks kind : {Ranks::threads, Ranks::processes, Ranks::tcp}) {
-    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-    ::setenv("TUTTI_COSTS", path.c_str(), 1);
+    const CostFile fifo;
+    ASSERT_EQ(::mkfifo(fifo.path().c_str(), 0600), 0);
     std::thread writer([&] {
-      std::ofstream file(path);  // waits for who reads
+      std::ofstream file(fifo.path());  // waits for who reads
       std::this_thread::sleep_for(4 * options.timeout);
       file << topology::to_text(simple_costs());
     });
     testing::expect_all_ok(testing::run_ranks(
         kind, 3, [](Communicator& comm) { require(comm.tuned(), "the table came"); }, options));
     writer.join();
-    ::unsetenv("TUTTI_COSTS");
-    std::filesystem::remove(path);
   }
 }
 

@@ -71,3 +71,11 @@ def ranks():
     pool = Ranks()
     yield pool
     pool.stop()
+
+
+@pytest.fixture
+def new_ranks(ranks, monkeypatch):
+    """Ranks of this test alone: they start in the environment that it has set by monkeypatch."""
+    ranks.stop()
+    yield ranks
+    ranks.stop()

@@ -183,14 +183,9 @@ def in_detail(rank, size):
         dist.all_reduce(torch.ones(shape))
 
 
-def test_debug_detail(ranks, monkeypatch):
+def test_debug_detail(new_ranks, monkeypatch):
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    ranks.stop()
-    try:
-        ranks(2, in_detail)
-    finally:
-        monkeypatch.undo()
-        ranks.stop()
+    new_ranks(2, in_detail)
 
 
 def monitored(rank, size):
@@ -233,13 +228,8 @@ def recorded(rank, size, expected):
     not hasattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS"), reason="this PyTorch records no plugins"
 )
 @pytest.mark.parametrize("size", [None, "100"])
-def test_flight_recorder_is_asked_for(ranks, monkeypatch, size):
+def test_flight_recorder_is_asked_for(new_ranks, monkeypatch, size):
     monkeypatch.delenv("TORCH_FR_BUFFER_SIZE", raising=False)
     if size is not None:
         monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", size)
-    ranks.stop()
-    try:
-        ranks(2, recorded, size is not None)
-    finally:
-        monkeypatch.undo()
-        ranks.stop()
+    new_ranks(2, recorded, size is not None)

@@ -138,14 +138,9 @@ def untuned(rank, size):
         tutti.torch.tuned(other)
 
 
-def test_tells_its_costs(ranks, monkeypatch):
+def test_tells_its_costs(new_ranks, monkeypatch):
     monkeypatch.setenv("TUTTI_COSTS", "built-in")
-    ranks.stop()
-    try:
-        ranks(2, untuned)
-    finally:
-        monkeypatch.undo()
-        ranks.stop()
+    new_ranks(2, untuned)
 
 
 def test_empty_wants_a_group():
