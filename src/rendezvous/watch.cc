@@ -176,7 +176,10 @@ void Watch::judge_silence(Time now) {
 void Watch::judge_silence(int rank, Time now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (now - peer.heard >= first_limit_ && quiet_for_) {
-    if (const Time quiet = quiet_for_(rank); quiet < now - peer.heard) hear(rank, now - quiet);
+    // Data that came too long ago only moves the beginning of the silence, and the clock that dates it is a coarse one.
+    const Time quiet = quiet_for_(rank);
+    if (quiet < first_limit_) hear(rank, now - quiet);
+    peer.heard = std::max(peer.heard, now - quiet);
   }
   const Time silent = now - peer.heard;
   if (options_.silence > Time(0) && silent >= options_.silence) {

@@ -137,7 +137,7 @@ for process in $(ip netns pids $(host_of 1)); do
   [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
 done
 kill -STOP $stopped
-await "rank 1 (pid $stopped on .*) has been silent for 1[0-9.]* s: .*; an error follows at 10 s (TUTTI_SILENCE_MS)" 2
+await "rank 1 (pid $stopped .*) has been silent for [1-9][0-9.]* s: .*; an error follows at 10 s (TUTTI_SILENCE_MS)" 2
 sleep 1
 kill -CONT $stopped
 await "rank 1 (pid $stopped on .*) is heard again after [2-9][0-9.]* s of silence" 2

@@ -43,6 +43,11 @@ void in_child(const std::function<void()>& body) {
 
 class Forks : public ::testing::TestWithParam<Ranks> {
  protected:
+  void SetUp() override {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "the address sanitizer's allocator does not survive the fork of a process with threads";
+#endif
+  }
   void run(int ranks, const RankFunction& body) {
     Options options;
     options.timeout = std::chrono::seconds(20);

@@ -1,6 +1,8 @@
 // Silence in a simulated network: who is suspected, who is lost, and who only was late itself.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "effort.h"
 #include "rendezvous/sim_cluster.h"
 
@@ -128,6 +130,31 @@ TEST(SimSilence, DataBreaksASilence) {
   run_until(last_data + kSilence, false);
   ASSERT_TRUE(watch.failure());
   EXPECT_EQ(watch.failure()->loss, Loss::silent);
+}
+
+// The kernel dates data by a clock that steps some milliseconds at a time, and looks come late on a busy machine: what
+// they find of one and the same moment wavers.
+TEST(SimSilence, AWaveringDateOfTheLastDataIsNoSignOfLife) {
+  const Time last_data = seconds(2), step = milliseconds(4), latest = milliseconds(20);
+  for (std::uint64_t seed = 0; seed < tries(500); ++seed) {
+    World world(seed);
+    const int here = world.add_node(), there = world.add_node();
+    world.listen(there, "there:1");
+    const ConnectionId connection = world.network(here).connect("there:1");
+    Watch watch(world.network(here), {0, 2, kSilence, {{1, connection}}, kSuspicion}, Time(0));
+    std::mt19937_64 random(seed);
+    Time now{}, named{};
+    watch.set_quiet_for([&](int) { return now / step * step - std::min(now, last_data) / step * step; });
+    while (!watch.failure() && now < seconds(30)) {
+      watch.tick(named = now);
+      now = watch.next_tick() + Time(random() % static_cast<std::uint64_t>(latest.count()));
+    }
+    const auto suspicions = watch.take_suspicions();
+    ASSERT_EQ(suspicions.size(), 1u) << "seed " << seed << ": it was heard again without a word of it";
+    EXPECT_FALSE(suspicions[0].heard_again);
+    ASSERT_TRUE(watch.failure());
+    EXPECT_LE(named, last_data + kSilence + step + latest) << "seed " << seed;
+  }
 }
 
 // A job that is stopped as a whole and goes on, as Ctrl-Z and fg do: its ranks wake one after the other.
