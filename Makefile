@@ -105,10 +105,10 @@ format: ## rewrite the sources with clang-format
 	@git ls-files --cached --others --exclude-standard '*.h' '*.cc' | xargs clang-format -i
 
 tidy: ## clang-tidy over src and tools
-	@scripts/bootstrap.sh build test tidy
-	@scripts/configure.sh release build test
+	@scripts/bootstrap.sh build tidy
+	@scripts/configure.sh tidy build
 	@git ls-files --cached --others --exclude-standard 'src/*.cc' 'tools/*.cc' \
-	  | xargs --max-procs=$(JOBS) --max-args=1 clang-tidy -p build --quiet
+	  | xargs --max-procs=$(JOBS) --max-args=1 clang-tidy -p build-tidy --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-debug build-asan build-asan-quick build-tsan
+	@rm -rf build build-debug build-asan build-asan-quick build-tsan build-tidy

@@ -14,8 +14,18 @@ if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
   add_compile_options(-Wno-array-bounds -Wno-stringop-overflow)
 endif()
 
+# Files that are compiled several at a time, so that the compiler reads what they include once: names in their anonymous
+# namespaces must differ, too. Off (TUTTI_BATCHES), as in the presets tidy and tsan, every file is compiled by itself,
+# which shows what it does not include.
+function(tutti_in_batches)
+  if(TUTTI_BATCHES)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # Code that runs rarely or waits for others: -O3 would only take longer to compile. tutti_base makes the headers for all.
 function(tutti_rarely_runs)
+  tutti_in_batches(${ARGN})
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
     if(target STREQUAL "tutti_base")

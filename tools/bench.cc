@@ -31,7 +31,7 @@ namespace {
 
 using namespace bench;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   tutti bench all_reduce -n 4                                    8 bytes to 64 MB, four ranks of this host
   tutti bench all_reduce -n 2 -b 8 -e 64M -f 2 -d float32 -o sum
   tutti bench all -n 2 --against all                             every verb, beside every library that is installed
@@ -49,7 +49,7 @@ measures them). Implementations take turns round by round, one process per rank,
 Peers: openmpi, mpich, gloo, torch-gloo, limit (the minimum written by hand), or the path of a driver of your own that
 speaks the lines of tools/bench/driver/protocol.h. An idle machine gives honest numbers.)";
 
-struct Asked {
+struct BenchOptions {
   std::string verbs;
   std::string ranks = "2";
   std::string transport = "auto";
@@ -68,8 +68,6 @@ struct Asked {
   std::string tuned;
   Effort effort;
 };
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
 // Names as nccl-tests and MPI users write them.
 std::string full_name(const std::string& name) {
@@ -100,8 +98,6 @@ std::vector<Verb> verbs_of(const std::string& text) {
   return verbs;
 }
 
-void say(const std::string& sentence) { std::fputs(fmt::format("tutti bench: {}\n", sentence).c_str(), stderr); }
-
 // Those asked for and there; what is missing is said, and only a name that nobody knows is an error.
 std::vector<std::string> peers_of(const std::string& text, const std::string& transport) {
   std::vector<std::string> wanted = parse_list(text), there;
@@ -109,7 +105,7 @@ std::vector<std::string> peers_of(const std::string& text, const std::string& tr
   if (all) wanted = known_peers();
   for (const std::string& name : wanted) {
     if (const auto reason = why_missing(name, transport)) {
-      say(fmt::format("{} is left out: {}", name, *reason));
+      say("bench", fmt::format("{} is left out: {}", name, *reason));
     } else {
       there.push_back(name);
     }
@@ -117,7 +113,7 @@ std::vector<std::string> peers_of(const std::string& text, const std::string& tr
   return there;
 }
 
-Plan plan_of(const Asked& asked) {
+Plan plan_of(const BenchOptions& asked) {
   Plan plan;
   plan.verbs = verbs_of(asked.verbs);
   plan.ranks = parse_ranks(asked.ranks, "-n");
@@ -162,7 +158,7 @@ class OutFile {
 };
 
 struct Files {
-  explicit Files(const Asked& asked) : json(asked.json), csv(asked.csv), plot(asked.plot) {}
+  explicit Files(const BenchOptions& asked) : json(asked.json), csv(asked.csv), plot(asked.plot) {}
   void write(const std::vector<Row>& rows) {
     json.write(json_of(rows));
     csv.write(csv_of(rows));
@@ -181,7 +177,7 @@ Listener listener_for(Progress& progress, bool table) {
   };
   listener.note = [&progress](const std::string& sentence) {
     progress.clear();
-    say(sentence);
+    say("bench", sentence);
   };
   listener.progress = [&progress](std::size_t done, std::size_t all, const std::string& what) {
     progress.show(done, all, what);
@@ -195,7 +191,7 @@ int exit_code_of(const Results& results) {
   return wrong || results.ours_failed ? kFailed : 0;
 }
 
-int run_table(const Asked& asked) {
+int run_table(const BenchOptions& asked) {
   const Plan plan = plan_of(asked);
   Files files(asked);
   fmt::print("# tutti bench: {} over {}, {} ranks; {} cores; {}\n", asked.verbs, plan.transport, asked.ranks,
@@ -218,28 +214,28 @@ int run_table(const Asked& asked) {
   fmt::print("{}{}", table_footer(results.rows), summary_of(results.rows));
   files.write(results.rows);
   if (signal != 0) {
-    say("interrupted; what was measured until then is above");
+    say("bench", "interrupted; what was measured until then is above");
     return 128 + signal;
   }
   return exit_code_of(results);
 }
 
 // The file that was named, or the one that `tutti tune` has left; empty where there is none.
-std::string tuned_costs_of(const Asked& asked) {
+std::string tuned_costs_of(const BenchOptions& asked) {
   if (!asked.tuned.empty()) return asked.tuned;
   const std::string file = topology::cost_file(Environment::of_process(), {rendezvous::host_name()});
   return file != topology::kBuiltIn && topology::costs_kept_in(file) ? file : "";
 }
 
-int run_figures(const Asked& asked) {
+int run_figures(const BenchOptions& asked) {
   std::vector<std::string> there;
   for (const std::string& name : known_peers()) {
     const auto reason = why_missing(name, "shm");
-    if (reason) say(fmt::format("{} is left out: {}", name, *reason));
+    if (reason) say("bench", fmt::format("{} is left out: {}", name, *reason));
     if (!reason) there.push_back(name);
   }
   const std::string tuned = tuned_costs_of(asked);
-  if (tuned.empty()) say("nothing is tuned here: `tutti tune` first, and tuned is shown beside untuned");
+  if (tuned.empty()) say("bench", "nothing is tuned here: `tutti tune` first, and tuned is shown beside untuned");
   const FigureSet set = figures_for(topology::allowed_cores().size(), there, tuned);
   Files files(asked);
   std::vector<std::vector<std::vector<Row>>> runs(set.plans.size());
@@ -259,7 +255,7 @@ int run_figures(const Asked& asked) {
   } catch (const Interrupted& interrupted) {
     progress.clear();
     files.write(all.rows);
-    say("interrupted");
+    say("bench", "interrupted");
     return 128 + interrupted.signal;
   }
   progress.clear();
@@ -273,7 +269,7 @@ int run_figures(const Asked& asked) {
   return exit_code_of(all);
 }
 
-void add_what(CLI::App& app, Asked& asked) {
+void add_what(CLI::App& app, BenchOptions& asked) {
   app.add_option("verbs", asked.verbs, "A verb, several with commas between, or all; figures for the figures")
       ->type_name("VERB")
       ->required();
@@ -304,7 +300,7 @@ void add_what(CLI::App& app, Asked& asked) {
       ->check(CLI::IsMember({"all"}));
 }
 
-void add_how(CLI::App& app, Asked& asked) {
+void add_how(CLI::App& app, BenchOptions& asked) {
   app.add_option("--rounds", asked.effort.rounds, "Rounds whose median counts; 11 if left out")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
@@ -345,8 +341,8 @@ void refuse_others(const CLI::App& app) {
 void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("bench", "Time the verbs on this machine, beside other libraries in the same run");
-  verb->footer(kExamples);
-  const auto asked = std::make_shared<Asked>();
+  verb->footer(kBenchExamples);
+  const auto asked = std::make_shared<BenchOptions>();
   add_what(*verb, *asked);
   add_how(*verb, *asked);
   verb->callback([asked, verb, &exit_code] {

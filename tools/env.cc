@@ -17,12 +17,12 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kEnvExamples = R"(Examples:
   tutti env                            the variables, what holds here, what they mean
   tutti env --json | jq .variables     for programs
   tutti run -n 2 -- tutti env          as a rank sees them)";
 
-struct Asked {
+struct EnvOptions {
   bool json = false;
   bool markdown = false;
 };
@@ -163,7 +163,7 @@ void print_markdown() {
   }
 }
 
-void show(const Asked& asked) {
+void show(const EnvOptions& asked) {
   if (asked.markdown) return print_markdown();
   const std::vector<Row> rows = rows_of(Environment::of_process());
   asked.json ? print_json(rows, unknown_ones()) : print_text(rows, unknown_ones());
@@ -173,8 +173,8 @@ void show(const Asked& asked) {
 
 void add_env(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("env", "Show the environment variables, their values here and what they mean");
-  verb->footer(kExamples);
-  const auto asked = std::make_shared<Asked>();
+  verb->footer(kEnvExamples);
+  const auto asked = std::make_shared<EnvOptions>();
   CLI::Option* json = verb->add_flag("--json", asked->json, "As JSON");
   verb->add_flag("--markdown", asked->markdown, "The table without values, as docs/environment.md holds it")
       ->excludes(json);

@@ -7,7 +7,6 @@
 #include "schedule/algorithms/table.h"
 #include "schedule/readers/traffic.h"
 #include "tools/verbs.h"
-#include "tutti/error.h"
 
 namespace tutti::tools {
 namespace {
@@ -58,8 +57,7 @@ void add_list(CLI::App& app, int& exit_code) {
   const auto ranks = std::make_shared<int>(4);
   list->add_option("-n,--ranks", *ranks, "Count steps and bytes for this many ranks; 4 if left out")->type_name("N");
   list->callback([ranks, &exit_code] {
-    if (*ranks < 1 || *ranks > 1024)
-      throw Error(ErrorCode::invalid_argument, fmt::format("-n must be 1 to 1024, not {}", *ranks));
+    if (*ranks < 1 || *ranks > 1024) refuse(fmt::format("-n must be 1 to 1024, not {}", *ranks));
     print_table(*ranks);
     exit_code = 0;
   });

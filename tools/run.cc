@@ -25,7 +25,7 @@ using rendezvous::Token;
 
 constexpr int kMostRanksPerHost = 4096;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRunExamples = R"(Examples:
   tutti run -n 4 -- ./train --epochs 3       four ranks on this host
   tutti run -n 4 python train.py --lr 0.1    whatever follows the program is the program's, with or without --
   tutti run -n 2 --no-prefix -- ./quiz       the ranks write to your terminal directly
@@ -45,7 +45,7 @@ Signals:  SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to all ranks;
 Failure:  the first rank that fails decides the exit code (128 + signal as in a shell; 127 and 126 where the program
           cannot be run). The others have --grace seconds to say what they saw, then get SIGTERM, 2 s later SIGKILL.)";
 
-struct Asked {
+struct RunOptions {
   std::optional<int> ranks;
   int hosts = 1;
   std::optional<int> host;
@@ -60,11 +60,6 @@ struct Asked {
   std::vector<std::string> command;
 };
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
-
-// A standard error that takes nothing must not change how the launcher ends.
-void say(const std::string& sentence) { std::fputs(fmt::format("tutti run: {}\n", sentence).c_str(), stderr); }
-
 std::string variable(const char* name) {
   const char* value = ::getenv(name);
   return value == nullptr ? "" : value;
@@ -72,7 +67,7 @@ std::string variable(const char* name) {
 
 std::string random_name() { return Token::random().hex().substr(0, 16); }
 
-void check(const Asked& asked) {
+void check(const RunOptions& asked) {
   if (asked.command.empty()) refuse("name the program to run, as in: tutti run -n 4 -- ./train --epochs 3");
   if (asked.ranks && (*asked.ranks < 1 || *asked.ranks > kMostRanksPerHost)) {
     refuse(fmt::format("-n must be 1 to {}, not {}", kMostRanksPerHost, *asked.ranks));
@@ -105,7 +100,7 @@ void check(const Asked& asked) {
 }
 
 // Across hosts the file that all of them hold; on one host a new token, unless a file is asked for.
-void add_token(const Asked& asked, Job& job) {
+void add_token(const RunOptions& asked, Job& job) {
   std::string file = asked.token_file;
   if (file.empty() && asked.hosts > 1) file = variable("TUTTI_TOKEN_FILE");
   if (file.empty() && asked.hosts > 1) {
@@ -121,7 +116,7 @@ void add_token(const Asked& asked, Job& job) {
   }
 }
 
-void add_meeting(const Asked& asked, Job& job) {
+void add_meeting(const RunOptions& asked, Job& job) {
   if (asked.rendezvous.empty()) {
     const std::string unique = random_name();
     job.rendezvous = "unix:@tutti-run-" + unique;
@@ -138,7 +133,7 @@ void add_meeting(const Asked& asked, Job& job) {
   if (job.master_port > 65535) refuse("the port after that of --rendezvous is none: name one with --master-port");
 }
 
-Job job_of(const Asked& asked, std::size_t cores) {
+Job job_of(const RunOptions& asked, std::size_t cores) {
   Job job;
   job.ranks_per_host = asked.ranks.value_or(static_cast<int>(cores));
   job.hosts = asked.hosts;
@@ -158,7 +153,7 @@ void print_plan(const Job& job) {
   }
 }
 
-int run(const Asked& asked) {
+int run(const RunOptions& asked) {
   check(asked);
   const std::vector<cpu_set_t> cores = topology::allowed_cores();
   const Job job = job_of(asked, cores.size());
@@ -173,8 +168,8 @@ int run(const Asked& asked) {
   plan.grace = std::chrono::milliseconds(static_cast<long long>(asked.grace_s * 1000));
   if (asked.bind == "core") plan.cores = cores;
   if (asked.bind == "core" && cores.size() < static_cast<std::size_t>(job.ranks_per_host)) {
-    say(fmt::format("{} ranks are bound to {} cores, so some share one; each waits while another runs",
-                    job.ranks_per_host, cores.size()));
+    say("run", fmt::format("{} ranks are bound to {} cores, so some share one; each waits while another runs",
+                           job.ranks_per_host, cores.size()));
   }
   const Variables inherited = variables_of_process();
   for (int i = 0; i < job.ranks_per_host; ++i) {
@@ -184,10 +179,10 @@ int run(const Asked& asked) {
   const auto lobby = open_lobby(job);
   try {
     const Outcome outcome = Supervisor(std::move(plan), lobby.get()).run();
-    for (const std::string& sentence : outcome.sentences) say(sentence);
+    for (const std::string& sentence : outcome.sentences) say("run", sentence);
     return outcome.exit_code;
   } catch (const CannotRun& refused) {
-    say(refused.what());
+    say("run", refused.what());
     return refused.exit_code;
   }
 }
@@ -210,7 +205,7 @@ void must_be_number(CLI::Option* option, const char* name, const char* what) {
   });
 }
 
-void add_options(CLI::App& verb, Asked& asked) {
+void add_options(CLI::App& verb, RunOptions& asked) {
   verb.add_option("-n,--ranks", asked.ranks, "Ranks on this host; if left out one per core it may use")->type_name("N");
   verb.add_option("--nnodes", asked.hosts, "Number of hosts; 1 if left out")->type_name("N");
   verb.add_option("--node-rank", asked.host, "Which of the hosts this is, from 0")->type_name("I");
@@ -259,11 +254,11 @@ std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std:
 
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
   CLI::App* verb = app.add_subcommand("run", "Run a program as the ranks of a job, on this host or on several");
-  verb->footer(kExamples);
+  verb->footer(kRunExamples);
   const auto formatter = std::make_shared<WithProgram>();
   formatter->column_width(34);
   verb->formatter(formatter);
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<RunOptions>();
   add_options(*verb, *asked);
   verb->callback([asked, &exit_code, &program] {
     asked->command = program;

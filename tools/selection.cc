@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include "schedule/algorithms/lower_row.h"
+#include "tools/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
 namespace {
 
 constexpr int kMostRanks = 1024;
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 std::vector<std::string_view> verbs() {
   return {
@@ -38,7 +37,7 @@ Offers offers_of(const std::string& transport, std::uint32_t credits) {
     offers.operands_in_slots = true;
     offers.lends = true;
   } else if (transport != "stream") {
-    fail(fmt::format("no transport '{}'; there are: memory, stream", transport));
+    refuse(fmt::format("no transport '{}'; there are: memory, stream", transport));
   }
   return offers;
 }
@@ -58,23 +57,24 @@ void Selection::add_to(CLI::App& app) {
 }
 
 const schedule::Algorithm& Selection::row() const {
-  if (verb.empty()) fail(fmt::format("name a verb: {}", fmt::join(verbs(), ", ")));
+  if (verb.empty()) refuse(fmt::format("name a verb: {}", fmt::join(verbs(), ", ")));
   const std::vector<std::string_view> names = algorithms_of(verb);
-  if (names.empty()) fail(fmt::format("no verb '{}'; there are: {}", verb, fmt::join(verbs(), ", ")));
+  if (names.empty()) refuse(fmt::format("no verb '{}'; there are: {}", verb, fmt::join(verbs(), ", ")));
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     if (name_of(row.verb) == verb && (algorithm.empty() || row.name == algorithm)) return row;
   }
-  fail(fmt::format("no algorithm '{}' for {}; there are: {}", algorithm, verb, fmt::join(names, ", ")));
+  refuse(fmt::format("no algorithm '{}' for {}; there are: {}", algorithm, verb, fmt::join(names, ", ")));
 }
 
 std::vector<schedule::Lowered> Selection::programs() const {
   const schedule::Algorithm& chosen = row();
   const bool pair = chosen.verb == Verb::send_recv;
   const int count = ranks.value_or(pair ? 2 : 4);
-  if (count < 1 || count > kMostRanks) fail(fmt::format("-n must be 1 to {}, not {}", kMostRanks, count));
-  if (pair && count != 2) fail(fmt::format("send_recv is between two ranks: use -n 2, not {}", count));
-  if (root < 0 || root >= count) fail(fmt::format("--root must be one of the ranks 0 to {}, not {}", count - 1, root));
-  if (credits < 1) fail("--credits must be at least 1: without one no message can ever leave");
+  if (count < 1 || count > kMostRanks) refuse(fmt::format("-n must be 1 to {}, not {}", kMostRanks, count));
+  if (pair && count != 2) refuse(fmt::format("send_recv is between two ranks: use -n 2, not {}", count));
+  if (root < 0 || root >= count)
+    refuse(fmt::format("--root must be one of the ranks 0 to {}, not {}", count - 1, root));
+  if (credits < 1) refuse("--credits must be at least 1: without one no message can ever leave");
 
   const Offers offers = offers_of(transport, credits);
   for (int rank = 0; rank < count; ++rank) {

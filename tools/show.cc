@@ -12,7 +12,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kShowExamples = R"(Examples:
   tutti show all_reduce --algorithm ring -n 4
   tutti show all_reduce --algorithm ring -n 4 --transport stream   the same over TCP: messages land first
   tutti show all_reduce -a recursive_halving -n 16                 many ranks are drawn as bars
@@ -31,7 +31,7 @@ void add_show(CLI::App& app, int& exit_code) {
   const auto asked = std::make_shared<Show>();
   asked->selection.add_to(*show);
   show->add_flag("--json", asked->json, "Print the programs as JSON instead");
-  show->footer(kExamples);
+  show->footer(kShowExamples);
   show->callback([asked, &exit_code] {
     const std::vector<schedule::Lowered> programs = asked->selection.programs();
     if (asked->json) {

@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kTokenExamples = R"(Examples:
   tutti token                        writes ./tutti.token
   tutti token ~/.secrets/job.token   writes there; the folder has to exist
 The token is never printed. Every host of a job needs the same file, readable by you alone.)";
 
-struct Asked {
+struct TokenOptions {
   std::string file = "tutti.token";
   bool force = false;
 };
@@ -40,7 +40,7 @@ void replace(const std::string& file, const rendezvous::Token& token) {
   throw_errno(fmt::format("cannot replace '{}'", file));
 }
 
-void write(const Asked& asked) {
+void write(const TokenOptions& asked) {
   const auto token = rendezvous::Token::random();
   std::error_code ignored;
   const fs::file_status there = fs::symlink_status(asked.file, ignored);
@@ -63,8 +63,8 @@ void write(const Asked& asked) {
 
 void add_token(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("token", "Make the secret that the hosts of a job share");
-  verb->footer(kExamples);
-  const auto asked = std::make_shared<Asked>();
+  verb->footer(kTokenExamples);
+  const auto asked = std::make_shared<TokenOptions>();
   verb->add_option("file", asked->file, "Where to write it, mode 0600; tutti.token if left out")->type_name("FILE");
   verb->add_flag("--force", asked->force, "Replace a file that is there");
   verb->callback([asked, &exit_code] {

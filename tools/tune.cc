@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kTuneExamples = R"(Examples:
   tutti tune                           this host: shared memory and TCP; two minutes or so, on an idle machine
   tutti tune -n 4 --show               four ranks only, and every call that was timed beside its prediction
   tutti run --hosts a,b -n 8 -- tutti tune --job
@@ -42,7 +42,7 @@ constexpr const char* kExamples = R"(Examples:
 Groups of other sizes go by the nearest one that was timed. Jobs on the same hosts find the result by themselves;
 TUTTI_COSTS names another file. Without one, built-in costs hold.)";
 
-struct Asked {
+struct TuneOptions {
   std::vector<int> ranks;
   bool job = false;
   bool show = false;
@@ -81,8 +81,7 @@ std::string summary_of(const Tuned& tuned, const std::string& what, bool show) {
 class Kept {
  public:
   explicit Kept(const std::string& path) : path_(path), beside_(fmt::format("{}.new-{}", path, ::getpid())) {
-    if (path.empty())
-      throw Error(ErrorCode::invalid_argument, "there is no HOME to keep the costs in; name a file with --file");
+    if (path.empty()) refuse("there is no HOME to keep the costs in; name a file with --file");
     std::error_code refused;
     if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, refused);
     std::error_code ignored;
@@ -90,8 +89,7 @@ class Kept {
     if (!refused) file_.open(beside_);
     if (!refused && !file_) refused = std::error_code(errno, std::generic_category());
     if (refused) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("cannot write '{}': {}; name another file with --file", path, refused.message()));
+      refuse(fmt::format("cannot write '{}': {}; name another file with --file", path, refused.message()));
     }
   }
   Kept(const Kept&) = delete;
@@ -120,7 +118,7 @@ class Kept {
 };
 
 // The file that was named, or nothing. What TUTTI_COSTS names need not be there yet, so no rank is to look for it.
-std::string named_file(const Asked& asked) {
+std::string named_file(const TuneOptions& asked) {
   const std::string variable = Environment::of_process().get("TUTTI_COSTS").value_or("");
   ::unsetenv("TUTTI_COSTS");
   return asked.file.empty() ? variable : asked.file;
@@ -135,7 +133,7 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-topology::CostTable tune_here(const Asked& asked, int ranks, TransportKind transport, const std::string& what) {
+topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind transport, const std::string& what) {
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("cannot make a pipe");
   const FileDescriptor from(ends[0]);
@@ -149,7 +147,7 @@ topology::CostTable tune_here(const Asked& asked, int ranks, TransportKind trans
     const Tuned tuned = tune_shown(comm, what, asked.quick);
     if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, what, asked.show));
   };
-  std::vector<RankEnd> ends_of_ranks;
+  std::vector<tutti::RankEnd> ends_of_ranks;
   try {
     ends_of_ranks = run_processes(ranks, body, options, true);
   } catch (...) {
@@ -168,7 +166,7 @@ topology::CostTable tune_here(const Asked& asked, int ranks, TransportKind trans
   return topology::costs_from_text(found.substr(0, zero));
 }
 
-void tune_host(const Asked& asked) {
+void tune_host(const TuneOptions& asked) {
   const std::string named = named_file(asked);
   Kept kept(named.empty() ? topology::cost_file(Environment::of_process(), {rendezvous::host_name()}) : named);
   fmt::print("{} ranks on {}; other work on it would be measured, too\n", fmt::join(asked.ranks, ", "),
@@ -183,7 +181,7 @@ void tune_host(const Asked& asked) {
   kept.write();
 }
 
-void tune_job(const Asked& asked) {
+void tune_job(const TuneOptions& asked) {
   const std::string named = named_file(asked);
   Communicator comm = init();
   using Name = std::array<char, 256>;
@@ -209,8 +207,8 @@ void tune_job(const Asked& asked) {
 
 void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("tune", "Measure this machine, so that algorithms are chosen by real prices");
-  verb->footer(kExamples);
-  const auto asked = std::make_shared<Asked>();
+  verb->footer(kTuneExamples);
+  const auto asked = std::make_shared<TuneOptions>();
   asked->ranks = {2, 4, 8};
   if (std::thread::hardware_concurrency() >= 16) asked->ranks.push_back(16);
   verb->add_option("-n,--ranks", asked->ranks,

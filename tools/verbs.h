@@ -24,6 +24,11 @@ void add_token(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 
+// Wrong usage, with the remedy.
+[[noreturn]] void refuse(const std::string& why);
+// "tutti run: ..." on standard error. One that takes nothing must not change how the command ends.
+void say(const char* verb, const std::string& sentence);
+
 // --version, which is no verb but stands where one would.
 void add_version(CLI::App& app);
 

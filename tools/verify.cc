@@ -22,7 +22,7 @@ namespace {
 
 using schedule::Problem;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kVerifyExamples = R"(Examples:
   tutti verify all_reduce --algorithm ring -n 7
   tutti verify all_reduce -a staged -n 4 --segments 3 --credits 2
   tutti show all_reduce -a ring -n 4 --json > ring.json
@@ -54,8 +54,7 @@ std::string contents_of(std::istream& stream, const std::string& name) {
   std::string text;
   for (std::vector<char> piece(1 << 20); stream; text.append(piece.data(), static_cast<std::size_t>(stream.gcount()))) {
     if (text.size() > kMostFileBytes) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} has more than {} MB, which no file of programs has", name, kMostFileBytes >> 20));
+      refuse(fmt::format("{} has more than {} MB, which no file of programs has", name, kMostFileBytes >> 20));
     }
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
   }
@@ -65,14 +64,14 @@ std::string contents_of(std::istream& stream, const std::string& name) {
 std::string contents_of(const std::string& file) {
   if (file == "-") return contents_of(std::cin, "standard input");
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(ErrorCode::invalid_argument, fmt::format("cannot read '{}'; is the path right?", file));
+  if (!stream) refuse(fmt::format("cannot read '{}'; is the path right?", file));
   return contents_of(stream, "'" + file + "'");
 }
 
 std::vector<schedule::Lowered> programs_of(const Verification& asked) {
   if (asked.file.empty()) return asked.selection.programs();
   if (!asked.selection.verb.empty()) {
-    throw Error(ErrorCode::invalid_argument, "a file names its verb itself: give either a verb or --file");
+    refuse("a file names its verb itself: give either a verb or --file");
   }
   return schedule::from_json(contents_of(asked.file));
 }
@@ -219,7 +218,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1U, 1024U));
   verify->add_option("--count", asked->count, "Elements of the vector; a ragged number if left out")->type_name("N");
   verify->add_flag("--json", asked->json, "Print the findings as JSON");
-  verify->footer(kExamples);
+  verify->footer(kVerifyExamples);
   verify->callback([asked, verify, &exit_code] {
     const std::vector<schedule::Lowered> programs = programs_of(*asked);
     const Findings findings = examine(programs, *asked, verify->count("--credits") != 0);

@@ -13,19 +13,19 @@ namespace tutti::engine {
 namespace {
 
 // The ranks that made each of the calls that were made at one place in the sequence.
-struct Group {
+struct Party {
   Statement statement;
   std::vector<int> ranks;
 };
-using Groups = std::vector<Group>;
+using Parties = std::vector<Party>;
 
-void add(Groups& groups, const Statement& statement, int rank) {
-  const auto same = std::find_if(groups.begin(), groups.end(),
-                                 [&](const Group& group) { return group.statement.agrees_with(statement); });
-  if (same != groups.end()) {
+void add(Parties& parties, const Statement& statement, int rank) {
+  const auto same = std::find_if(parties.begin(), parties.end(),
+                                 [&](const Party& party) { return party.statement.agrees_with(statement); });
+  if (same != parties.end()) {
     same->ranks.push_back(rank);
   } else {
-    groups.push_back({statement, {rank}});
+    parties.push_back({statement, {rank}});
   }
 }
 
@@ -42,22 +42,22 @@ std::string words_of_programs(const Statement& statement) {
 }
 
 // Calls that read alike differ in what runs them.
-std::string list_calls(const Groups& groups) {
+std::string list_calls(const Parties& parties) {
   std::string text;
-  for (const Group& group : groups) {
-    const std::string words = words_of(group.statement);
-    const auto alike = [&](const Group& other) { return words_of(other.statement) == words; };
-    const bool shared = std::count_if(groups.begin(), groups.end(), alike) > 1;
-    text += (text.empty() ? "" : "; ") + rank_names(group.ranks) + " called " + words +
-            (shared ? words_of_programs(group.statement) : "");
+  for (const Party& party : parties) {
+    const std::string words = words_of(party.statement);
+    const auto alike = [&](const Party& other) { return words_of(other.statement) == words; };
+    const bool shared = std::count_if(parties.begin(), parties.end(), alike) > 1;
+    text += (text.empty() ? "" : "; ") + rank_names(party.ranks) + " called " + words +
+            (shared ? words_of_programs(party.statement) : "");
   }
   return text;
 }
 
-int odd_one_out(const Groups& groups) {
-  if (groups.size() != 2 || groups[0].ranks.size() + groups[1].ranks.size() < 3) return -1;
-  for (const Group& group : groups) {
-    if (group.ranks.size() == 1) return group.ranks.front();
+int odd_one_out(const Parties& parties) {
+  if (parties.size() != 2 || parties[0].ranks.size() + parties[1].ranks.size() < 3) return -1;
+  for (const Party& party : parties) {
+    if (party.ranks.size() == 1) return party.ranks.front();
   }
   return -1;
 }
@@ -73,8 +73,8 @@ Difference crossing(const Statement& message, const Statement& collective) {
 }
 
 Difference find_difference(int ranks, int collectives, const Stated& stated, std::uint64_t about) {
-  std::map<std::uint64_t, Groups> by_sequence;  // collectives
-  std::map<int, std::uint64_t> latest;          // by rank
+  std::map<std::uint64_t, Parties> by_sequence;  // collectives
+  std::map<int, std::uint64_t> latest;           // by rank
   for (int channel = 0; channel < collectives; ++channel) {
     for (int rank = 0; rank < ranks; ++rank) {
       const Statement statement = stated(channel, rank);
@@ -88,28 +88,28 @@ Difference find_difference(int ranks, int collectives, const Stated& stated, std
         std::count_if(latest.begin(), latest.end(), [&](const auto& it) { return it.second >= sequence; });
     return sequence == 0 ? 0 : ranks - static_cast<int>(spoke);
   };
-  for (const auto& [sequence, groups] : by_sequence) {
-    if (groups.size() > 1) return {list_calls(groups), silent_about(sequence), odd_one_out(groups)};
+  for (const auto& [sequence, parties] : by_sequence) {
+    if (parties.size() > 1) return {list_calls(parties), silent_about(sequence), odd_one_out(parties)};
   }
   // A message differs when its two ends, at the same number in the same direction, do.
-  std::map<std::pair<std::uint64_t, std::pair<int, int>>, Groups> messages;
+  std::map<std::pair<std::uint64_t, std::pair<int, int>>, Parties> messages;
   for (int rank = 0; rank < ranks; ++rank) {
     const Statement statement = stated(collectives, rank);
     if (statement.sequence == 0 || statement.verb() != Verb::send_recv) continue;
     add(messages[{statement.sequence, {statement.root(), statement.peer()}}], statement, rank);
   }
-  for (const auto& [edge, groups] : messages) {
-    if (groups.size() > 1) return {list_calls(groups), 0, -1, true};
+  for (const auto& [edge, parties] : messages) {
+    if (parties.size() > 1) return {list_calls(parties), 0, -1, true};
   }
-  for (const auto& [edge, groups] : messages) {
+  for (const auto& [edge, parties] : messages) {
     const auto [sender, receiver] = edge.second;
-    if (groups[0].ranks[0] != sender || receiver < 0 || receiver >= ranks) continue;
+    if (parties[0].ranks[0] != sender || receiver < 0 || receiver >= ranks) continue;
     const Statement collective = stated(collectives, receiver);
     const auto found = by_sequence.find(collective.sequence);
     if (collective.verb() == Verb::send_recv || collective.sequence <= latest[sender] || found == by_sequence.end())
       continue;
-    Groups both = found->second;
-    both.insert(both.begin(), groups[0]);
+    Parties both = found->second;
+    both.insert(both.begin(), parties[0]);
     return {list_calls(both), 0, odd_one_out(both)};
   }
   Difference none;

@@ -18,8 +18,6 @@ namespace {
 // a stream a label of its own costs a system call on both sides.
 constexpr std::uint64_t kMostTogether = 8 << 10, kMostTogetherInStreams = 64 << 10;
 
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
 // The most payload of a labelled message.
 std::uint64_t most_together(const Offers& offers) {
   const std::uint64_t most = offers.operands_in_slots ? kMostTogether : kMostTogetherInStreams;
@@ -68,9 +66,9 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const Chooser& c
       size_(transport.size()),
       most_together_(most_together(transport.offers())),
       matching_(size_),
-      outbound_(index(size_)),
-      inbound_(index(size_)),
-      judged_(index(size_) + 1) {}
+      outbound_(index_of(size_)),
+      inbound_(index_of(size_)),
+      judged_(index_of(size_) + 1) {}
 
 // The same at both ends, which know how long the message is.
 void Mailbox::start(Operation& operation, Binding& binding, const Call& call, const Statement& statement) {
@@ -80,7 +78,7 @@ void Mailbox::start(Operation& operation, Binding& binding, const Call& call, co
 }
 
 Mailbox::Outbound& Mailbox::outbound(int peer) {
-  auto& out = outbound_[index(peer)];
+  auto& out = outbound_[index_of(peer)];
   if (out) return *out;
   out = std::make_unique<Outbound>(*transport_);
   out->peer = peer;
@@ -89,7 +87,7 @@ Mailbox::Outbound& Mailbox::outbound(int peer) {
 }
 
 Mailbox::Inbound& Mailbox::inbound(int peer) {
-  auto& in = inbound_[index(peer)];
+  auto& in = inbound_[index_of(peer)];
   if (in) return *in;
   in = std::make_unique<Inbound>(*transport_);
   in->head.source = peer;
@@ -376,8 +374,8 @@ void Mailbox::clear() {
 }
 
 Statement Mailbox::sent(int peer, std::uint64_t sequence) const {
-  if (peer == rank_ || outbound_[index(peer)] == nullptr || sequence == 0) return {};
-  const Statement said = outbound_[index(peer)]->said[(sequence - 1) % Outbound::kRemembered];
+  if (peer == rank_ || outbound_[index_of(peer)] == nullptr || sequence == 0) return {};
+  const Statement said = outbound_[index_of(peer)]->said[(sequence - 1) % Outbound::kRemembered];
   return said.sequence == sequence ? said : Statement{};
 }
 

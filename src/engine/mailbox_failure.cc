@@ -7,11 +7,8 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::chrono::milliseconds kAnnounceAfter{100};
 // Long enough for a slow link to take the next part of a message that needs no receiver yet.
 constexpr std::chrono::milliseconds kCrossesAfter{1000};
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 }  // namespace
 
@@ -43,7 +40,7 @@ Message* Mailbox::find_hopeless_receive() {
   std::fill(judged_.begin(), judged_.end(), std::uint8_t{0});
   Message* hopeless = nullptr;
   for (Wanted* const wanted : matching_.waiting()) {
-    if (std::exchange(judged_[index(wanted->source + 1)], std::uint8_t{1}) != 0) continue;
+    if (std::exchange(judged_[index_of(wanted->source + 1)], std::uint8_t{1}) != 0) continue;
     Message& receive = *static_cast<Message*>(wanted);
     const bool any = wanted->source == kAnySource;
     const bool other = !any && wanted->source != rank_;

@@ -21,7 +21,7 @@ Matching::Found Matching::post(Wanted& wanted) {
 }
 
 Matching::Found Matching::find(const Wanted& wanted, int source) {
-  auto& asides = asides_[index(source)];
+  auto& asides = asides_[index_of(source)];
   const auto first =
       std::find_if(asides.begin(), asides.end(), [&](const auto& it) { return wanted.takes(source, it->tag()); });
   if (first != asides.end()) {
@@ -31,7 +31,7 @@ Matching::Found Matching::find(const Wanted& wanted, int source) {
     asides.erase(first);
     return found;
   }
-  const Envelope*& head = heads_[index(source)];
+  const Envelope*& head = heads_[index_of(source)];
   if (head == nullptr || !wanted.takes(source, head->tag())) return {};
   Found found{head, nullptr};
   if (!wanted.probe) head = nullptr;
@@ -54,7 +54,7 @@ void Matching::withdraw(Wanted& wanted) {
 }
 
 void Matching::keep(std::unique_ptr<Aside> aside) {
-  const std::size_t source = index(aside->source);
+  const std::size_t source = index_of(aside->source);
   heads_[source] = nullptr;
   asides_[source].push_back(std::move(aside));
 }
@@ -71,8 +71,8 @@ std::string Matching::words_of_others(const Wanted& wanted) const {
   };
   for (int source = 0; source < ranks_; ++source) {
     if (wanted.source != kAnySource && wanted.source != source) continue;
-    for (const auto& aside : asides_[index(source)]) tell(*aside);
-    if (heads_[index(source)] != nullptr) tell(*heads_[index(source)]);
+    for (const auto& aside : asides_[index_of(source)]) tell(*aside);
+    if (heads_[index_of(source)] != nullptr) tell(*heads_[index_of(source)]);
   }
   if (others > kMostNamed) text += " and " + std::to_string(others - kMostNamed) + " more";
   return text;

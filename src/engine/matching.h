@@ -21,6 +21,8 @@
 
 namespace tutti::engine {
 
+inline std::size_t index_of(int rank) { return static_cast<std::size_t>(rank); }
+
 // Messages of the library's own have tags that callers cannot name: the negative ones, but for kAnyTag.
 inline constexpr int kMostLetterTag = 0x7ffffffe;
 constexpr std::uint32_t letter_mark(int tag) { return 0x80000000u | static_cast<std::uint32_t>(tag); }
@@ -68,15 +70,15 @@ class Matching {
   // A new message: who takes it, and waits no more; nullptr where nobody does. A probe leaves it, so ask again then.
   Wanted* find_taker(const Envelope& envelope);
   // Nobody took it: it is the head of its edge, and stays in its memory until it is taken or set aside.
-  void hold(const Envelope& head) { heads_[index(head.source)] = &head; }
+  void hold(const Envelope& head) { heads_[index_of(head.source)] = &head; }
   // It is set aside; if it was the head of its edge, it no longer is.
   void keep(std::unique_ptr<Aside> aside);
 
   // Whether something waits for messages of this source.
-  bool listens(int source) const { return wanted_[index(source)] != 0 || any_ != 0; }
+  bool listens(int source) const { return wanted_[index_of(source)] != 0 || any_ != 0; }
   bool listens_to_all() const { return any_ != 0; }
   // The head is nothing that anybody waits for, and somebody waits for what may lie behind it.
-  bool in_the_way(int source) const { return heads_[index(source)] != nullptr && listens(source); }
+  bool in_the_way(int source) const { return heads_[index_of(source)] != nullptr && listens(source); }
   // Where a look at all sources should start.
   int first_source() const { return first_; }
   // In the order they were posted.
@@ -87,9 +89,8 @@ class Matching {
 
  private:
   static std::size_t count(int ranks) { return static_cast<std::size_t>(ranks); }
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   Found find(const Wanted& wanted, int source);
-  int& listeners(const Wanted& wanted) { return wanted.source == kAnySource ? any_ : wanted_[index(wanted.source)]; }
+  int& listeners(const Wanted& wanted) { return wanted.source == kAnySource ? any_ : wanted_[index_of(wanted.source)]; }
 
   int ranks_;
   std::vector<Wanted*> waiting_;

@@ -8,7 +8,6 @@ using transport::Flags;
 
 namespace {
 
-constexpr std::chrono::milliseconds kAnnounceAfter{100};
 // How long a call waits for its peers after others fell out over a later one.
 constexpr std::chrono::milliseconds kGrace{1000};
 

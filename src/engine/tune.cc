@@ -25,16 +25,16 @@ constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::re
 constexpr int kBatches = 7;
 constexpr int kMostCalls = 2000;
 
+}  // namespace
+
 // How long a batch of calls takes, and which of the batches, the quickest first, counts. What else runs on a machine
 // never makes a batch quicker. Ranks that share cores have turns of some milliseconds: calls that run ahead of others
 // within a turn are quick, and must be paid for later.
-struct Timing {
+struct BatchTiming {
   double batch_seconds = 1e-3;
   int counted = 1;
 };
-constexpr Timing kCrowdedTiming{4e-3, kBatches / 2};
-
-}  // namespace
+constexpr BatchTiming kCrowdedTiming{4e-3, kBatches / 2};
 
 // Times calls on all ranks alike.
 struct Tuner {
@@ -42,7 +42,7 @@ struct Tuner {
       : comm(communicator),
         engine(communicator.engine()),
         quick(rough),
-        timing(engine.crowded() ? kCrowdedTiming : Timing{}),
+        timing(engine.crowded() ? kCrowdedTiming : BatchTiming{}),
         sizes(quick ? std::span<const std::uint64_t>(kQuickSizes) : kSizes),
         ordinary_in(sizes.back()),
         ordinary_out(ordinary_in.size()),
@@ -125,7 +125,7 @@ struct Tuner {
   Communicator& comm;
   engine::Engine& engine;
   bool quick;
-  Timing timing;
+  BatchTiming timing;
   std::span<const std::uint64_t> sizes;
   std::vector<std::byte> ordinary_in, ordinary_out;
   Symmetric<std::byte> symmetric_in, symmetric_out;

@@ -11,6 +11,9 @@
 
 namespace tutti::engine {
 
+// How long a call waits before it tells the others what it waits for.
+inline constexpr std::chrono::milliseconds kAnnounceAfter{100};
+
 struct Verdict {
   enum class Kind : std::uint8_t { none, mismatch, failure, departed, timeout };
 

@@ -12,6 +12,7 @@
 //   canonicalise(v)   floats only: every NaN made the canonical one
 //   kCopyable         whether a block that is loaded, packed and stored comes out as it was
 //   kRegisters        vectors in a Value
+//   kRare             whether it is too rare for variants of a loop, which would mostly cost time to compile
 //
 // Invariant: round(v) followed by more nodes gives the bits that pack, store and load in between would.
 #if defined(TUTTI_KERNELS_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -38,6 +39,7 @@ template <class T>
 struct Native {
   using D = hn::ScalableTag<T>;
   using Scalar = T;
+  static constexpr bool kRare = false;
   static constexpr bool kIsFloat = hwy::IsFloat<T>();
   static constexpr std::size_t kRegisters = 1;
   using Value = hn::Vec<D>;
@@ -70,6 +72,7 @@ struct Native {
 
 // Bytes of which any but zero is true; stored as 0 and 1.
 struct Boolean : Native<std::uint8_t> {
+  static constexpr bool kRare = true;
   static constexpr bool kCopyable = false;
   static HWY_INLINE Value load(const std::byte* from) { return normalise(Native::load(from)); }
   static HWY_INLINE Value load_first(const std::byte* from, std::size_t n) {
@@ -80,6 +83,7 @@ struct Boolean : Native<std::uint8_t> {
 
 // Half a vector in memory, a vector of float32 in registers.
 struct Float16 {
+  static constexpr bool kRare = false;
   static constexpr bool kIsFloat = true;
   static constexpr std::size_t kRegisters = 1;
   using Scalar = float;
@@ -116,6 +120,7 @@ struct Float16 {
 // A vector in memory, two vectors of float32 in registers: the elements at even indices and those at odd ones. Taking
 // them apart and putting them together is then a shift and a mask, without moving anything across lanes.
 struct BFloat16 {
+  static constexpr bool kRare = false;
   static constexpr bool kIsFloat = true;
   static constexpr std::size_t kRegisters = 2;
   struct Value {

@@ -97,7 +97,9 @@ template <class Body>
 HWY_INLINE void walk(const Body& body, std::size_t count) {
   constexpr std::size_t kStride = Body::kUnroll * Body::kBlock;
   std::size_t element = 0;
-  for (; count - element >= kStride; element += kStride) body.template blocks<Body::kUnroll>(element);
+  if constexpr (Body::kUnroll > 1) {
+    for (; count - element >= kStride; element += kStride) body.template blocks<Body::kUnroll>(element);
+  }
   for (; count - element >= Body::kBlock; element += Body::kBlock) body.template blocks<1>(element);
   if (element < count) body.part(element, count - element);
 }

@@ -26,6 +26,7 @@ struct Complex {
     hn::Vec<D> real, imaginary;
   };
   using Packed = Value;
+  static constexpr bool kRare = true;
   static constexpr bool kIsFloat = true;
   static constexpr std::size_t kRegisters = 2;
   static constexpr bool kCopyable = true;

@@ -31,8 +31,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kTileBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
 
-// The instruction sets that only old machines are left with get one plain loop each: variants of it would mostly cost
-// time to compile.
+// The instruction sets that only old machines are left with get one plain loop each, as rare formats do: variants of it
+// would mostly cost time to compile.
 constexpr bool kPlain = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE4;
 
 // How many sources are reduced in registers: more where it pays, two where it would mostly cost time to compile.
@@ -96,7 +96,10 @@ struct ReduceBody {
   static constexpr std::size_t kAhead = 2048;
   static constexpr std::size_t kBlock = Format::kBlock;
   // Enough blocks to hide latencies, few enough for the registers.
-  static constexpr std::size_t kUnroll = kPlain ? 1 : kSources <= 2 ? 4 / Format::kRegisters : kSources <= 4 ? 2 : 1;
+  static constexpr std::size_t kUnroll = kPlain || Format::kRare ? 1
+                                         : kSources <= 2         ? 4 / Format::kRegisters
+                                         : kSources <= 4         ? 2
+                                                                 : 1;
 
   void* const* destinations;
   std::size_t destination_count;
@@ -165,6 +168,9 @@ struct Range {
   std::size_t count;
   bool past_caches = false;
 
+  Range first(std::size_t elements) const {
+    return {destinations, destination_count, destination_offset, sources, source_offset, elements, past_caches};
+  }
   Range behind(std::size_t elements, std::size_t element_bytes) const {
     const std::size_t bytes = elements * element_bytes;
     return {destinations,     destination_count, destination_offset + bytes, sources, source_offset + bytes,
@@ -186,25 +192,40 @@ HWY_INLINE std::size_t elements_before_line(const Range& range) {
 }
 
 template <bool kPastCaches, class Format, class Op, std::size_t kSources, class Finish>
-HWY_INLINE void walk_range(const Range& range, std::size_t count, Finish finish) {
+HWY_INLINE auto body_of(const Range& range, Finish finish) {
   ReduceBody<Format, Op, kSources, Finish, kPastCaches> body{
       range.destinations, range.destination_count, range.destination_offset, {}, finish};
   for (std::size_t s = 0; s < kSources; ++s) {
     body.sources[s] = static_cast<const std::byte*>(range.sources[s]) + range.source_offset;
   }
-  walk(body, count);
+  return body;
 }
 
 template <class Format, class Op, std::size_t kSources, class Finish>
+void reduce_past_caches(Range range, Finish finish);
+
+template <class Format, class Op, std::size_t kSources, class Finish>
 HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
-  if (kPlain || !range.past_caches) return walk_range<false, Format, Op, kSources>(range, range.count, finish);
-  if constexpr (!kPlain) {
-    const std::size_t before = elements_before_line<Format>(range);
-    walk_range<false, Format, Op, kSources>(range, before, finish);
-    const Range rest = range.behind(before, Format::kElementBytes);
-    walk_range<true, Format, Op, kSources>(rest, rest.count, finish);
-    hwy::FlushStream();  // before flags say that it is there
+  if constexpr (!kPlain && !Format::kRare) {
+    if (range.past_caches) return reduce_past_caches<Format, Op, kSources>(range, finish);
   }
+  walk(body_of<false, Format, Op, kSources>(range, finish), range.count);
+}
+
+// Whole strides of aligned lines; what lies before and behind them goes the ordinary way, and is not compiled again.
+template <class Format, class Op, std::size_t kSources, class Finish>
+HWY_NOINLINE void reduce_past_caches(Range range, Finish finish) {
+  using Body = ReduceBody<Format, Op, kSources, Finish, true>;
+  constexpr std::size_t kStride = Body::kUnroll * Body::kBlock;
+  const std::size_t before = elements_before_line<Format>(range);
+  const std::size_t lines = (range.count - before) / kStride * kStride;
+  range.past_caches = false;
+  if (before != 0) reduce_in_registers<Format, Op, kSources>(range.first(before), finish);
+  const auto body = body_of<true, Format, Op, kSources>(range.behind(before, Format::kElementBytes), finish);
+  for (std::size_t element = 0; element < lines; element += kStride) body.template blocks<Body::kUnroll>(element);
+  const Range rest = range.behind(before + lines, Format::kElementBytes);
+  if (rest.count != 0) reduce_in_registers<Format, Op, kSources>(rest, finish);
+  hwy::FlushStream();  // before flags say that it is there
 }
 
 // Dispatches on a number of sources known to lie in kSources..kMost. Two come first: they come most often.

@@ -18,6 +18,7 @@ template <class Bits, Bits kOne, Bits kSign = 0>
 struct Truth : Native<Bits> {
   using D = hn::ScalableTag<Bits>;
   using Value = hn::Vec<D>;
+  static constexpr bool kRare = true;
   static constexpr bool kCopyable = false;
 
   static HWY_INLINE Value load(const std::byte* from) { return truth(Native<Bits>::load(from)); }

@@ -8,7 +8,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::size_t kSpareDescriptors = 96;  // strangers at the gate, and what else the process opens
+constexpr std::size_t kSpareOfLobby = 96;  // strangers at the gate, and what else the process opens
 
 Endpoint checked(const Endpoint& at, int size, const std::optional<Token>& token) {
   if (!token && !is_unix(at)) {
@@ -16,7 +16,7 @@ Endpoint checked(const Endpoint& at, int size, const std::optional<Token>& token
                                                  " needs a token, or anybody on the network could join; "
                                                  "make one with `tutti token` and set TUTTI_TOKEN_FILE on every host");
   }
-  allow_descriptors(static_cast<std::size_t>(size) + kSpareDescriptors);
+  allow_descriptors(static_cast<std::size_t>(size) + kSpareOfLobby);
   return at;
 }
 

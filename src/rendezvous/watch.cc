@@ -5,7 +5,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-enum Kind : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4 };
+enum ControlFrame : std::uint8_t { kBeat = 1, kGoodbye = 2, kVerdict = 3, kStatement = 4 };
 
 Bytes statement_frame(std::uint32_t channel, const Statement& statement) {
   return frame_of(

@@ -18,11 +18,11 @@ constexpr double kLegendHeight = 26;
 struct Point {
   double x, y;
 };
-using Lines = std::map<std::string, std::vector<Point>>;  // by label
+using Curves = std::map<std::string, std::vector<Point>>;  // by label
 
 struct Panel {
   Verb verb;
-  Lines lines;
+  Curves lines;
 };
 
 constexpr const char* kColours[] = {"#1b6ca8", "#d1495b", "#2e933c", "#edae49",
@@ -58,7 +58,7 @@ struct Axis {
   }
 };
 
-Axis axis_over(const Lines& lines, double Point::*member, double from, double to) {
+Axis axis_over(const Curves& lines, double Point::*member, double from, double to) {
   Axis axis{1e300, 1e-300, from, to};
   for (const auto& [label, points] : lines) {
     for (const Point& point : points) {

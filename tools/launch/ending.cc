@@ -29,13 +29,13 @@ std::string counted(int count, const char* one, const char* several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
-constexpr std::chrono::seconds kSameMoment{1};  // an interpreter takes its time to end
+constexpr std::chrono::seconds kAlikeWithin{1};  // an interpreter takes its time to end
 
 bool failed_alone(const RankEnd& rank) { return rank.ending && !rank.ending->ok() && !rank.by_launcher; }
 
 bool is_alike(const RankEnd& rank, const RankEnd& first) {
   return failed_alone(rank) && rank.ending->signal == 0 && first.ending->signal == 0 &&
-         rank.ending->exit_code == first.ending->exit_code && rank.ended - first.ended < kSameMoment;
+         rank.ending->exit_code == first.ending->exit_code && rank.ended - first.ended < kAlikeWithin;
 }
 
 template <class Condition>

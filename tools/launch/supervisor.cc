@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAfterTerminate{2000};
 constexpr milliseconds kAfterKill{5000};
-constexpr milliseconds kSameMoment{100};
+constexpr milliseconds kExplainedWithin{100};
 
 std::string host_name() {
   char name[256] = {};
@@ -190,7 +190,7 @@ void Supervisor::note_ended() {
 bool Supervisor::explains_first_failure(const Member& member) const {
   const Member& first = crew_.members()[*first_failure_];
   return member.ending->signal != 0 && first.ending->signal == 0 && signalled_.passed_on.empty() &&
-         stage_ < Stage::terminated && member.ended - first.ended < kSameMoment;
+         stage_ < Stage::terminated && member.ended - first.ended < kExplainedWithin;
 }
 
 void Supervisor::close_relays() {

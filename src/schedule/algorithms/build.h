@@ -111,6 +111,11 @@ struct Halving {
   Operand (*result)(const Shape& shape, const BlockSet& blocks);
 };
 
+// One block for each core member.
+inline std::vector<BlockSet> strided_blocks(const CoreRole& role, int member, int modulus) {
+  return {congruent(member, modulus, role.core)};
+}
+
 // Adds the steps of halving, for a rank that is a member of the core, to `lane`; a pair has joined before.
 void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Halving& halving);
 

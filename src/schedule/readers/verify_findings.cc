@@ -8,8 +8,6 @@
 namespace tutti::schedule::verification {
 namespace {
 
-std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
-
 }  // namespace
 
 // The owner's caller may still compute in a buffer before the entry of the owner.

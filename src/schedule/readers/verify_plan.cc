@@ -11,7 +11,6 @@
 namespace tutti::schedule::verification {
 namespace {
 
-constexpr auto kMalformed = Problem::Kind::malformed;
 constexpr auto kRace = Problem::Kind::race;
 
 struct Place {

@@ -4,6 +4,7 @@
 // have equal sizes, no step overlaps itself, and every channel has one sending and one receiving lane.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +14,8 @@
 #include "schedule/readers/verify_problems.h"
 
 namespace tutti::schedule::verification {
+
+inline std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 struct PlannedOperand {
   Operand::Kind kind;

@@ -10,6 +10,8 @@
 
 namespace tutti::schedule::verification {
 
+inline constexpr auto kMalformed = Problem::Kind::malformed;
+
 class Problems {
  public:
   static constexpr std::size_t kMost = 16;

@@ -5,8 +5,6 @@
 namespace tutti::schedule::verification {
 namespace {
 
-std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
-
 std::size_t leaves_of(const Plan& plan) { return index_of(plan.ranks) * plan.layout.segments * plan.layout.blocks; }
 
 }  // namespace

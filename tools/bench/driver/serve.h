@@ -103,13 +103,12 @@ class Server {
   }
 
   std::string time(Slot& slot, std::uint64_t calls, std::uint64_t warm_up) {
-    using Clock = std::chrono::steady_clock;
     implementation_.barrier();
     run_calls(slot, warm_up);
     implementation_.barrier();
-    const Clock::time_point begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     run_calls(slot, calls);
-    const std::chrono::duration<double> took = Clock::now() - begin;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     char text[64];
     std::snprintf(text, sizeof text, "took %.12g", took.count() / static_cast<double>(calls));
     return text;

@@ -22,11 +22,7 @@
 namespace tutti::schedule {
 namespace {
 
-std::vector<BlockSet> blocks_of(const CoreRole& role, int member, int modulus) {
-  return {congruent(member, modulus, role.core)};
-}
-
-Operand result(const Shape&, const BlockSet& blocks) { return Operand::own(Buffer::output, blocks); }
+Operand in_output(const Shape&, const BlockSet& blocks) { return Operand::own(Buffer::output, blocks); }
 
 }  // namespace
 
@@ -49,7 +45,7 @@ Program recursive_halving_all_reduce(const Shape& shape) {
   }
 
   if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all));
-  add_halving(lane, shape, role, {blocks_of, result});
+  add_halving(lane, shape, role, {strided_blocks, in_output});
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const BlockSet have = congruent(role.member, 2 * distance, q);
     const BlockSet lack = congruent(role.member ^ distance, 2 * distance, q);

@@ -17,13 +17,9 @@
 namespace tutti::schedule {
 namespace {
 
-std::vector<BlockSet> blocks_of(const CoreRole& role, int member, int modulus) {
-  return {congruent(member, modulus, role.core)};
-}
-
 Buffer results_of(const Shape& shape) { return shape.rank == shape.root ? Buffer::output : Buffer::scratch; }
 
-Operand result(const Shape& shape, const BlockSet& blocks) { return Operand::own(results_of(shape), blocks); }
+Operand in_results(const Shape& shape, const BlockSet& blocks) { return Operand::own(results_of(shape), blocks); }
 
 }  // namespace
 
@@ -43,7 +39,7 @@ Program recursive_halving_reduce(const Shape& shape) {
     return program;
   }
   if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all_blocks(q)));
-  add_halving(lane, shape, role, {blocks_of, result});
+  add_halving(lane, shape, role, {strided_blocks, in_results});
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const Operand peer = role.peer_at(distance);
     if (((role.member ^ root_member) & distance) != 0) {

@@ -20,7 +20,7 @@ namespace {
 int members_from(int first, int end, int modulus) { return first < end ? (end - first + modulus - 1) / modulus : 0; }
 
 // The chunks of the pairs, two neighbours for each, and the chunks of the others.
-std::vector<BlockSet> blocks_of(const CoreRole& role, int member, int modulus) {
+std::vector<BlockSet> chunks_of(const CoreRole& role, int member, int modulus) {
   const int pair = member % modulus;
   int single = pair;
   while (single < role.pairs) single += modulus;
@@ -29,7 +29,7 @@ std::vector<BlockSet> blocks_of(const CoreRole& role, int member, int modulus) {
 }
 
 // One chunk is this rank's own; two are a pair's.
-Operand result(const Shape&, const BlockSet& blocks) {
+Operand in_chunk(const Shape&, const BlockSet& blocks) {
   return blocks.count == 1 ? own_block(Buffer::output) : Operand::own(Buffer::scratch, blocks);
 }
 
@@ -52,7 +52,7 @@ Program recursive_halving_reduce_scatter(const Shape& shape) {
     return program;
   }
   if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all_blocks(p)));
-  add_halving(lane, shape, role, {blocks_of, result});
+  add_halving(lane, shape, role, {chunks_of, in_chunk});
   if (role.partner >= 0) {
     lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, own_block(Buffer::scratch, 1)));
     lane.steps.push_back(copy_step({own_block(Buffer::output)}, own_block(Buffer::scratch)));
