@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -51,6 +52,19 @@ inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes, Ranks::t
 inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function, Options options = {}) {
   if (kind == Ranks::tcp) options.transport = TransportKind::tcp;
   return kind == Ranks::threads ? run_threads(ranks, function, options) : run_processes(ranks, function, options);
+}
+
+// Ranks that meet with all patience; only the calls that follow have a short timeout.
+struct Impatient {
+  std::chrono::milliseconds timeout;
+};
+inline Impatient impatient(int ms) { return {std::chrono::milliseconds(ms)}; }
+inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function, Impatient impatient) {
+  return run_ranks(kind, ranks, [&](Communicator& comm) {
+    comm.barrier();
+    comm.set_timeout(impatient.timeout);
+    function(comm);
+  });
 }
 
 inline std::string name_of(Ranks kind) {

@@ -15,6 +15,7 @@ namespace tutti {
 namespace {
 
 using testing::error_of;
+using testing::impatient;
 using testing::Ranks;
 using testing::require;
 
@@ -24,16 +25,11 @@ bool names(const Error& error, int rank) {
 
 class Failures : public ::testing::TestWithParam<Ranks> {
  protected:
-  void run(int ranks, const RankFunction& body, const Options& options = {}) {
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
+  template <class How = Options>
+  void run(int ranks, const RankFunction& body, const How& how = {}) {
+    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, how));
   }
 };
-
-Options impatient(int ms) {
-  Options options;
-  options.timeout = std::chrono::milliseconds(ms);
-  return options;
-}
 
 TEST_P(Failures, WaitingWithATimeoutLeavesTheCallAlone) {
   run(2, [](Communicator& comm) {

@@ -18,18 +18,13 @@ namespace tutti {
 namespace {
 
 using testing::error_of;
+using testing::impatient;
 using testing::Ranks;
 using testing::require;
 using Clock = std::chrono::steady_clock;
 
 bool says(const Error& error, const std::string& words) {
   return std::string(error.what()).find(words) != std::string::npos;
-}
-
-Options impatient(int ms) {
-  Options options;
-  options.timeout = std::chrono::milliseconds(ms);
-  return options;
 }
 
 void require_works(Communicator& comm) {
@@ -40,8 +35,9 @@ void require_works(Communicator& comm) {
 
 class GroupFailures : public ::testing::TestWithParam<Ranks> {
  protected:
-  void run(int ranks, const RankFunction& body, const Options& options = {}) {
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
+  template <class How = Options>
+  void run(int ranks, const RankFunction& body, const How& how = {}) {
+    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, how));
   }
 };
 

@@ -6,10 +6,6 @@
 #include "schedule/readers/verify_run.h"
 
 namespace tutti::schedule::verification {
-namespace {
-
-}  // namespace
-
 // The owner's caller may still compute in a buffer before the entry of the owner.
 void Run::check_entered(int number, const PlannedOperand& operand) {
   const int self = lane(number).rank;

@@ -6,7 +6,6 @@
 namespace tutti::schedule::verification {
 namespace {
 
-
 // What a run keeps in memory is bounded: programs may come from files, with any numbers in them.
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 26;
 constexpr std::uint64_t kMostClocks = std::uint64_t{1} << 28;  // words of all lanes' clocks
