@@ -182,7 +182,7 @@ TEST_P(CreateGroup, AMemberThatDoesNotComeIsNamedOnAll) {
           require(error.peer() == absent && says(error, "create_group: "), error.what());
           require(error_of([&] { comm.create_group(std::vector{0, 1, 2}); }).code() == ErrorCode::aborted, "aborted");
         },
-        impatient(4000));
+        impatient(2000));
   }
 }
 
