@@ -16,6 +16,16 @@ constexpr std::uint32_t kElementBytes = 4;
 constexpr int kMostPlayed = 8;  // ranks
 constexpr int kSmallestPower = 2, kLargestPower = 30;
 
+// Of calls that may be in place, this many are taken to be: nobody knows whether others' are, and all choose alike.
+constexpr double kInPlace = 0.25;
+
+// What a call in place pays beside the price of its algorithm, which is that of a call that is not.
+double in_place_price(const Algorithm& row, std::uint64_t bytes, const topology::Rates& rates) {
+  if (!row.lent || row.lends_in_place) return 0;
+  const auto copied = static_cast<double>(bytes);
+  return copied * rates.copy * (copied > rates.cache_bytes ? rates.far : 1);
+}
+
 // As many ranks to a core as in the whole group.
 topology::Rates shared_by(topology::Rates rates, std::size_t ranks, int whole) {
   const auto played = static_cast<std::int64_t>(ranks);
@@ -97,10 +107,13 @@ Ladder ladder(std::span<const Algorithm* const> rows, const Algorithm* direct, i
   for (int power = kSmallestPower; power <= kLargestPower; ++power) {
     const std::uint64_t bytes = std::uint64_t{1} << power;
     const std::uint64_t below = bytes - bytes / 4;  // between two powers a border lies in their middle
+    const auto price_of = [&](std::size_t i) {
+      return lines[i].at(bytes) + kInPlace * in_place_price(*rows[i], bytes, prices.rates);
+    };
     std::size_t best = 0;
-    double least = lines[0].at(bytes);
+    double least = price_of(0);
     for (std::size_t i = 1; i < rows.size(); ++i) {
-      const double price = lines[i].at(bytes);
+      const double price = price_of(i);
       if (price >= least) continue;
       best = i;
       least = price;

@@ -2,6 +2,7 @@
 // something disturbed change little, and what they do not depend on stays as it was.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <random>
@@ -218,6 +219,31 @@ TEST(Prices, BetweenTimedSizesLieOnALine) {
   EXPECT_DOUBLE_EQ(pricer.at(4, prices), timed(0));
   const std::size_t last = topology::kSurveySizes - 1;
   EXPECT_DOUBLE_EQ(pricer.at(64 << 20, prices), pricer.at(64 << 20, prices.rates) * factors[last]);
+}
+
+// Ranks must choose alike, and do not know whether others call in place: what would have to keep its input aside there
+// is chosen only where it gains more than a quarter of what that takes.
+TEST(Prices, WhatKeepsItsInputAsideInPlaceMustGainMoreThanAPartOfThat) {
+  constexpr std::size_t kSize = 6;
+  constexpr std::uint64_t kBytes = topology::kSurveyBytes[kSize];
+  const schedule::Algorithm& pairwise = *schedule::find_algorithm(Verb::all_to_all, "pairwise");
+  const schedule::Algorithm& lent = *schedule::find_algorithm(Verb::all_to_all, "lent");
+  Offers offers = memory_offers();
+  offers.lends = true;
+  Prices prices(topology::usual_costs(2).memory);
+  prices.rates.cache_bytes = 2 * kBytes;
+  const double other = Pricer(pairwise, 2, offers).at(kBytes, prices);
+  const double by_rates = Pricer(lent, 2, offers).at(kBytes, prices.rates);
+  const double aside = static_cast<double>(kBytes) * prices.rates.copy;
+  const auto chosen_where_it_gains = [&](double seconds) {
+    prices.factors[&lent - schedule::algorithms().data()][kSize] = static_cast<float>((other - seconds) / by_rates);
+    const std::vector<const schedule::Algorithm*> rows{&pairwise, &lent};
+    const std::vector<Rung> rungs = ladder(rows, nullptr, 2, offers, prices).rungs;
+    return std::find_if(rungs.begin(), rungs.end(), [](const Rung& rung) { return kBytes <= rung.bytes; })->row;
+  };
+  ASSERT_GT(other, aside);
+  EXPECT_EQ(chosen_where_it_gains(0.2 * aside), &pairwise);
+  EXPECT_EQ(chosen_where_it_gains(0.3 * aside), &lent);
 }
 
 TEST(Fit, RegretIsWhatTheChoiceCosts) {
