@@ -100,6 +100,26 @@ static void check_orphan(const struct job* job) {
   CHECK(works[0] == NULL && received.source == left && received.tag == 7);
 }
 
+// A receive that is under way for certain when its communicator goes: its message is sent only then.
+static void check_left_behind(const struct job* job) {
+  const int last = job->size - 1;
+  int32_t told = 1, got = 0;
+  tutti_comm twin;
+  tutti_work work = NULL;
+  OK(tutti_comm_duplicate(job->comm, &twin));
+  if (job->rank == last && last > 0) OK(tutti_recv(twin, &got, 1, TUTTI_INT32, 0, 3, NULL, &work));
+  if (job->rank == 0 && last > 0) {
+    OK(tutti_recv(job->comm, &told, 1, TUTTI_INT32, last, 9, NULL, NULL));
+    told = 77;
+    OK(tutti_send(twin, &told, 1, TUTTI_INT32, last, 3, NULL));
+  }
+  OK(tutti_comm_free(&twin));
+  if (work == NULL) return;
+  OK(tutti_send(job->comm, &told, 1, TUTTI_INT32, 0, 9, NULL));
+  OK(tutti_wait(&work));
+  CHECK(got == 77);
+}
+
 // The first of several, of two communicators: each is told when it may end.
 static void check_any(const struct job* job) {
   enum { kMany = 4 };
@@ -159,6 +179,7 @@ int main(void) {
   check_test(&job);
   check_wait_for(&job);
   check_orphan(&job);
+  check_left_behind(&job);
   check_any(&job);
   return leave(&job);
 }

@@ -142,6 +142,50 @@ static void check_alignment(const struct job* job) {
   OK(tutti_op_free(&op));
 }
 
+// As large as elements of an operator of one's own may be.
+struct page {
+  struct line line;
+  unsigned char rest[(1 << 20) - sizeof(struct line)];
+};
+struct too_large {
+  struct page page;
+  int64_t more;
+};
+
+static void compose_pages(void* result, const void* left, const void* right, size_t count, void* context) {
+  for (size_t i = 0; i < count; ++i) {
+    const struct page *a = (const struct page*)left + i, *b = (const struct page*)right + i;
+    struct page* out = (struct page*)result + i;
+    compose(&out->line, &a->line, &b->line, 1, context);
+    memmove(out->rest, b->rest, sizeof out->rest);
+  }
+}
+
+static void check_page(const struct page* page, int last) {
+  int64_t x = 3;
+  for (int rank = 0; rank <= last; ++rank) x = (rank + 2) * x + 5 - rank;
+  CHECK(page->line.a * 3 + page->line.b == x);
+  for (size_t i = 0; i < sizeof page->rest; ++i) CHECK(page->rest[i] == (unsigned char)(last + i * 7));
+}
+
+static void check_large(const struct job* job) {
+  static struct page in, out;
+  static struct too_large larger_in, larger_out;
+  tutti_op op = TUTTI_OP_NONE;
+  OK(tutti_op_create(compose_pages, NULL, TUTTI_TYPE_OF(struct page), 0, NULL, &op));
+  in.line = (struct line){job->rank + 2, 5 - job->rank};
+  for (size_t i = 0; i < sizeof in.rest; ++i) in.rest[i] = (unsigned char)((size_t)job->rank + i * 7);
+  OK(tutti_all_reduce(job->comm, &in, &out, 1, TUTTI_TYPE_OF(struct page), op, NULL));
+  check_page(&out, job->size - 1);
+  OK(tutti_scan(job->comm, &in, &out, 1, TUTTI_TYPE_OF(struct page), op, NULL));
+  check_page(&out, job->rank);
+  OK(tutti_op_free(&op));
+  OK(tutti_op_create(compose_pages, NULL, TUTTI_TYPE_OF(struct too_large), 0, NULL, &op));
+  FAILS(tutti_all_reduce(job->comm, &larger_in, &larger_out, 1, TUTTI_TYPE_OF(struct too_large), op, NULL),
+        TUTTI_UNSUPPORTED, "elements of at most 1048576 bytes, not 1048584");
+  OK(tutti_op_free(&op));
+}
+
 static void check_premul(const struct job* job) {
   double x[3] = {1, 2, 3};
   tutti_op weighted;
@@ -253,6 +297,7 @@ int main(void) {
   check_argmax(&job);
   check_order(&job);
   check_alignment(&job);
+  check_large(&job);
   check_premul(&job);
   check_locations(&job);
   check_reduce_local();

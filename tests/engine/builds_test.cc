@@ -24,16 +24,20 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-// Of the programs of every row that a transport of shared memory runs, for a few sizes of groups.
+// Of the programs of every row, as shared memory and as streams run them, for a few sizes of groups.
 std::uint64_t hash_of_programs() {
-  Offers offers;
-  offers.windows_to_scratch = offers.windows_to_user = offers.operands_in_slots = offers.lends = true;
-  offers.credits = 4;
+  Offers memory;
+  memory.windows_to_scratch = memory.windows_to_user = memory.operands_in_slots = memory.lends = true;
+  memory.credits = 4;
   std::uint64_t hash = 0;
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     for (const int ranks : {2, 3, 4, 7}) {
       if (row.verb == Verb::send_recv && ranks != 2) continue;
-      hash = mix(hash, hash_of(schedule::to_json(schedule::lower_all(row, ranks, offers, ranks / 2))));
+      const bool streamed = !row.user_windows && !row.scratch_windows && !row.lent;
+      for (const Offers& offers : {memory, Offers{}}) {
+        if (offers == memory || streamed)
+          hash = mix(hash, hash_of(schedule::to_json(schedule::lower_all(row, ranks, offers, ranks / 2))));
+      }
     }
   }
   return hash;
@@ -46,8 +50,13 @@ struct Build {
 
 // What each version of the protocol stands for.
 constexpr Build kBuilds[] = {
-    {2, 976714219328055274u, 3003618787701311232u},
+    {2, 976714219328055274u, 8227188672786071541u},
 };
+
+TEST(Builds, TheTablesAreComparedWhenRanksMeet) {
+  const std::vector<std::string> compared = settings(Options());
+  EXPECT_EQ(std::count(compared.begin(), compared.end(), rendezvous::kBuild + std::to_string(hash_of_tables())), 1);
+}
 
 TEST(Builds, AChangeOfAlgorithmsRaisesTheVersionOfTheProtocol) {
   const Build& last = kBuilds[std::size(kBuilds) - 1];

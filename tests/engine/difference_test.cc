@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "engine/verdict.h"
+
 namespace tutti::engine {
 namespace {
 
@@ -35,6 +37,29 @@ class Said {
  private:
   std::map<std::pair<int, int>, Statement> said_;
 };
+
+// Only what is certain is said for certain: a link that broke is not the end of a process.
+TEST(WordsOfALoss, SayWhatIsKnown) {
+  const auto words = [](Loss loss) { return words_of(loss, std::chrono::milliseconds(1500)); };
+  EXPECT_EQ(words(Loss::ended), " has ended");
+  EXPECT_EQ(words(Loss::reset), " has ended, or the network has reset its connection");
+  EXPECT_EQ(words(Loss::unreachable), " cannot be reached any more: the network has given its connection up");
+  EXPECT_EQ(words(Loss::silent).find(" has been silent for 1.5 s: it is stopped, its host is down or the network"), 0u);
+}
+
+// Statements come from other processes: whatever they say, they are told in words.
+TEST(FindDifference, StatementsOfUnknownKindsAreToldAsSuch) {
+  const auto type = static_cast<std::uint8_t>(DType::float32);
+  const Statement known{6, Statement::kinds_of(Verb::all_reduce, type, 0, 0, -1), 4};
+  const Statement unknown[] = {{6, Statement::kinds_of(static_cast<Verb>(200), type, 0, 0, -1), 4},
+                               {6, Statement::kinds_of(Verb::all_reduce, 99, 0, 0, -1), 4},
+                               {6, Statement::kinds_of(Verb::all_reduce, type, 77, 0, -1), 4}};
+  for (const Statement& strange : unknown) {
+    const auto stated = [&](int channel, int rank) { return channel != 1 ? Statement{} : rank == 1 ? strange : known; };
+    EXPECT_EQ(find_difference(3, kChannels, stated).words,
+              "ranks 0, 2 called all_reduce #5 of 4 float32, sum; rank 1 called a call of an unknown kind");
+  }
+}
 
 TEST(FindDifference, KnowsWhoHasSaidNothingOfACallThatNobodyDiffersIn) {
   const Said said = Said()

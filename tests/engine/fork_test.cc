@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "check.h"
+#include "tutti/batch.h"
 #include "tutti/fusion.h"
 
 namespace tutti {
@@ -82,6 +83,20 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
           {"allocate", [&] { comm.allocate<float>(10); }},
           {"split", [&] { comm.split(0, 0); }},
           {"duplicate", [&] { comm.duplicate(); }},
+          {"create_group",
+           [&] {
+             comm.create_group(std::vector<int>{0, 1}, 3);
+           }},
+          {"self", [&] { comm.self(); }},
+          {"subgroup", [&] { comm.subgroup(std::vector<int>{0}); }},
+          {"parent_ranks", [&] { comm.parent_ranks(); }},
+          {"send_recv", [&] { comm.send_recv(message, 1, message, 1); }},
+          {"a batch",
+           [&] {
+             Batch batch(comm);
+             batch.send(message, 1);
+             batch.run();
+           }},
           {"abort", [&] { comm.abort(); }},
           {"set_timeout", [&] { comm.set_timeout(std::chrono::seconds(1)); }},
           {"rank", [&] { static_cast<void>(comm.rank()); }},
@@ -92,6 +107,10 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
           {"wait_any",
            [&] {
              wait_any({&work, 1});
+           }},
+          {"wait_some",
+           [&] {
+             wait_some({&work, 1});
            }},
           {"test_any",
            [&] {

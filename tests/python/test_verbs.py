@@ -182,6 +182,20 @@ def test_an_operator_of_ones_own(run):
     run(4, job)
 
 
+def test_an_operator_of_ones_own_takes_elements_of_a_megabyte(run):
+    def job(comm):
+        page = np.full(1 << 20, comm.rank + 1, np.uint8).view("V1048576")
+        last = tutti.Op(lambda left, right: right, commutative=False, name="last")
+        out = np.empty_like(page)
+        comm.scan(page, last, out=out)
+        assert set(out.view(np.uint8)) == {comm.rank + 1}
+        comm.all_reduce(page, last)
+        assert set(page.view(np.uint8)) == {comm.size}
+        with pytest.raises(tutti.UnsupportedError, match="at most 1048576 bytes, not 1048577"):
+            comm.all_reduce(np.zeros((1 << 20) + 1, np.uint8).view("V1048577"), last)
+    run(3, job)
+
+
 def test_an_operator_that_raises_fails_the_call_with_its_words(run):
     def job(comm):
         def bad(left, right):

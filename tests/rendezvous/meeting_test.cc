@@ -2,6 +2,10 @@
 #include "rendezvous/meeting.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <optional>
 
 #include "rendezvous/forked_ranks.h"
 
@@ -45,6 +49,32 @@ TEST_P(Meeting, LinksAllRanks) {
 INSTANTIATE_TEST_SUITE_P(Everywhere, Meeting,
                          ::testing::Combine(::testing::Values(Place::unix_name, Place::v4, Place::v6),
                                             ::testing::Values(Wanted::automatic, Wanted::tcp)));
+
+// nullopt for what is no socket.
+std::optional<int> priority_of(int descriptor) {
+  int priority = 0;
+  socklen_t bytes = sizeof priority;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_PRIORITY, &priority, &bytes) != 0) return std::nullopt;
+  return priority;
+}
+
+// A slow link is full of data: what keeps ranks from being taken for dead overtakes it.
+TEST(MeetingLinks, ControlGoesBeforeData) {
+  constexpr int kSize = 3;
+  expect_all_ok(meet_forked(
+      kSize, fresh_tcp_endpoint("127.0.0.1"), [](MeetingOptions& options) { options.wanted = Wanted::tcp; },
+      [](Met& met) {
+        for (const auto& links : met.data) {
+          for (const FileDescriptor& link : links) require(priority_of(link.get()) == 0, "data is as all traffic is");
+        }
+        int urgent = 0;
+        for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+          if (priority_of(std::stoi(entry.path().filename())) == 6) ++urgent;  // interactive: linux/pkt_sched.h
+        }
+        require(urgent == kSize - 1, std::to_string(urgent) + " links of the control plane go first");
+        exchange_everywhere(met);
+      }));
+}
 
 TEST(MeetingAlone, NeedsNoLobby) {
   MeetingOptions options;

@@ -154,6 +154,9 @@ TEST(Watch, TheDefaultsAreThoseOfTheTable) {
   for (const Variable& variable : variables()) unset[variable.name] = variable.unset;
   EXPECT_EQ(unset["TUTTI_SUSPECT_MS"], std::to_string(MeetingOptions().suspicion.count()));
   EXPECT_EQ(unset["TUTTI_SILENCE_MS"], std::to_string(MeetingOptions().silence.count()));
+  // What docs/pytorch.md promises.
+  EXPECT_EQ(MeetingOptions().suspicion, std::chrono::seconds(1));
+  EXPECT_EQ(MeetingOptions().silence, std::chrono::seconds(10));
 }
 
 TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {

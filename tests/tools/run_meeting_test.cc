@@ -75,6 +75,23 @@ TEST_F(RunMeeting, ChildrenOfRanksDoNotInheritTheToken) {
   }
 }
 
+// One rank that judges silence, checks calls or chooses algorithms otherwise would end a healthy job, or compute
+// something else.
+TEST_F(RunMeeting, RanksThatWantDifferentThingsDoNotBegin) {
+  const std::pair<const char*, const char*> wishes[] = {{"TUTTI_SILENCE_MS=5000", "TUTTI_SILENCE_MS=10000"},
+                                                        {"TUTTI_SUSPECT_MS=500", "TUTTI_SUSPECT_MS=1000"},
+                                                        {"TUTTI_SHARED_BUCKETS=0", "TUTTI_SHARED_BUCKETS=1"},
+                                                        {"TUTTI_CHECK=full", "TUTTI_CHECK=quick"},
+                                                        {"TUTTI_ALGORITHM=staged", "TUTTI_ALGORITHM=unset"}};
+  for (const auto& [one, all] : wishes) {
+    const std::string script = std::string("[ $TUTTI_RANK = 1 ] && export ") + one + "; exec " + TUTTI_MEETING_PROBE;
+    const LaunchedEnd end = launch({"run", "-n", "2", "--", "sh", "-c", script});
+    EXPECT_NE(end.exit_code, 0) << one;
+    EXPECT_THAT(end.errors, HasSubstr(std::string("wants ") + one + ", rank 0 " + all)) << one;
+    EXPECT_EQ(end.output, "") << one << ": nobody has met";
+  }
+}
+
 TEST_F(RunMeeting, SurvivorsNameARankThatDiesBeforeItComes) {
   const LaunchedEnd end = launch({"run", "-n", "3", TUTTI_MEETING_PROBE, "1"});
   EXPECT_EQ(end.exit_code, 128 + SIGKILL) << end.errors;
