@@ -75,7 +75,7 @@ Engine::~Engine() {
       const std::lock_guard lock(queue_mutex_);
       stop_ = true;
     }
-    work_.notify_all();
+    alarm_->set(std::chrono::nanoseconds(0));
     transport_->notify_self();
     thread_.join();
   }
@@ -161,7 +161,17 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
 void Engine::start_thread() {
   const std::lock_guard lock(queue_mutex_);
   if (thread_.joinable()) return;
+  if (!alarm_) alarm_.emplace();
   thread_ = make_thread("for async calls", [this] { progress_loop(); });
+}
+
+// With queue_mutex_ held. Most callers wait soon, and then drive their calls themselves: waking the thread for these
+// would take a core from somebody, and the work out of the caller's hands.
+void Engine::call_thread() {
+  constexpr auto kGrace = std::chrono::microseconds(30);
+  if (!dozing_ || called_ || waiting_callers_ > 0) return;
+  called_ = true;
+  alarm_->set(kGrace);
 }
 
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
@@ -190,8 +200,8 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       }
       ++queued_;
     }
+    call_thread();
   }
-  work_.notify_one();
   transport_->notify_self();
 }
 
@@ -208,6 +218,8 @@ Engine::Seat::Seat(Engine& engine) : engine_(&engine) {
   {
     const std::lock_guard lock(engine.queue_mutex_);
     ++engine.waiting_callers_;
+    if (engine.called_) engine.alarm_->take_back();
+    engine.called_ = false;
   }
   engine.transport_->notify_self();  // the progress thread may sleep with the work in its hands
   driving_ = std::unique_lock(engine.progress_);
@@ -215,13 +227,9 @@ Engine::Seat::Seat(Engine& engine) : engine_(&engine) {
 
 Engine::Seat::~Seat() {
   driving_.unlock();
-  bool work_left = false;
-  {
-    const std::lock_guard lock(engine_->queue_mutex_);
-    --engine_->waiting_callers_;
-    work_left = engine_->queued_ != 0;
-  }
-  if (work_left) engine_->work_.notify_one();  // who finds none would only have taken a core for a moment
+  const std::lock_guard lock(engine_->queue_mutex_);
+  --engine_->waiting_callers_;
+  if (engine_->queued_ != 0) engine_->call_thread();
 }
 
 void Engine::wait_until(Pending& pending, const Deadline& deadline) {
@@ -328,7 +336,11 @@ void Engine::progress_loop() {
   std::unique_lock lock(queue_mutex_);
   while (!stop_) {
     if (queued_ == 0 || waiting_callers_ > 0) {
-      work_.wait(lock);
+      dozing_ = true;
+      lock.unlock();
+      alarm_->wait();
+      lock.lock();
+      dozing_ = called_ = false;
       continue;
     }
     lock.unlock();

@@ -9,7 +9,6 @@
 // while its queue is empty, and the mailbox only while no async message is under way; only the caller adds to either.
 #pragma once
 
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -20,6 +19,7 @@
 
 #include "base/home_process.h"
 #include "base/log.h"
+#include "engine/alarm.h"
 #include "engine/call.h"
 #include "engine/difference.h"
 #include "engine/event.h"
@@ -159,6 +159,7 @@ class Engine {
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
+  void call_thread();
   void start_thread();
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
@@ -264,10 +265,13 @@ class Engine {
   std::vector<std::shared_ptr<Pending>> messages_;  // async, under way
   std::vector<Pending*> posted_;                    // those of them that the mailbox has yet to be told of
   std::atomic<std::uint32_t> message_count_{0};     // of messages_
-  std::condition_variable work_;  // for the progress thread: something was queued, or callers stopped waiting
-  int waiting_callers_ = 0;       // guarded by queue_mutex_
-  int queued_ = 0;                // guarded by queue_mutex_
-  bool stop_ = false;             // guarded by queue_mutex_
+  std::optional<Alarm> alarm_;                      // what the progress thread dozes by; there before the thread is
+  // Guarded by queue_mutex_:
+  int waiting_callers_ = 0;
+  int queued_ = 0;
+  bool dozing_ = false;  // the progress thread: it waits for the alarm
+  bool called_ = false;  // the alarm is set
+  bool stop_ = false;
   std::thread thread_;
 };
 

@@ -2,9 +2,13 @@
 #include "engine/waiter.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "check.h"
 #include "engine/factory.h"
 #include "transport/memory/memory_transport.h"
 
@@ -23,6 +27,46 @@ TEST(Waiter, DoesNotYieldForLong) {
   };
   EXPECT_EQ(Waiter(transport).until_finished(look, [] { return true; }), Waiter::Outcome::hopeless);
   EXPECT_LT(looks, kQuick + 10);
+}
+
+// How often threads of this process other than the first have gone to sleep.
+long sleeps_of_other_threads() {
+  long sleeps = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::getpid())) continue;
+    std::ifstream status(task.path() / "status");
+    const std::string name = "voluntary_ctxt_switches:";
+    for (std::string line; std::getline(status, line);) {
+      if (line.compare(0, name.size(), name) == 0) sleeps += std::stol(line.substr(name.size()));
+    }
+  }
+  return sleeps;
+}
+
+// Who waits at once makes the call by itself: the thread for async calls sleeps on, and takes no core from anybody.
+// Calls that nobody waits for are made by it all the same.
+TEST(ProgressThread, IsWokenOnlyForCallsThatNobodyWaitsFor) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "under a sanitizer a call takes longer to be waited for than the thread is given";
+#endif
+  Options options;
+  options.transport = TransportKind::shm;
+  testing::expect_all_ok(run_processes(
+      2,
+      [](Communicator& comm) {
+        constexpr int kRounds = 300;
+        std::vector<float> data(20'000);
+        comm.all_reduce_async(data).wait();  // from here on there is a thread
+        comm.barrier();
+        const long before = sleeps_of_other_threads();
+        for (int round = 0; round < kRounds; ++round) comm.all_reduce_async(data).wait();
+        const long slept = sleeps_of_other_threads() - before;
+        testing::require(slept < kRounds / 3, "woken " + std::to_string(slept) + " times");
+        Work work = comm.all_reduce_async(data);
+        while (!work.ended()) std::this_thread::yield();  // does not take it further
+        work.wait();
+      },
+      options));
 }
 
 // A peer may publish what this rank waits for, and then fail, between a look and the question whether it failed.
