@@ -21,7 +21,7 @@ constexpr double kInPlace = 0.25;
 
 // What a call in place pays beside the price of its algorithm, which is that of a call that is not.
 double in_place_price(const Algorithm& row, std::uint64_t bytes, const topology::Rates& rates) {
-  if (!row.lent || row.lends_in_place) return 0;
+  if (!row.lent || schedule::runs_in_place(row)) return 0;
   const auto copied = static_cast<double>(bytes);
   return copied * rates.copy * (copied > rates.cache_bytes ? rates.far : 1);
 }

@@ -22,6 +22,13 @@ first=${ADDRESSES%% *}
 host_of() { echo $HOSTS | cut -d' ' -f$(($1 + 1)); }
 # launch K OPTION... -- PROGRAM...: under tutti run on host K
 launch() { k=$1; shift; ip netns exec $(host_of $k) $TUTTI run --node-rank $k --rendezvous $first:29444 "$@"; }
+# stop_rank_of K: the one of host K; $stopped is its process
+stop_rank_of() {
+  for process in $(ip netns pids $(host_of $1)); do
+    [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
+  done
+  kill -STOP $stopped
+}
 log=$TUTTI_TOKEN_FILE.log
 trap 'cat $log.?; exit 1' TERM  # out of time: how far it came
 # Until so many lines of the logs say it; in vain, it shows them.
@@ -133,10 +140,7 @@ void expect_it_lives_on(const Ended& ended) {
 // A virtual machine that is moved, a throttled container, a debugger.
 TEST_F(Hosts, AStoppedRankIsSuspectedByNameAndGoesOn) {
   const Ended ended = among(3, job_that_lives_on(R"sh(
-for process in $(ip netns pids $(host_of 1)); do
-  [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
-done
-kill -STOP $stopped
+stop_rank_of 1
 # From 1 s on, and before the error: whoever gets no processor itself says it later.
 silent="rank 1 (pid $stopped on .*) has been silent for [1-9][0-9.]* s"
 await "$silent: .*; an error follows at 10 s (TUTTI_SILENCE_MS)" 2
@@ -150,10 +154,7 @@ await "rank 1 (pid $stopped on .*) is heard again after [2-9][0-9.]* s of silenc
 
 TEST_F(Hosts, WhenASilentRankIsSuspectedIsASetting) {
   const Ended ended = among(3, "export TUTTI_SUSPECT_MS=2000\n" + job_that_lives_on(R"sh(
-for process in $(ip netns pids $(host_of 1)); do
-  [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
-done
-kill -STOP $stopped
+stop_rank_of 1
 await "rank 1 (pid $stopped on .*) has been silent for [2-9][0-9.]* s: .*; an error follows at 10 s" 2
 kill -CONT $stopped
 )sh"));
@@ -167,10 +168,7 @@ TEST_F(Hosts, ARankThatWakesTooLateIsToldThatItWasGivenUp) {
 export TUTTI_SILENCE_MS=800
 for k in 0 1 2; do launch $k --nnodes 3 -n 1 -- $WORKER until-failure > $log.$k 2>&1 & done
 await '\] met' 3
-for process in $(ip netns pids $(host_of 1)); do
-  [ "$(cat /proc/$process/comm)" = worker ] && stopped=$process
-done
-kill -STOP $stopped
+stop_rank_of 1
 await 'code peer_lost peer 1: .* rank 1 has been silent for 0.8 s' 2
 kill -CONT $stopped
 wait
