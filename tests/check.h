@@ -72,4 +72,14 @@ inline std::string name_of(Ranks kind) {
 }
 inline void PrintTo(Ranks kind, std::ostream* out) { *out << name_of(kind); }
 
+// Tests of what all ranks bring to a good end.
+class OverAllRanks : public ::testing::TestWithParam<Ranks> {
+ protected:
+  void run(int ranks, const RankFunction& body) {
+    Options options;
+    options.timeout = std::chrono::milliseconds(20'000);
+    expect_all_ok(run_ranks(GetParam(), ranks, body, options));
+  }
+};
+
 }  // namespace tutti::testing

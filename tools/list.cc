@@ -31,7 +31,7 @@ Cost cost_of(const schedule::Algorithm& row, int ranks) {
 
 const char* needs_of(const schedule::Algorithm& row) {
   if (row.user_windows) return "symmetric buffers";
-  if (row.lent) return "readable peers";
+  if (row.single_copy) return "readable peers";
   return row.scratch_windows ? "shared scratch" : "messages";
 }
 

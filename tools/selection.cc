@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
+#include <numeric>
+#include <thread>
+
+#include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tools/verbs.h"
+#include "topology/built_in.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -28,18 +34,34 @@ std::vector<std::string_view> algorithms_of(std::string_view verb) {
   return names;
 }
 
-Offers offers_of(const std::string& transport, std::uint32_t credits) {
+// Across hosts there are streams, and memory that all ranks reach there is none.
+Offers offers_of(const std::string& transport, std::uint32_t credits, const Hosts& hosts) {
   Offers offers;
-  offers.credits = credits;
+  offers.inside.credits = credits;
   if (transport == "memory") {
-    offers.windows_to_scratch = true;
-    offers.windows_to_user = true;
-    offers.operands_in_slots = true;
-    offers.lends = true;
+    offers.inside = {true, !hosts.several(), true, true, credits, 0};
+    offers.hosts = hosts;
+    if (hosts.several()) offers.across.credits = credits;
   } else if (transport != "stream") {
     refuse(fmt::format("no transport '{}'; there are: memory, stream", transport));
+  } else if (hosts.several()) {
+    refuse("--hosts is about ranks that share memory inside each: leave --transport away");
   }
   return offers;
+}
+
+// "2,1" as numbers; empty where that is no list of positive ones.
+std::vector<int> numbers_of(const std::string& text) {
+  std::vector<int> numbers;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    int number = 0;
+    const auto parsed = std::from_chars(text.data() + at, text.data() + end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != text.data() + end || number < 1) return {};
+    numbers.push_back(number);
+    at = end + 1;
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -54,6 +76,25 @@ void Selection::add_to(CLI::App& app) {
       ->type_name("NAME");
   app.add_option("--credits", credits, "Messages under way per pair of ranks before the sender waits; 4 if left out")
       ->type_name("N");
+  app.add_option("--hosts", hosts,
+                 "Hosts that the ranks are on, memory inside and streams across: how many, in even blocks of ranks, or "
+                 "a list of the ranks of each, such as 3,1")
+      ->type_name("N");
+}
+
+Hosts Selection::placed(int count) const {
+  if (hosts.empty()) return {};
+  std::vector<int> each = numbers_of(hosts);
+  if (each.size() == 1 && each[0] <= count) {
+    const int many = each[0];
+    each.assign(static_cast<std::size_t>(many), count / many);
+    for (int host = 0; host < count % many; ++host) ++each[static_cast<std::size_t>(host)];
+  }
+  if (each.empty() || std::accumulate(each.begin(), each.end(), std::int64_t{0}) != count) {
+    refuse(fmt::format("--hosts must be a number of hosts for {} ranks, or how many of them each has, not '{}'", count,
+                       hosts));
+  }
+  return Hosts::in_blocks(each);
 }
 
 const schedule::Algorithm& Selection::row() const {
@@ -66,21 +107,34 @@ const schedule::Algorithm& Selection::row() const {
   refuse(fmt::format("no algorithm '{}' for {}; there are: {}", algorithm, verb, fmt::join(names, ", ")));
 }
 
+int Selection::rank_count() const { return ranks.value_or(row().verb == Verb::send_recv ? 2 : 4); }
+
+double Selection::predicted_us(std::uint64_t bytes) const {
+  const int count = rank_count();
+  Offers offers = offers_of(transport, credits, placed(count));
+  offers.segment_bytes = choice::kSegmentBytes;
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const choice::AgreedCosts costs = choice::agreed_costs(topology::built_in_costs(cores, {}), count, false);
+  return choice::Pricer(row(), count, offers).at(bytes, choice::prices_of(costs, offers)) * 1e6;
+}
+
 std::vector<schedule::Lowered> Selection::programs() const {
   const schedule::Algorithm& chosen = row();
   const bool pair = chosen.verb == Verb::send_recv;
-  const int count = ranks.value_or(pair ? 2 : 4);
+  const int count = rank_count();
   if (count < 1 || count > kMostRanks) refuse(fmt::format("-n must be 1 to {}, not {}", kMostRanks, count));
   if (pair && count != 2) refuse(fmt::format("send_recv is between two ranks: use -n 2, not {}", count));
   if (root < 0 || root >= count)
     refuse(fmt::format("--root must be one of the ranks 0 to {}, not {}", count - 1, root));
   if (credits < 1) refuse("--credits must be at least 1: without one no message can ever leave");
 
-  const Offers offers = offers_of(transport, credits);
+  const Hosts places = placed(count);
+  const Offers offers = offers_of(transport, credits, places);
   for (int rank = 0; rank < count; ++rank) {
-    if (const std::string reason = schedule::why_not(chosen, {count, rank, root}, offers); !reason.empty()) {
+    if (const std::string reason = schedule::why_not(chosen, {count, rank, root, places}, offers); !reason.empty()) {
+      const std::string where = places.several() ? "ranks of different hosts do" : "--transport " + transport + " does";
       throw Error(ErrorCode::unsupported,
-                  fmt::format("{} by {} {}, which --transport {} does not have", verb, chosen.name, reason, transport));
+                  fmt::format("{} by {} {}, which {} not have", verb, chosen.name, reason, where));
     }
   }
   return schedule::lower_all(chosen, count, offers, root);

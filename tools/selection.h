@@ -18,15 +18,20 @@ struct Selection {
   int root = 0;
   std::string transport = "memory";
   std::uint32_t credits = 4;
+  std::string hosts = {};  // how the ranks lie on hosts: their number, or how many ranks each has; empty: one
 
   // Adds the options that fill this selection; where `file` is another way to name programs, the verb may be left out.
   void add_to(CLI::App& app);
 
   // Throws Error(invalid_argument or unsupported), naming the remedy.
   std::vector<schedule::Lowered> programs() const;
+  // What a call that moves so many bytes is expected to take, by the built-in costs.
+  double predicted_us(std::uint64_t bytes) const;
 
  private:
   const schedule::Algorithm& row() const;
+  int rank_count() const;
+  Hosts placed(int count) const;
 };
 
 }  // namespace tutti::tools

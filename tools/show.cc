@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kShowExamples = R"(Examples:
   tutti show all_reduce --algorithm ring -n 4
   tutti show all_reduce --algorithm ring -n 4 --transport stream   the same over TCP: messages land first
+  tutti show all_reduce --algorithm ring -n 4 --hosts 2            only messages between the two hosts land first
   tutti show all_reduce -a recursive_halving -n 16                 many ranks are drawn as bars
   tutti show broadcast -n 8 --root 3
   tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file)";
@@ -22,6 +23,7 @@ constexpr const char* kShowExamples = R"(Examples:
 struct Show {
   Selection selection;
   bool json = false;
+  std::uint64_t bytes = 0;
 };
 
 }  // namespace
@@ -31,13 +33,19 @@ void add_show(CLI::App& app, int& exit_code) {
   const auto asked = std::make_shared<Show>();
   asked->selection.add_to(*show);
   show->add_flag("--json", asked->json, "Print the programs as JSON instead");
+  show->add_option("--bytes", asked->bytes,
+                   "Also say what a call of so many bytes is expected to take, by built-in costs")
+      ->type_name("N");
   show->footer(kShowExamples);
   show->callback([asked, &exit_code] {
     const std::vector<schedule::Lowered> programs = asked->selection.programs();
     if (asked->json) {
       fmt::print("{}", schedule::to_json(programs));
     } else {
-      fmt::print("{}\n{}", schedule::describe(programs), schedule::draw(programs));
+      fmt::print("{}", schedule::describe(programs));
+      if (asked->bytes != 0)
+        fmt::print("  expected  {:.4g} us for {} bytes\n", asked->selection.predicted_us(asked->bytes), asked->bytes);
+      fmt::print("\n{}", schedule::draw(programs));
     }
     exit_code = 0;
   });

@@ -37,8 +37,7 @@ namespace fs = std::filesystem;
 constexpr const char* kTuneExamples = R"(Examples:
   tutti tune                           this host: shared memory and TCP; two minutes or so, on an idle machine
   tutti tune -n 4 --show               four ranks only, and every call that was timed beside its prediction
-  tutti run --hosts a,b -n 8 -- tutti tune --job
-                                       the hosts of a job, as the ranks of one
+  tutti run -n 8 -- tutti tune --job   a job, as the ranks of one; across hosts start it on each, with --nnodes
 Groups of other sizes go by the nearest one that was timed. Jobs on the same hosts find the result by themselves;
 TUTTI_COSTS names another file. Without one, built-in costs hold.)";
 
@@ -121,7 +120,8 @@ class Kept {
 std::string named_file(const TuneOptions& asked) {
   const std::string variable = Environment::of_process().get("TUTTI_COSTS").value_or("");
   ::unsetenv("TUTTI_COSTS");
-  return asked.file.empty() ? variable : asked.file;
+  if (!asked.file.empty()) return asked.file;
+  return variable == topology::kBuiltIn ? "" : variable;
 }
 
 // What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and the words about it.
@@ -211,8 +211,9 @@ void add_tune(CLI::App& app, int& exit_code) {
   const auto asked = std::make_shared<TuneOptions>();
   asked->ranks = {2, 4, 8};
   if (std::thread::hardware_concurrency() >= 16) asked->ranks.push_back(16);
-  verb->add_option("-n,--ranks", asked->ranks,
-                   "Sizes of the groups that are timed, with commas between; 2,4,8 if left out")
+  verb->add_option(
+          "-n,--ranks", asked->ranks,
+          "Sizes of the groups that are timed, with commas between; 2,4,8 if left out (with 16 processors also 16)")
       ->type_name("N")
       ->delimiter(',')
       ->check(CLI::Range(2, 64));

@@ -25,6 +25,7 @@ using schedule::Problem;
 constexpr const char* kVerifyExamples = R"(Examples:
   tutti verify all_reduce --algorithm ring -n 7
   tutti verify all_reduce -a staged -n 4 --segments 3 --credits 2
+  tutti verify all_reduce -a ring -n 7 --hosts 3         memory inside hosts, streams across
   tutti show all_reduce -a ring -n 4 --json > ring.json
   tutti verify --file ring.json                          a file; - reads standard input
 The exit code is 0 if everything was proven, 1 if there is a problem.)";
@@ -85,7 +86,7 @@ Findings examine(const std::vector<schedule::Lowered>& programs, const Verificat
   const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
   const auto blocks = static_cast<std::uint64_t>(chunks ? 1 : first.blocks);
   findings.options.count = asked.count != 0 ? asked.count : asked.segments * blocks * 48 - 5;
-  if (first.verb == Verb::barrier) findings.options.count = 0;
+  if (!schedule::moves_data(first.verb)) findings.options.count = 0;
   findings.apart = schedule::verify(programs, findings.options);
   const schedule::Algorithm* row = schedule::find_algorithm(first.verb, first.algorithm);
   findings.only_apart = row != nullptr && !schedule::runs_in_place(*row) && first.ranks > 1;
@@ -153,7 +154,7 @@ void print_edges(const Findings& findings, int chunks) {
 void print_text(const std::vector<schedule::Lowered>& programs, const Findings& findings) {
   const schedule::Program& first = programs.front().program;
   const std::uint32_t credits =
-      findings.options.credits != 0 ? findings.options.credits : programs.front().offers.credits;
+      findings.options.credits != 0 ? findings.options.credits : programs.front().offers.inside.credits;
   fmt::print("{} by {}: {} ranks, {} elements in {} segment{}, {} credit{}\n", name_of(first.verb), first.algorithm,
              first.ranks, findings.options.count, findings.options.segments, findings.options.segments == 1 ? "" : "s",
              credits, credits == 1 ? "" : "s");

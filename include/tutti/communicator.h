@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/counters.h"
 #include "tutti/error.h"
 #include "tutti/export.h"
 #include "tutti/request.h"
@@ -400,6 +401,9 @@ class TUTTI_API Communicator {
   std::string_view last_algorithm() const;
   // Whether algorithms are chosen by costs that `tutti tune` has measured; by built-in ones otherwise. All ranks alike.
   bool tuned() const;
+
+  // Calls, bytes and waiting so far, by verb. May be asked by any thread.
+  Counters counters() const;
 
   // Microseconds that the call is expected to take: by the algorithm that would be chosen for it, at the costs of this
   // group (`tutti tune` measures them). Asks no other rank and supposes that their buffers are like this one's, and of

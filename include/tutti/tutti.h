@@ -220,6 +220,28 @@ tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
 /* 1 where algorithms are chosen by costs that `tutti tune` has measured, 0 where by built-in ones; all ranks alike. */
 tutti_code tutti_tuned(tutti_comm comm, int* tuned);
 
+typedef enum tutti_verb {
+  TUTTI_ALL_REDUCE,
+  TUTTI_BROADCAST,
+  TUTTI_SEND_RECV, /* a send, or a receive */
+  TUTTI_REDUCE,
+  TUTTI_SCATTER,
+  TUTTI_GATHER,
+  TUTTI_ALL_GATHER,
+  TUTTI_REDUCE_SCATTER,
+  TUTTI_ALL_TO_ALL,
+  TUTTI_SCAN,
+  TUTTI_EXCLUSIVE_SCAN,
+  TUTTI_BARRIER
+} tutti_verb;
+typedef struct tutti_verb_counters {
+  uint64_t calls;     /* blocking ones when they begin, async ones when they are submitted */
+  uint64_t bytes;     /* of the vector, or of all chunks that this rank knows of; of a receive what it has room for */
+  uint64_t waited_ns; /* while the program was held up for longer than a brief spin */
+} tutti_verb_counters;
+/* What this rank has called so far, by any thread; what the library does of its own accord is not counted. */
+tutti_code tutti_counters(tutti_comm comm, tutti_verb verb, tutti_verb_counters* counters);
+
 /* One group per color, ranked by (key, rank); a negative color joins none, and *child is NULL then. */
 tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* child);
 /* The group of these ranks, in this order; every rank of comm passes the same list. *child is NULL outside it. */

@@ -52,8 +52,8 @@ class Control {
   // What `peer` announced last on the channel; sequence 0 where it announced nothing.
   virtual Statement announced(std::uint32_t channel, int peer) const = 0;
 
-  // What the data plane lends to the control plane's thread. After lend({}) returns, nothing lent is used any more.
-  struct Lent {
+  // What the data plane has called on the control plane's thread. After attach({}) returns, none is called any more.
+  struct Hooks {
     std::function<void()> wake;                           // called at every piece of news
     std::function<Statement(std::uint32_t channel)> say;  // what this rank is in; asked for when somebody gives up
     std::uint32_t channels = 0;
@@ -61,8 +61,8 @@ class Control {
     // How long ago data came from the peer, as far as known; asked for before the peer is taken to be silent.
     std::function<std::chrono::nanoseconds(int peer)> quiet_for;
   };
-  virtual void lend(Lent lent) = 0;
-  // Asks for one `wake` as soon as Lent::readable is readable.
+  virtual void attach(Hooks hooks) = 0;
+  // Asks for one `wake` as soon as Hooks::readable is readable.
   virtual void arm() = 0;
 };
 

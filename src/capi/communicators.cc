@@ -188,6 +188,17 @@ tutti_code tutti_tuned(tutti_comm comm, int* tuned) {
   return guarded([&] { place(tuned, "tutti_tuned: tuned") = communicator_of(comm).tuned() ? 1 : 0; });
 }
 
+tutti_code tutti_counters(tutti_comm comm, tutti_verb verb, tutti_verb_counters* counters) {
+  return guarded([&] {
+    tutti_verb_counters& result = place(counters, "tutti_counters: counters");
+    if (static_cast<std::size_t>(verb) >= tutti::kVerbs)
+      throw tutti::Error(tutti::ErrorCode::invalid_argument,
+                         "tutti_counters: there is no verb " + std::to_string(verb));
+    const tutti::VerbCounters found = communicator_of(comm).counters()[static_cast<tutti::Verb>(verb)];
+    result = {found.calls, found.bytes, static_cast<std::uint64_t>(found.waited.count())};
+  });
+}
+
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name) {
   return guarded([&] {
     place(name, "tutti_last_algorithm: name") = "";

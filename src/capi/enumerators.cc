@@ -29,6 +29,11 @@ constexpr Enumerator kOps[] = {NAMED(TUTTI_SUM),     NAMED(TUTTI_PRODUCT), NAMED
                                NAMED(TUTTI_AVERAGE), NAMED(TUTTI_BAND),    NAMED(TUTTI_BOR),     NAMED(TUTTI_BXOR),
                                NAMED(TUTTI_LAND),    NAMED(TUTTI_LOR),     NAMED(TUTTI_LXOR)};
 
+constexpr Enumerator kVerbNames[] = {NAMED(TUTTI_ALL_REDUCE), NAMED(TUTTI_BROADCAST),      NAMED(TUTTI_SEND_RECV),
+                                     NAMED(TUTTI_REDUCE),     NAMED(TUTTI_SCATTER),        NAMED(TUTTI_GATHER),
+                                     NAMED(TUTTI_ALL_GATHER), NAMED(TUTTI_REDUCE_SCATTER), NAMED(TUTTI_ALL_TO_ALL),
+                                     NAMED(TUTTI_SCAN),       NAMED(TUTTI_EXCLUSIVE_SCAN), NAMED(TUTTI_BARRIER)};
+
 // "TUTTI_PEER_LOST" is "peer_lost".
 constexpr bool is_upper_case_of(std::string_view c_name, std::string_view name) {
   constexpr std::string_view kPrefix = "TUTTI_";
@@ -58,6 +63,7 @@ static_assert(std::size(kOps) == kReduceOps - 1 && static_cast<std::size_t>(Redu
 static_assert(TUTTI_OK == 0 && agree<ErrorCode>(kCodes, 1));
 static_assert(agree<DType>(kTypes, 0));
 static_assert(agree<ReduceOp>(kOps, 0));
+static_assert(std::size(kVerbNames) == kVerbs && agree<Verb>(kVerbNames, 0));
 
 static_assert(TUTTI_TRANSPORT_AUTO == static_cast<int>(TransportKind::automatic));
 static_assert(TUTTI_TRANSPORT_SHM == static_cast<int>(TransportKind::shm));

@@ -49,13 +49,13 @@ tutti_code even(tutti_comm comm, Verb verb, const Vectors& vectors, Chunked chun
 }
 
 // One side of an uneven verb: a chunk for every rank, or only this rank's.
-struct Side {
+struct BufferArgument {
   const size_t* counts = nullptr;
   const size_t* displacements = nullptr;
   size_t count = 0;
 };
 
-Parts parts_of(const Side& side, int size) {
+Parts parts_of(const BufferArgument& side, int size) {
   const auto ranks = static_cast<size_t>(size);
   Parts parts;
   if (side.counts != nullptr) parts.counts = {side.counts, ranks};
@@ -79,9 +79,9 @@ size_t reach_of(const Parts& parts) {
 struct Uneven {
   std::string_view name;  // of the variant
   const void* input;
-  Side sent;
+  BufferArgument sent;
   void* output;
-  Side received;
+  BufferArgument received;
   tutti_type type;
   std::optional<int> root;  // elsewhere the arrays are not looked at
 };
@@ -170,28 +170,28 @@ tutti_code tutti_all_to_all(tutti_comm comm, const void* input, void* output, si
 
 tutti_code tutti_all_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
                               const size_t* displacements, tutti_type type, tutti_work* work) {
-  const Side sent{nullptr, nullptr, count}, received{counts, displacements};
+  const BufferArgument sent{nullptr, nullptr, count}, received{counts, displacements};
   return uneven(comm, Verb::all_gather, {"all_gather_v", input, sent, output, received, type, {}}, Chunked::output,
                 nullptr, work);
 }
 
 tutti_code tutti_gather_v(tutti_comm comm, const void* input, size_t count, void* output, const size_t* counts,
                           const size_t* displacements, tutti_type type, int root, tutti_work* work) {
-  const Side sent{nullptr, nullptr, count}, received{counts, displacements};
+  const BufferArgument sent{nullptr, nullptr, count}, received{counts, displacements};
   return uneven(comm, Verb::gather, {"gather_v", input, sent, output, received, type, root}, Chunked::output, nullptr,
                 work);
 }
 
 tutti_code tutti_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
                            void* output, size_t count, tutti_type type, int root, tutti_work* work) {
-  const Side sent{counts, displacements}, received{nullptr, nullptr, count};
+  const BufferArgument sent{counts, displacements}, received{nullptr, nullptr, count};
   return uneven(comm, Verb::scatter, {"scatter_v", input, sent, output, received, type, root}, Chunked::input, nullptr,
                 work);
 }
 
 tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size_t* counts, const size_t* displacements,
                                   void* output, tutti_type type, tutti_op op, tutti_work* work) {
-  const Side sent{counts, displacements}, received{};
+  const BufferArgument sent{counts, displacements}, received{};
   return uneven(comm, Verb::reduce_scatter, {"reduce_scatter_v", input, sent, output, received, type, {}},
                 Chunked::input, &op, work);
 }
@@ -199,7 +199,7 @@ tutti_code tutti_reduce_scatter_v(tutti_comm comm, const void* input, const size
 tutti_code tutti_all_to_all_v(tutti_comm comm, const void* input, const size_t* input_counts,
                               const size_t* input_displacements, void* output, const size_t* output_counts,
                               const size_t* output_displacements, tutti_type type, tutti_work* work) {
-  const Side sent{input_counts, input_displacements}, received{output_counts, output_displacements};
+  const BufferArgument sent{input_counts, input_displacements}, received{output_counts, output_displacements};
   return uneven(comm, Verb::all_to_all, {"all_to_all_v", input, sent, output, received, type, {}}, Chunked::both,
                 nullptr, work);
 }

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "engine/matching.h"
+#include "engine/messages/matching.h"
 #include "schedule/verbs.h"
 #include "tutti/request.h"
 
@@ -21,14 +21,13 @@ std::string words_of(const Statement& statement) {
   if (statement.allocates()) {
     return "allocate #" + std::to_string(statement.sequence - 1) + " of " + std::to_string(statement.count) + " bytes";
   }
-  const schedule::VerbFacts facts = schedule::facts_of(verb);
-  const bool all_know = verb == Verb::all_gather || verb == Verb::reduce_scatter;
+  const schedule::VerbFacts& facts = schedule::facts_of(verb);
   std::string text = std::string(name_of(verb)) + (statement.uneven() ? "_v" : "");
   if (statement.sequence != 0) text += " #" + std::to_string(statement.sequence - 1);
-  if (verb == Verb::barrier) return text;
+  if (!schedule::moves_data(verb)) return text;
   text += " of ";
   if (statement.up_to()) text += "up to ";
-  if (!statement.uneven() || all_know) text += std::to_string(statement.count) + " ";
+  if (!statement.uneven() || facts.all_know_counts) text += std::to_string(statement.count) + " ";
   text += own_type ? "elements of " + std::to_string(statement.own_bytes()) + " bytes"
                    : std::string(name_of(static_cast<DType>(statement.type())));
   if (facts.reduces) {

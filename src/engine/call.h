@@ -12,6 +12,7 @@
 
 #include "base/mix.h"
 #include "base/statement.h"
+#include "choice/chooser.h"
 #include "kernels/kernels.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
@@ -83,6 +84,9 @@ struct Call {
 
   static constexpr std::uint64_t kUnnumbered = ~std::uint64_t{0};
 
+  choice::Question question(bool across = false) const {
+    return {verb, moved_bytes, uneven, keep_order, symmetric_memory_exists, row, across};
+  }
   bool is_message() const { return verb == Verb::send_recv; }
   int tag() const { return static_cast<int>(statement().mark()); }  // of a message
   // What a rank that makes this call says of it: the same on all ranks that make the same call. A receive whose message

@@ -1,9 +1,9 @@
 #include "tutti/communicator.h"
 
-#include "engine/create_group.h"
 #include "engine/engine.h"
-#include "engine/group_meeting.h"
-#include "engine/split.h"
+#include "engine/groups/create_group.h"
+#include "engine/groups/group_meeting.h"
+#include "engine/groups/split.h"
 
 namespace tutti {
 
@@ -47,6 +47,7 @@ void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine().set
 std::chrono::milliseconds Communicator::timeout() const { return engine().timeout(); }
 std::string_view Communicator::last_algorithm() const { return engine().last_algorithm(); }
 bool Communicator::tuned() const { return engine().costs().tuned; }
+Counters Communicator::counters() const { return engine().counters(); }
 double Communicator::predicted_us(const Request& request) const { return engine().predict(request) * 1e6; }
 double Communicator::predicted_us(const Request& sent, const Request& received) const {
   return engine().predict(sent, received) * 1e6;

@@ -1,8 +1,6 @@
 #include "engine/engine.h"
 
-#include <signal.h>
-
-#include "base/thread.h"
+#include <algorithm>
 
 namespace tutti::engine {
 namespace {
@@ -13,8 +11,13 @@ constexpr std::size_t kMostAllocated = std::size_t{1} << 47;
 // An element that is reduced moves whole, a block of a message at least, and every rank's must fit a slot.
 std::size_t most_own_bytes(const Offers& offers, int ranks) {
   constexpr std::size_t kMost = 32 << 10;
-  const std::size_t slot = offers.slot_bytes == 0 ? kMost : std::min<std::size_t>(offers.slot_bytes, kMost);
+  const std::size_t slot = offers.slot_bytes() == 0 ? kMost : std::min<std::size_t>(offers.slot_bytes(), kMost);
   return std::max<std::size_t>(schedule::kLineBytes, slot / static_cast<std::size_t>(ranks));
+}
+
+// Of a v-variant whose counts not all ranks know, those that this one does.
+std::uint64_t bytes_to_count(const Call& call) {
+  return call.uneven ? std::max({call.moved_bytes, call.input_bytes, call.output_bytes}) : call.moved_bytes;
 }
 
 }  // namespace
@@ -25,60 +28,52 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       log_(log),
       origin_(std::move(origin)),
       plans_(*transport_, kTracks + 1),
-      chooser_(transport_->size(), transport_->offers(), forced_algorithms(options_.algorithm, options_.deterministic),
-               options_.deterministic),
+      chooser_(transport_->size(), transport_->offers(),
+               choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
       mailbox_(*transport_, plans_, chooser_, kTracks) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
-  asked_ = {rank(), size(), most_own_bytes(transport_->offers(), size())};
+  view_ = {rank(), size(), most_own_bytes(transport_->offers(), size())};
   for (int track = 0; track < kTracks; ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
 }
 
 // A broadcast of its own kind, which comes before the first call and is not counted. Rank 0 may have read a file, or
 // measured this machine, for longer than the user's calls may take.
-void Engine::agree_on(AgreedCosts costs) {
-  static_assert(std::is_trivially_copyable_v<AgreedCosts>);
+void Engine::agree_on(choice::AgreedCosts costs) {
+  static_assert(std::is_trivially_copyable_v<choice::AgreedCosts>);
   constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
   if (size() > 1) {
     const std::chrono::milliseconds timeout = this->timeout();
     set_timeout(std::max(timeout, kPatience));
     const std::uint64_t chain = std::exchange(chain_, 0);
     next_collective_ = Call::kUnnumbered;
-    run({.verb = Verb::broadcast,
-         .input = &costs,
-         .output = &costs,
-         .input_count = sizeof costs,
-         .output_count = sizeof costs,
-         .element = DType::uint8});
+    run_own({.verb = Verb::broadcast,
+             .input = &costs,
+             .output = &costs,
+             .input_count = sizeof costs,
+             .output_count = sizeof costs,
+             .element = DType::uint8});
     chain_ = chain;
     set_timeout(timeout);
   }
   adopt(costs);
 }
 
-void Engine::adopt(const AgreedCosts& costs) {
+void Engine::adopt(const choice::AgreedCosts& costs) {
   costs_ = costs;
-  chooser_.set_costs(costs);
+  chooser_.set_costs(costs, origin_.size_tables);
   if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike
-  for (const Choice& choice : chooser_.choices()) {
+  for (const choice::Choice& choice : chooser_.choices()) {
     log_.info(std::string(name_of(choice.verb)) +
-              (choice.bytes == kAnyBytes ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
+              (choice.bytes == choice::kAnyBytes ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
               std::string(choice.algorithm) + " (" + std::string(choice.why) + ")");
   }
 }
 
 Engine::~Engine() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(queue_mutex_);
-      stop_ = true;
-    }
-    alarm_->set(std::chrono::nanoseconds(0));
-    transport_->notify_self();
-    thread_.join();
-  }
+  thread_.reset();  // which returns when nobody drives the queues any more
   if (queued_ != 0) {
     // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
     transport_->abort(-1, ErrorCode::aborted);
@@ -109,15 +104,23 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   Track& track = next_track();
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
   Call& call = track.draft();
-  recall_.call_of(request, asked_, chunks_, call);
+  request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
   admit(call);
+  counter_.count(call.verb, bytes_to_count(call));
   drive(track);
   last_algorithm_ = track.algorithm();
   return {};
 }
 
+void Engine::run_own(const Request& request) {
+  const VerbCounters before = counter_.read()[request.verb];
+  run(request);
+  counter_.put_back(request.verb, before);
+}
+
 void Engine::drive(Track& track) {
+  Waiter waiter(*transport_);
   bool finished = false;
   try {
     track.start();
@@ -127,16 +130,17 @@ void Engine::drive(Track& track) {
       if (track.announced()) tell_waiting(track);
       return false;
     };
-    finished = Waiter(*transport_).until_finished(look, hopeless) == Waiter::Outcome::finished;
+    finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
   }
   if (!finished) throw fail_from_caller({&track, nullptr});
+  counter_.add_wait(track.call().verb, waiter.waited());
 }
 
 std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
   auto pending = std::make_shared<Pending>();
-  pending->call = call_of(request, asked_, pending->chunks);
+  pending->call = call_of(request, view_, pending->chunks);
   pending->own = request.op.own();
   pending->told = told_;
   return pending;
@@ -158,24 +162,14 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
   return calls;
 }
 
-void Engine::start_thread() {
-  const std::lock_guard lock(queue_mutex_);
-  if (thread_.joinable()) return;
-  if (!alarm_) alarm_.emplace();
-  thread_ = make_thread("for async calls", [this] { progress_loop(); });
-}
-
-// With queue_mutex_ held. Most callers wait soon, and then drive their calls themselves: waking the thread for these
-// would take a core from somebody, and the work out of the caller's hands.
-void Engine::call_thread() {
-  constexpr auto kGrace = std::chrono::microseconds(30);
-  if (!dozing_ || called_ || waiting_callers_ > 0) return;
-  called_ = true;
-  alarm_->set(kGrace);
+void Engine::join_thread() {
+  if (thread_) return;
+  runtime::Driven& queues = *this;
+  thread_ = std::make_unique<runtime::ProgressThread::Place>(origin_.threads->of(*transport_), queues, *transport_);
 }
 
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
-  start_thread();  // before the calls get their numbers: a call that has one must be made
+  join_thread();  // before the calls get their numbers: a call that has one must be made
   for (const auto& pending : calls) {
     Call& call = pending->call;
     if (call.is_message()) {
@@ -185,6 +179,7 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       pending->track = &next_track();
       admit(call);
     }
+    counter_.count(call.verb, bytes_to_count(call));
   }
   {
     const std::lock_guard lock(queue_mutex_);
@@ -200,7 +195,7 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       }
       ++queued_;
     }
-    call_thread();
+    if (waiting_callers_ == 0) thread_->want();
   }
   transport_->notify_self();
 }
@@ -218,18 +213,15 @@ Engine::Seat::Seat(Engine& engine) : engine_(&engine) {
   {
     const std::lock_guard lock(engine.queue_mutex_);
     ++engine.waiting_callers_;
-    if (engine.called_) engine.alarm_->take_back();
-    engine.called_ = false;
+    if (engine.thread_) engine.thread_->take_back();
   }
-  engine.transport_->notify_self();  // the progress thread may sleep with the work in its hands
   driving_ = std::unique_lock(engine.progress_);
 }
 
 Engine::Seat::~Seat() {
   driving_.unlock();
   const std::lock_guard lock(engine_->queue_mutex_);
-  --engine_->waiting_callers_;
-  if (engine_->queued_ != 0) engine_->call_thread();
+  if (--engine_->waiting_callers_ == 0 && engine_->queued_ != 0) engine_->thread_->want();
 }
 
 void Engine::wait_until(Pending& pending, const Deadline& deadline) {
@@ -240,7 +232,9 @@ void Engine::wait_until(Pending& pending, const Deadline& deadline) {
     return pending.ended() ? Advance::finished : advance;
   };
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
-  const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
+  Waiter waiter(*transport_, deadline);
+  const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
+  counter_.add_wait(pending.call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   if (outcome == Waiter::Outcome::timed_out) {
     throw Error(ErrorCode::timeout, "rank " + std::to_string(rank()) + ", " + pending.call.describe() +
@@ -260,7 +254,9 @@ bool Engine::wait_any(std::span<Pending* const> calls, const Deadline& deadline)
     return advance != Advance::stuck && any_ended() ? Advance::finished : advance;
   };
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
-  const Waiter::Outcome outcome = Waiter(*transport_, deadline).until_finished(look, hopeless);
+  Waiter waiter(*transport_, deadline);
+  const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
+  counter_.add_wait(calls.front()->call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   return outcome != Waiter::Outcome::timed_out;
 }
@@ -328,41 +324,20 @@ Advance Engine::progress_queue(Track& track) {
   return Advance::moved;
 }
 
-void Engine::progress_loop() {
-  // Signals are for the threads of the program.
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  std::unique_lock lock(queue_mutex_);
-  while (!stop_) {
-    if (queued_ == 0 || waiting_callers_ > 0) {
-      dozing_ = true;
-      lock.unlock();
-      alarm_->wait();
-      lock.lock();
-      dozing_ = called_ = false;
-      continue;
-    }
-    lock.unlock();
-    drive_until_idle();
-    lock.lock();
+runtime::Driven::Progress Engine::drive_queues(bool judges) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (queued_ == 0) return Progress::idle;
   }
-}
-
-// One stretch of work of the progress thread: until the queues are empty or a caller takes over.
-void Engine::drive_until_idle() {
-  const std::lock_guard driving(progress_);
-  const auto look = [&] {
-    {
-      const std::lock_guard lock(queue_mutex_);
-      if (stop_ || queued_ == 0 || waiting_callers_ > 0) return Advance::finished;
-    }
-    return progress_queues();
-  };
-  Stuck stuck;
-  const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
-  Waiter waiter(*transport_, {}, Waiter::Place::background);
-  if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) fail(stuck);
+  const std::unique_lock driving(progress_, std::try_to_lock);
+  if (!driving.owns_lock()) return Progress::stuck;
+  if (progress_queues() != Advance::stuck) return Progress::moved;
+  if (!judges) return Progress::stuck;
+  const Stuck stuck = find_stuck();
+  if (!stuck.any()) return Progress::stuck;
+  // What peers published before they failed or left counts: only what is still missing now will never come.
+  if (progress_queues() == Advance::stuck) fail(stuck);
+  return Progress::moved;
 }
 
 Engine::Stuck Engine::find_stuck() {
@@ -387,7 +362,7 @@ void Engine::meet_to_allocate(std::size_t bytes) {
   Track& track = next_track();
   if (track.queued.load(std::memory_order_acquire) != 0) drain(track);
   Call& call = track.draft();
-  call = call_of({.verb = Verb::barrier}, asked_, chunks_);
+  call = call_of({.verb = Verb::barrier}, view_, chunks_);
   call.kinds = Statement::kinds_of_allocation();
   call.elements = bytes;
   admit(call);

@@ -1,12 +1,13 @@
 // The engine of one communicator: gives each call a track, runs blocking calls on the caller's thread and async calls
-// on a progress thread, and turns what goes wrong into errors that name the culprit.
+// on the progress thread of its rank, and turns what goes wrong into errors that name the culprit.
 //
 // Collective calls take the tracks in turn, so that kTracks of them are in flight at once; calls that find their track
 // busy wait in its queue, in order. Messages between two ranks go through the mailbox, any number at once.
 //
 // Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever
-// holds progress_: a caller that waits for it, else the progress thread. A track is driven by its blocking caller only
-// while its queue is empty, and the mailbox only while no async message is under way; only the caller adds to either.
+// holds progress_: a caller that waits for it, else the progress thread, which serves all communicators of the rank. A
+// track is driven by its blocking caller only while its queue is empty, and the mailbox only while no async message is
+// under way; only the caller adds to either.
 #pragma once
 
 #include <exception>
@@ -14,22 +15,21 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/home_process.h"
 #include "base/log.h"
-#include "engine/alarm.h"
 #include "engine/call.h"
-#include "engine/difference.h"
-#include "engine/event.h"
-#include "engine/mailbox.h"
-#include "engine/origin.h"
-#include "engine/plans.h"
-#include "engine/recall.h"
+#include "engine/call_counter.h"
+#include "engine/execute/event.h"
+#include "engine/execute/plans.h"
+#include "engine/execute/track.h"
+#include "engine/execute/waiter.h"
+#include "engine/failures/difference.h"
+#include "engine/groups/origin.h"
+#include "engine/messages/mailbox.h"
 #include "engine/request.h"
-#include "engine/track.h"
-#include "engine/waiter.h"
+#include "engine/request_cache.h"
 #include "tutti/communicator.h"
 
 namespace tutti::engine {
@@ -63,13 +63,13 @@ struct Letter {
   bool patient = false;  // waits for twice the timeout, for a peer that itself waits for others
 };
 
-class Engine {
+class Engine final : private runtime::Driven {
  public:
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
   static constexpr int kTracks = kCollectiveChannels;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
-  ~Engine();
+  ~Engine() override;
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -82,25 +82,32 @@ class Engine {
   std::string_view last_algorithm() const { return last_algorithm_; }
   const Options& options() const { return options_; }
   const Origin& origin() const { return origin_; }
+  const transport::Transport& transport() const { return *transport_; }
   // A rank of the group that is gone or gave up. Makes system calls.
   std::optional<Failure> failure() { return transport_->failure(); }
   // By rank: the ranks of these in the group that this one was made of; empty where it was made of none.
   const std::vector<int>& parent_ranks() const { return parent_ranks_; }
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
-  // Counts the groups made of this one: the same number on all ranks.
-  std::uint32_t next_group() { return groups_++; }
 
   // Collective, before the first call: all ranks take rank 0's costs to choose by.
-  void agree_on(AgreedCosts costs);
+  void agree_on(choice::AgreedCosts costs);
   // The same where all ranks have them already.
-  void adopt(const AgreedCosts& costs);
-  const AgreedCosts& costs() const { return costs_; }
-  const Chooser& chooser() const { return chooser_; }
+  void adopt(const choice::AgreedCosts& costs);
+  const choice::AgreedCosts& costs() const { return costs_; }
+  const choice::Chooser& chooser() const { return chooser_; }
   // More ranks than cores.
   bool crowded() const { return transport_->oversubscribed(); }
 
+  // Records the steps of collectives from now on; `communicator` is what traces of all ranks know it by. The recorder
+  // lives as long as this engine or until another, or nullptr, takes its place. While no call is under way.
+  void record_to(trace::Recorder* recorder, std::uint64_t communicator) {
+    for (const auto& track : tracks_) track->record_to(recorder, communicator);
+  }
+
   // `row`: the algorithm to run, all ranks alike; nullptr = choose.
   Received run(const Request& request, const schedule::Algorithm* row = nullptr);
+  // A collective of the library's own, which is not counted.
+  void run_own(const Request& request);
   // A send and a receive at once.
   Received exchange(const Request& sent, const Request& received, const schedule::Algorithm* row = nullptr);
   Received probe(int source, int tag, const Element& element);
@@ -127,6 +134,7 @@ class Engine {
   double predict(const Request& request) const;
   double predict(const Request& sent, const Request& received) const;
   std::shared_ptr<void> allocate(std::size_t bytes);
+  Counters counters() const { return counter_.read(); }
   // For the calls that follow.
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
@@ -159,8 +167,7 @@ class Engine {
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
-  void call_thread();
-  void start_thread();
+  void join_thread();
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
@@ -174,8 +181,10 @@ class Engine {
   void drain(Track& track);
   Advance progress_queues();
   Advance progress_queue(Track& track);
-  void progress_loop();
-  void drive_until_idle();
+  // For the progress thread.
+  Progress drive() override { return drive_queues(false); }
+  Progress drive_or_fail() override { return drive_queues(true); }
+  Progress drive_queues(bool judges);
   // The first running async call that is hopeless.
   Stuck find_stuck();
 
@@ -183,11 +192,12 @@ class Engine {
   static void require_exchange(const Request& sent, const Request& received);
   // engine_messages.cc: messages. Blocking ones run on the caller's thread until all of them have ended.
   Received run_message(const Request& request, const schedule::Algorithm* row);
-  void run_messages(std::span<Message> messages);
+  // Both say how long the caller had to wait, as Waiter::waited().
+  std::chrono::nanoseconds run_messages(std::span<Message> messages);
   Call call_of_probe(int source, int tag, const Element& element);
   void look_alone(Message& probe);
   void look_beside_others(Message& probe);
-  void run_beside_others(std::span<Message> messages);
+  std::chrono::nanoseconds run_beside_others(std::span<Message> messages);
   Advance progress_messages();
   void finish_messages();
   [[noreturn]] void throw_given_up(const Message& message);
@@ -213,9 +223,9 @@ class Engine {
   // A rank gave up while this one was in no call: said before the call at hand touches anything. `known`: what is known
   // of it already.
   [[noreturn]] void refuse(const Call& call, std::optional<Failure> known = {});
-  // The error that says what a verdict means; tells the peers first, so that each of them says what it is in.
+  // The error that says what a diagnosis means; tells the peers first, so that each of them says what it is in.
   // `known`: the difference, where it is known already.
-  Error explain(const Verdict& verdict, const std::string& mine, const std::string& where, const std::string& after,
+  Error explain(const Diagnosis& diagnosis, const std::string& mine, const std::string& where, const std::string& after,
                 const Difference* known = nullptr);
   // Where ranks that say the same may still differ, in what they do not say, `about` is the call that all must have
   // spoken of; else 0.
@@ -239,19 +249,19 @@ class Engine {
   Log log_;
   Origin origin_;
   std::vector<int> parent_ranks_;
-  std::uint32_t groups_ = 0;
-  Asked asked_;
-  Recall recall_;
+  GroupView view_;
+  RequestCache request_cache_;
   UnevenChunks chunks_;  // of the blocking call at hand
   Plans plans_;
-  Chooser chooser_;
-  AgreedCosts costs_;
+  choice::Chooser chooser_;
+  choice::AgreedCosts costs_;
   std::vector<std::unique_ptr<Track>> tracks_;
   Mailbox mailbox_;
   Deadline next_judgement_ = Deadline::after(std::chrono::seconds(0));  // when iprobe() looks for failures again
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
+  CallCounter counter_;  // the caller's thread counts
 
   std::atomic<bool> aborted_{false};
   std::atomic<bool> aborted_here_{false};
@@ -265,14 +275,10 @@ class Engine {
   std::vector<std::shared_ptr<Pending>> messages_;  // async, under way
   std::vector<Pending*> posted_;                    // those of them that the mailbox has yet to be told of
   std::atomic<std::uint32_t> message_count_{0};     // of messages_
-  std::optional<Alarm> alarm_;                      // what the progress thread dozes by; there before the thread is
   // Guarded by queue_mutex_:
   int waiting_callers_ = 0;
   int queued_ = 0;
-  bool dozing_ = false;  // the progress thread: it waits for the alarm
-  bool called_ = false;  // the alarm is set
-  bool stop_ = false;
-  std::thread thread_;
+  std::unique_ptr<runtime::ProgressThread::Place> thread_;  // made by the first async call
 };
 
 inline void Engine::locate(Call& call) const {

@@ -22,7 +22,8 @@ std::uint64_t bytes_of(const Call& call, const UnevenChunks& chunks, int rank, i
 // Whether this rank's buffers are such that the call may run in them.
 bool is_symmetric(const Call& call, int rank) {
   const bool input_scaled_aside = call.scale != nullptr && call.verb != Verb::all_reduce;
-  const bool reads_input = call.input != nullptr && (call.verb != Verb::broadcast || rank == call.root);
+  const bool reads_input =
+      call.input != nullptr && (rank == call.root || !schedule::facts_of(call.verb).reads_input_at_root_only);
   return (!reads_input || (call.input_ref != 0 && !input_scaled_aside)) &&
          (call.output == nullptr || call.output_ref != 0);
 }
@@ -31,25 +32,31 @@ bool is_symmetric(const Call& call, int rank) {
 
 double Engine::predict(const Request& request) const {
   UnevenChunks chunks;
-  Call call = call_of(request, asked_, chunks);
+  Call call = call_of(request, view_, chunks);
   const std::uint64_t bytes = bytes_of(call, chunks, rank(), size());
-  if (call.is_message()) return chooser_.price_of_message(*chooser_.choose(call), bytes, call.peer == rank() ? 1 : 2);
+  if (call.is_message()) {
+    const bool across = !transport_->offers().hosts.share(rank(), call.peer);
+    const schedule::Algorithm& row = *chooser_.choose(call.question(across));
+    return call.peer == rank() ? chooser_.price_of_message_to_self(row, bytes)
+                               : chooser_.price_of_message(row, bytes, across);
+  }
   locate(call);
-  const schedule::Algorithm* row = chooser_.choose(call);
-  if (row == nullptr) row = chooser_.choose_entered(call, is_symmetric(call, rank()));
+  const schedule::Algorithm* row = chooser_.choose(call.question());
+  if (row == nullptr) row = chooser_.choose_entered(call.question(), is_symmetric(call, rank()));
   const double price = chooser_.price_of(*row, bytes);
   const bool checked = options_.check == Check::full || (call.scale != nullptr && call.verb == Verb::all_reduce);
-  return checked && size() > 1 ? price + chooser_.price_of(chooser_.check(), 1) : price;
+  return checked && size() > 1 ? price + chooser_.price_of(Track::check(), 1) : price;
 }
 
 double Engine::predict(const Request& sent, const Request& received) const {
   require_exchange(sent, received);
   UnevenChunks chunks;
-  const Call out = call_of(sent, asked_, chunks), in = call_of(received, asked_, chunks);
+  const Call out = call_of(sent, view_, chunks), in = call_of(received, view_, chunks);
   const Call& longer = out.moved_bytes < in.moved_bytes ? in : out;
-  const schedule::Algorithm& row = *chooser_.choose(longer);
-  return out.peer == rank() ? chooser_.price_of_message(row, longer.moved_bytes, 1)
-                            : chooser_.price_of_exchange(row, longer.moved_bytes);
+  const bool across = !transport_->offers().hosts.share(rank(), longer.peer);
+  const schedule::Algorithm& row = *chooser_.choose(longer.question(across));
+  return out.peer == rank() ? chooser_.price_of_message_to_self(row, longer.moved_bytes)
+                            : chooser_.price_of_exchange(row, longer.moved_bytes, across);
 }
 
 }  // namespace tutti::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 
 #include "base/environment.h"
 #include "base/rank_list.h"
@@ -41,18 +42,33 @@ std::vector<std::string> host_names(const rendezvous::Met& met) {
   return names;
 }
 
+std::vector<int> all_of(int ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Origin origin_of(const Engine* parent, std::shared_ptr<transport::Regrouping> memory, std::vector<int> memory_ranks,
+                 rendezvous::Again again) {
+  Origin origin = parent == nullptr ? Origin() : parent->origin();
+  origin.memory = std::move(memory);
+  origin.memory_ranks = std::move(memory_ranks);
+  origin.again = std::move(again);
+  return origin;
+}
+
 // Rank 0's costs are everybody's.
-std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const AgreedCosts* known,
+std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const Engine* parent,
                                    const std::vector<std::string>& hosts, const Log& log) {
-  if (known != nullptr) {
-    engine->adopt(*known);
+  if (parent != nullptr) {
+    engine->adopt(parent->costs());
   } else {
-    AgreedCosts costs;
+    choice::AgreedCosts costs;
     if (engine->rank() == 0 && engine->size() > 1) {
       const topology::FoundCosts found = topology::find_costs(Environment::of_process(), hosts, log);
       log.info(found.tuned ? "algorithms are chosen by what `tutti tune` has measured here"
                            : "algorithms are chosen by built-in costs; `tutti tune` measures this machine's");
-      costs = agreed_costs(found.table, engine->size(), found.tuned);
+      costs = choice::agreed_costs(found.table, engine->size(), found.tuned);
     }
     engine->agree_on(costs);
   }
@@ -99,13 +115,40 @@ bool oversubscribed(const rendezvous::Met& met, const std::vector<int>& ranks) {
   return known != 0 && ranks.size() > known;
 }
 
-std::unique_ptr<transport::Transport> make_memory(rendezvous::Met& met, const Deadline& deadline) {
+std::unique_ptr<transport::Mapper> make_mapper(rendezvous::Met& met, const Deadline& deadline) {
   const auto mine = std::find(met.memory_ranks.begin(), met.memory_ranks.end(), met.rank);
   transport::ShmLinks links{static_cast<int>(mine - met.memory_ranks.begin()),
                             static_cast<int>(met.memory_ranks.size()), std::move(met.memory_sockets),
                             std::move(met.life), met.memory_ranks};
-  return std::make_unique<transport::MemoryTransport>(transport::make_shm_mapper(std::move(links)), kChannels,
-                                                      deadline);
+  return transport::make_shm_mapper(std::move(links), deadline);
+}
+
+std::unique_ptr<transport::TcpTransport> make_tcp(rendezvous::Met& met, transport::TcpOptions options) {
+  return std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
+                                                   std::move(met.control), std::move(options));
+}
+
+// What is offered follows from what all ranks know, the whole roster: also where this one is alone on its host.
+std::unique_ptr<transport::Transport> make_mixed(rendezvous::Met& met, const std::vector<std::vector<int>>& hosts,
+                                                 std::unique_ptr<transport::Transport> inner, transport::TcpOptions tcp,
+                                                 const Deadline& deadline) {
+  std::vector<int> by_rank(static_cast<std::size_t>(met.size));
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (const int rank : hosts[host]) by_rank[static_cast<std::size_t>(rank)] = static_cast<int>(host);
+  }
+  transport::MixedTransport::Parts parts;
+  parts.hosts = Hosts(by_rank);
+  parts.memory = transport::MemoryTransport::offers_for(parts.hosts.most_on_one(met.size));
+  if (inner) {
+    parts.inner = std::move(inner);
+    transport::Transport* const memory = parts.inner.get();
+    tcp.wake = [memory] { memory->notify_self(); };
+    tcp.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
+  }
+  auto outer = make_tcp(met, std::move(tcp));
+  parts.arm = [arms = outer.get()] { arms->arm(); };
+  parts.outer = std::move(outer);
+  return std::make_unique<transport::MixedTransport>(std::move(parts), deadline);
 }
 
 }  // namespace
@@ -124,19 +167,24 @@ rendezvous::Wanted wanted(TransportKind transport) {
 }
 
 std::vector<std::string> settings(const Options& options) {
-  return {rendezvous::kBuild + std::to_string(hash_of_tables()),
+  return {rendezvous::kBuild + std::to_string(schedule::hash_of_table()),
           "TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
           std::string("TUTTI_CHECK=") + (options.check == Check::full ? "full" : "quick"),
           std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
 }
 
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const AgreedCosts* known) {
-  static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
+                                    const Deadline& deadline, const Engine* parent) {
+  static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
+  Origin origin = origin_of(parent, nullptr, met.memory_ranks, met.again);
+  const auto make_memory = [&] {
+    auto mapper = make_mapper(met, deadline);
+    origin.memory = mapper->regrouping();
+    return std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
+  };
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
-    return with_costs(
-        std::make_unique<Engine>(std::move(transport), options, log, Origin{nullptr, std::move(met.again)}), known,
-        host_names(met), log);
+    return with_costs(std::make_unique<Engine>(std::move(transport), options, log, std::move(origin)), parent,
+                      host_names(met), log);
   };
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
@@ -144,44 +192,55 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   };
   if (static_cast<int>(met.memory_ranks.size()) == met.size) {
     say("shared memory");
-    return finish(make_memory(met, deadline));
+    return finish(make_memory());
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
-  // All ranks must cut messages alike, so the sizes follow from what all of them know: the whole roster.
   transport::TcpOptions tcp;
   tcp.channels = kChannels;
-  bool memory = false;
   for (const auto& ranks : hosts) {
     const bool here = std::find(ranks.begin(), ranks.end(), met.rank) != ranks.end();
     if (here) tcp.oversubscribed = oversubscribed(met, ranks);
-    if (ranks.size() == 1 || options.transport == TransportKind::tcp) continue;
-    memory = true;
-    const std::uint64_t slot = transport::MemoryTransport::slot_bytes_for(static_cast<int>(ranks.size()));
-    tcp.slot_bytes = tcp.slot_bytes == 0 ? slot : std::min(tcp.slot_bytes, slot);
   }
+  const bool memory = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
   say(memory ? "shared memory inside hosts, TCP across" : "TCP");
-  std::unique_ptr<transport::Transport> inner;
-  if (met.memory_ranks.size() > 1) {
-    const std::vector<int> ranks = met.memory_ranks;
-    inner = make_memory(met, deadline);
-    tcp.wake = [bell = inner.get()] { bell->notify_self(); };
-    auto outer = std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
-                                                           std::move(met.control), std::move(tcp));
-    transport::TcpTransport* arms = outer.get();
-    return finish(std::make_unique<transport::MixedTransport>(std::move(inner), ranks, std::move(outer),
-                                                              [arms] { arms->arm(); }));
+  if (memory) {
+    auto inner = met.memory_ranks.size() > 1 ? make_memory() : nullptr;
+    return finish(make_mixed(met, hosts, std::move(inner), std::move(tcp), deadline));
   }
-  return finish(std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
-                                                          std::move(met.control), std::move(tcp)));
+  if (parent != nullptr) {
+    const auto* const theirs = dynamic_cast<const transport::TcpTransport*>(&parent->transport());
+    if (theirs != nullptr) tcp.bell = theirs->shared_bell();
+  }
+  return finish(make_tcp(met, std::move(tcp)));
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline, const AgreedCosts* known) {
-  static_cast<void>(forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
-  Origin origin{mapper->regrouping()};
+                                    const Deadline& deadline) {
+  static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
+  Origin origin{mapper->regrouping(), all_of(mapper->size())};
   auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
-  return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)), known,
+  return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)), nullptr,
                     {rendezvous::host_name()}, Log());
+}
+
+std::uint64_t make_place(const Engine& parent, int size) {
+  return parent.origin().memory->make_place(transport::MemoryTransport::arena_bytes(size, kChannels), size);
+}
+
+std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
+                                    const Deadline& deadline, const std::function<bool()>& hopeless) {
+  const Origin& from = parent.origin();
+  std::vector<int> numbers;  // by which the memory knows them
+  for (const int member : members) numbers.push_back(from.number_in_memory(member));
+  const int rank = static_cast<int>(std::find(members.begin(), members.end(), parent.rank()) - members.begin());
+  auto mapper = from.memory->part(place, numbers, rank);
+  Origin origin = origin_of(&parent, mapper->regrouping(), all_of(mapper->size()), from.again);
+  auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline, hopeless);
+  // What there is to warn of was said when the parent was made.
+  const Log log = from.again.log.says(Log::Level::info) ? from.again.log : Log();
+  auto engine = std::make_unique<Engine>(std::move(transport), parent.options(), log, std::move(origin));
+  engine->adopt(parent.costs());
+  return engine;
 }
 
 }  // namespace tutti::engine

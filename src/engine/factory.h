@@ -1,6 +1,7 @@
 // Where engines are made from transports: the one place that names them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,10 +18,15 @@ rendezvous::Wanted wanted(TransportKind transport);
 // What all ranks must have alike besides, in the form in which the meeting compares it.
 std::vector<std::string> settings(const Options& options);
 
-// Collective over the ranks of the group. `known`: the costs that all of them have agreed on already, or nullptr.
+// Collective over the ranks of the group. `parent`: the group they were in, whose costs they take over, or nullptr.
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const AgreedCosts* known = nullptr);
+                                    const Deadline& deadline, const Engine* parent = nullptr);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
-                                    const Deadline& deadline, const AgreedCosts* known = nullptr);
+                                    const Deadline& deadline);
+// Of some ranks of `parent` that share memory with this one, in this order. The first of them has made the place.
+std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
+                                    const Deadline& deadline, const std::function<bool()>& hopeless);
+// For the first of them.
+std::uint64_t make_place(const Engine& parent, int size);
 
 }  // namespace tutti::engine

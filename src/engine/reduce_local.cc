@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/own_operator.h"
+#include "engine/execute/own_operator.h"
 #include "engine/request.h"
 
 namespace tutti {
@@ -27,7 +27,7 @@ void reduce_scaled(const engine::Call& call, const void* left, const void* right
 // What an all_reduce of two ranks would say to each operand is said here, too.
 void reduce_local(const void* left, const void* right, void* output, std::size_t count, const Element& element,
                   const Op& op) {
-  const engine::Asked pair{.size = 2, .most_own_bytes = ~std::size_t{0}, .name = "reduce_local"};
+  const engine::GroupView pair{.size = 2, .most_own_bytes = ~std::size_t{0}, .name = "reduce_local"};
   engine::UnevenChunks none;
   engine::Call call;
   for (const void* const operand : {left, right}) {

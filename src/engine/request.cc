@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/rank_list.h"
-#include "engine/whole_elements.h"
+#include "engine/execute/whole_elements.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -14,7 +14,7 @@ using schedule::Buffer;
 using schedule::Holding;
 
 // One of the two buffers of a request.
-struct Side {
+struct BufferSide {
   const char* name;
   const void* data;
   std::size_t count;  // elements that the caller says it holds
@@ -27,7 +27,7 @@ struct Side {
 
 class Checker {
  public:
-  Checker(const Request& request, const Asked& group, UnevenChunks& chunks)
+  Checker(const Request& request, const GroupView& group, UnevenChunks& chunks)
       : request_(request),
         group_(group),
         chunks_(chunks),
@@ -48,19 +48,20 @@ class Checker {
   void check_message(Call& call) const;
   void even_lengths();
   void uneven_lengths(Call& call);
-  std::size_t lay_out(const Side& side, std::vector<std::uint64_t>& counts, std::vector<std::uint64_t>& displacements);
-  void check_side(const Side& side) const;
+  std::size_t lay_out(const BufferSide& side, std::vector<std::uint64_t>& counts,
+                      std::vector<std::uint64_t>& displacements);
+  void check_side(const BufferSide& side) const;
   void check_overlap(Call& call) const;
   bool chunks_touch() const;
   std::uint32_t mark() const;
   std::string lengths() const;
 
   const Request& request_;
-  const Asked& group_;
+  const GroupView& group_;
   UnevenChunks& chunks_;
   const schedule::VerbFacts facts_;
   std::size_t size_, rank_;
-  Side input_{}, output_{};
+  BufferSide input_{}, output_{};
   std::size_t chunk_ = 0;  // elements of the vector, or of this rank's chunk
 };
 
@@ -116,7 +117,7 @@ void Checker::check_operator(Call& call) const {
   if (call.reduce == nullptr)
     reject(std::string(name_of(type)) + " has no operator " + std::string(name_of(builtin)), ErrorCode::unsupported);
   const bool weighted = builtin == ReduceOp::average || builtin == ReduceOp::premul_sum;
-  if (weighted && schedule::is_prefix(request_.verb))
+  if (weighted && facts_.prefix)
     reject(std::string(name_of(builtin)) + " has no meaning for prefixes", ErrorCode::unsupported);
   if (builtin == ReduceOp::average) call.divisor = static_cast<std::uint32_t>(size_);
   if (builtin == ReduceOp::premul_sum) {
@@ -160,9 +161,9 @@ void Checker::even_lengths() {
       !input_.there() || verb == Verb::broadcast || verb == Verb::scatter || verb == Verb::reduce_scatter;
   chunk_ = output_leads ? output_.count : input_.count;
   if (verb == Verb::all_to_all) chunk_ /= size_;
-  if (verb == Verb::barrier) chunk_ = 0;
+  if (!schedule::moves_data(verb)) chunk_ = 0;
   const std::size_t most = ~std::size_t{0} / size_;
-  for (Side* side : {&input_, &output_}) {
+  for (BufferSide* side : {&input_, &output_}) {
     const bool many = facts_.cut == schedule::Cut::chunks && side->holding == Holding::all;
     if (many && chunk_ > most) reject(std::to_string(chunk_) + " elements per rank are more than memory can hold");
     side->needed = many ? chunk_ * size_ : chunk_;
@@ -173,7 +174,7 @@ void Checker::even_lengths() {
 }
 
 // Copies the parts of a buffer that holds a chunk per rank; returns how far they reach, in elements.
-std::size_t Checker::lay_out(const Side& side, std::vector<std::uint64_t>& counts,
+std::size_t Checker::lay_out(const BufferSide& side, std::vector<std::uint64_t>& counts,
                              std::vector<std::uint64_t>& displacements) {
   const Parts& parts = *side.parts;
   if (parts.counts.size() != size_) {
@@ -217,7 +218,7 @@ std::size_t Checker::lay_out(const Side& side, std::vector<std::uint64_t>& count
 void Checker::uneven_lengths(Call& call) {
   if (facts_.cut != schedule::Cut::chunks) reject("there is no such variant");
   call.uneven = true;
-  for (Side* side : {&input_, &output_}) {
+  for (BufferSide* side : {&input_, &output_}) {
     auto& counts = side == &input_ ? chunks_.input_counts : chunks_.output_counts;
     auto& displacements = side == &input_ ? chunks_.input_displacements : chunks_.output_displacements;
     if (side->holding == Holding::all) {
@@ -239,7 +240,7 @@ void Checker::uneven_lengths(Call& call) {
   }
   if (input_.holding == Holding::all || output_.holding == Holding::all) {
     const bool input_has_all = input_.holding == Holding::all;
-    const Side& alone = input_has_all ? output_ : input_;
+    const BufferSide& alone = input_has_all ? output_ : input_;
     const std::uint64_t count = (input_has_all ? in : out)[rank_];
     if (alone.count != count) {
       reject(std::string(alone.name) + " has " + std::to_string(alone.count) + " elements, but the count of rank " +
@@ -249,11 +250,10 @@ void Checker::uneven_lengths(Call& call) {
   } else {
     in[rank_] = out[rank_] = (input_.there() ? input_ : output_).count;
   }
-  const bool all_know = request_.verb == Verb::all_gather || request_.verb == Verb::reduce_scatter;
-  if (all_know) chunk_ = std::accumulate(in.begin(), in.end(), std::uint64_t{0});
+  if (facts_.all_know_counts) chunk_ = std::accumulate(in.begin(), in.end(), std::uint64_t{0});
 }
 
-void Checker::check_side(const Side& side) const {
+void Checker::check_side(const BufferSide& side) const {
   if (!side.there() || side.needed == 0) return;
   const Element& element = request_.element;
   constexpr std::size_t kMostBytes = std::size_t{1} << 56;  // more than any machine has, and safe to add up
@@ -271,11 +271,11 @@ void Checker::check_side(const Side& side) const {
 // between them is not the buffer's.
 bool Checker::chunks_touch() const {
   const std::size_t bytes = request_.element.bytes();
-  const auto start_of = [&](const Side& side, const std::vector<std::uint64_t>& displacements, std::size_t i) {
+  const auto start_of = [&](const BufferSide& side, const std::vector<std::uint64_t>& displacements, std::size_t i) {
     const std::size_t at = side.holding == Holding::all ? displacements[i] : 0;
     return reinterpret_cast<std::uintptr_t>(side.data) + at * bytes;
   };
-  const auto has = [&](const Side& side, std::size_t i) { return side.holding == Holding::all || i == rank_; };
+  const auto has = [&](const BufferSide& side, std::size_t i) { return side.holding == Holding::all || i == rank_; };
   for (std::size_t i = 0; i < size_; ++i) {
     if (!has(input_, i) || chunks_.input_counts[i] == 0) continue;
     const std::uintptr_t in = start_of(input_, chunks_.input_displacements, i);
@@ -329,7 +329,7 @@ void Checker::check_overlap(Call& call) const {
 std::uint32_t Checker::mark() const {
   std::uint64_t hash = 0;
   if (request_.verb == Verb::send_recv) return static_cast<std::uint32_t>(request_.tag);
-  if (request_.uneven && (request_.verb == Verb::all_gather || request_.verb == Verb::reduce_scatter)) {
+  if (request_.uneven && facts_.all_know_counts) {
     for (const std::uint64_t count : chunks_.input_counts) hash = mix(hash, count + 1);
   }
   if (facts_.reduces && request_.op.own() != nullptr) {
@@ -363,8 +363,7 @@ Call Checker::check() {
     };
     input_ = {"input", request_.input, request_.input_count, &request_.input_parts, holding(Buffer::input)};
     output_ = {"output", request_.output, request_.output_count, &request_.output_parts, holding(Buffer::output)};
-    // Nothing of a broadcast's input is read but at the root.
-    if (request_.verb == Verb::broadcast && group_.rank != request_.root) input_.holding = Holding::nothing;
+    if (facts_.reads_input_at_root_only && group_.rank != request_.root) input_.holding = Holding::nothing;
   }
   if (request_.uneven) {
     uneven_lengths(call);
@@ -400,7 +399,7 @@ Call Checker::check() {
                           : call.own != nullptr ? Statement::kOwn
                                                 : static_cast<std::uint8_t>(request_.op.builtin());
   call.kinds =
-      Statement::kinds_of(call.verb, call.verb == Verb::barrier ? std::uint8_t{0} : type, op, call.root, receiver);
+      Statement::kinds_of(call.verb, schedule::moves_data(call.verb) ? type : std::uint8_t{0}, op, call.root, receiver);
   call.detail = Statement::detail_of(element.opaque() ? static_cast<std::uint32_t>(element.bytes()) : 0,
                                      request_.uneven || (call.is_message() && request_.up_to), mark());
   if (call.own != nullptr && element.bytes() > group_.most_own_bytes)
@@ -424,7 +423,7 @@ const Reduces& all_reduces() {
   return kAll.found;
 }
 
-Call call_of(const Request& request, const Asked& group, UnevenChunks& chunks) {
+Call call_of(const Request& request, const GroupView& group, UnevenChunks& chunks) {
   if (static_cast<std::size_t>(request.verb) >= kVerbs) {
     throw Error(ErrorCode::invalid_argument, "there is no verb " + std::to_string(static_cast<int>(request.verb)));
   }

@@ -14,7 +14,7 @@ using Reduces = kernels::ReduceFunction[kDTypes][kReduceOps];
 const Reduces& all_reduces();
 
 // The group as requests are checked against it.
-struct Asked {
+struct GroupView {
   int rank = 0;
   int size = 1;
   std::size_t most_own_bytes = 0;  // of an element that an operator of the caller's reduces out of messages
@@ -23,6 +23,6 @@ struct Asked {
 
 // `chunks` holds the counts of a v-verb afterwards, and must outlive the call. The request must do so if it has an
 // operator of the caller's.
-Call call_of(const Request& request, const Asked& group, UnevenChunks& chunks);
+Call call_of(const Request& request, const GroupView& group, UnevenChunks& chunks);
 
 }  // namespace tutti::engine

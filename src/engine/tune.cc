@@ -5,15 +5,15 @@
 #include <cmath>
 #include <deque>
 
+#include "choice/fit.h"
 #include "engine/engine.h"
-#include "engine/tune_fit.h"
 #include "schedule/verbs.h"
 #include "topology/discover/probe.h"
 
 namespace tutti {
 namespace {
 
-using engine::Probe;
+using choice::TimedCall;
 using schedule::Algorithm;
 using Clock = std::chrono::steady_clock;
 
@@ -65,7 +65,7 @@ struct Tuner {
     if (row.verb == Verb::send_recv) return message_of(bytes, true);
     const auto ranks = static_cast<std::size_t>(comm.size());
     const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
-    const std::size_t whole = row.verb == Verb::barrier ? 0 : std::max(sizeof(float), bytes) / sizeof(float);
+    const std::size_t whole = schedule::moves_data(row.verb) ? std::max(sizeof(float), bytes) / sizeof(float) : 0;
     const std::size_t part = chunks ? std::max<std::size_t>(1, whole / ranks) : whole;
     const auto holds = [&](schedule::Buffer buffer) {
       const bool all = schedule::holding_of(row.verb, buffer, comm.size(), 0, 0) == schedule::Holding::all;
@@ -74,7 +74,8 @@ struct Tuner {
     std::byte* const input = row.user_windows ? symmetric_in.data() : ordinary_in.data();
     std::byte* const output = row.user_windows ? symmetric_out.data() : ordinary_out.data();
     return {.verb = row.verb,
-            .input = row.verb == Verb::broadcast ? output : input,  // in place, as everybody calls it
+            .input = schedule::facts_of(row.verb).reads_input_at_root_only ? output
+                                                                           : input,  // in place, as everybody calls it
             .output = output,
             .input_count = holds(schedule::Buffer::input),
             .output_count = holds(schedule::Buffer::output),
@@ -138,46 +139,49 @@ struct Tuner {
 Tuned tune(Communicator& communicator, const std::function<void(double)>& say, bool quick) {
   if (communicator.size() < 2) throw Error(ErrorCode::invalid_argument, "tune: a group of one has nothing to measure");
   Tuner tuner(communicator, quick);
-  const engine::Chooser& chooser = tuner.engine.chooser();
+  const choice::Chooser& chooser = tuner.engine.chooser();
   const auto tell = [&](double part) {
     if (say && communicator.rank() == 0) say(part);
   };
-  std::deque<engine::Pricer> pricers;  // addresses last
-  std::vector<Probe> probes;
+  std::deque<choice::Pricer> pricers;  // addresses last
+  std::vector<TimedCall> timed;
   for (std::size_t v = 0; v < std::size(kVerbsTimed); ++v) {
     const std::vector<const Algorithm*> rows = chooser.candidates_of(kVerbsTimed[v]);
     const std::size_t first = pricers.size();
     for (const Algorithm* row : rows)
-      pricers.push_back(engine::Pricer::compared(*row, communicator.size(), chooser.offers()));
+      pricers.push_back(choice::Pricer::compared(*row, communicator.size(), chooser.offers()));
     for (const std::size_t bytes : tuner.sizes) {
       const std::vector<double> times = tuner.time(rows, bytes);
-      for (std::size_t i = 0; i < rows.size(); ++i) probes.push_back({rows[i], &pricers[first + i], bytes, times[i]});
-      if (kVerbsTimed[v] == Verb::barrier) break;
+      for (std::size_t i = 0; i < rows.size(); ++i) timed.push_back({rows[i], &pricers[first + i], bytes, times[i]});
+      if (!schedule::moves_data(kVerbsTimed[v])) break;
     }
     tell(0.8 * static_cast<double>(v + 1) / std::size(kVerbsTimed));
   }
   Tuned tuned;
-  tuned.memory = chooser.offers().windows_to_scratch;
+  tuned.memory = chooser.offers().every(&EdgeOffers::windows_to_scratch);
   topology::Survey survey{tuned.memory, communicator.size(), {}, {}};
   topology::Rates& rates = survey.rates;
-  const engine::AgreedCosts& known = tuner.engine.costs();
+  const choice::AgreedCosts& known = tuner.engine.costs();
   // Not from what was found last time, which may have been found on a busy machine.
-  topology::CostTable costs = topology::usual_costs((tuned.memory ? known.memory : known.streams).rates.cores);
+  topology::CostTable costs = topology::usual_costs((tuned.memory ? known.memory : known.streams).rates.inside.cores);
+  if (chooser.offers().hosts.several()) {
+    for (TimedCall& call : timed) call.inside = &known.memory.rates.inside;
+  }
   // Rank 0 tells the others now and then that it is still at work, or they would think that it is stuck.
   std::uint64_t working = 1;
   while (communicator.rank() != 0 && working != 0) communicator.broadcast(one(working), 0);
   if (communicator.rank() == 0) {
     costs.speeds = topology::measure_speeds();
-    rates = engine::fit(probes, tuned.memory ? costs.memory : costs.streams, [&](double part) {
+    rates = choice::fit(timed, tuned.memory ? costs.memory : costs.streams, [&](double part) {
       tell(0.8 + 0.2 * part);
       communicator.broadcast(one(working), 0);
     });
-    engine::survey_factors(probes, survey);
-    tuned.error = engine::error_of(probes, rates);
-    tuned.regret = engine::regret_of(probes, rates);
-    for (const Probe& probe : probes) {
-      tuned.calls.push_back({probe.row->verb, probe.row->name, probe.bytes, probe.seconds * 1e6,
-                             probe.pricer->at(probe.bytes, rates) * 1e6});
+    choice::survey_factors(timed, survey);
+    tuned.error = choice::error_of(timed, rates);
+    tuned.regret = choice::regret_of(timed, rates);
+    for (const TimedCall& call : timed) {
+      tuned.calls.push_back(
+          {call.row->verb, call.row->name, call.bytes, call.seconds * 1e6, call.predicted(rates) * 1e6});
     }
     working = 0;
     communicator.broadcast(one(working), 0);

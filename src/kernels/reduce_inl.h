@@ -159,7 +159,7 @@ struct ReduceBody {
 };
 
 // The arguments of a ReduceFunction but for the number of sources. The offsets, in bytes, are the first element's.
-struct Range {
+struct OperandRange {
   void* const* destinations;
   std::size_t destination_count;
   std::size_t destination_offset;
@@ -168,10 +168,10 @@ struct Range {
   std::size_t count;
   bool past_caches = false;
 
-  Range first(std::size_t elements) const {
+  OperandRange first(std::size_t elements) const {
     return {destinations, destination_count, destination_offset, sources, source_offset, elements, past_caches};
   }
-  Range behind(std::size_t elements, std::size_t element_bytes) const {
+  OperandRange behind(std::size_t elements, std::size_t element_bytes) const {
     const std::size_t bytes = elements * element_bytes;
     return {destinations,     destination_count, destination_offset + bytes, sources, source_offset + bytes,
             count - elements, past_caches};
@@ -180,7 +180,7 @@ struct Range {
 
 // The elements before the first line that all destinations begin at once; all where there is none, or that is too far.
 template <class Format>
-HWY_INLINE std::size_t elements_before_line(const Range& range) {
+HWY_INLINE std::size_t elements_before_line(const OperandRange& range) {
   const auto beyond = [&](std::size_t d) {
     return (reinterpret_cast<std::uintptr_t>(range.destinations[d]) + range.destination_offset) % kLineBytes;
   };
@@ -192,7 +192,7 @@ HWY_INLINE std::size_t elements_before_line(const Range& range) {
 }
 
 template <bool kPastCaches, class Format, class Op, std::size_t kSources, class Finish>
-HWY_INLINE auto body_of(const Range& range, Finish finish) {
+HWY_INLINE auto body_of(const OperandRange& range, Finish finish) {
   ReduceBody<Format, Op, kSources, Finish, kPastCaches> body{
       range.destinations, range.destination_count, range.destination_offset, {}, finish};
   for (std::size_t s = 0; s < kSources; ++s) {
@@ -202,10 +202,10 @@ HWY_INLINE auto body_of(const Range& range, Finish finish) {
 }
 
 template <class Format, class Op, std::size_t kSources, class Finish>
-void reduce_past_caches(Range range, Finish finish);
+void reduce_past_caches(OperandRange range, Finish finish);
 
 template <class Format, class Op, std::size_t kSources, class Finish>
-HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
+HWY_NOINLINE void reduce_in_registers(const OperandRange& range, Finish finish) {
   if constexpr (!kPlain && !Format::kRare) {
     if (range.past_caches) return reduce_past_caches<Format, Op, kSources>(range, finish);
   }
@@ -214,7 +214,7 @@ HWY_NOINLINE void reduce_in_registers(const Range& range, Finish finish) {
 
 // Whole strides of aligned lines; what lies before and behind them goes the ordinary way, and is not compiled again.
 template <class Format, class Op, std::size_t kSources, class Finish>
-HWY_NOINLINE void reduce_past_caches(Range range, Finish finish) {
+HWY_NOINLINE void reduce_past_caches(OperandRange range, Finish finish) {
   using Body = ReduceBody<Format, Op, kSources, Finish, true>;
   constexpr std::size_t kStride = Body::kUnroll * Body::kBlock;
   const std::size_t before = elements_before_line<Format>(range);
@@ -223,14 +223,14 @@ HWY_NOINLINE void reduce_past_caches(Range range, Finish finish) {
   if (before != 0) reduce_in_registers<Format, Op, kSources>(range.first(before), finish);
   const auto body = body_of<true, Format, Op, kSources>(range.behind(before, Format::kElementBytes), finish);
   for (std::size_t element = 0; element < lines; element += kStride) body.template blocks<Body::kUnroll>(element);
-  const Range rest = range.behind(before + lines, Format::kElementBytes);
+  const OperandRange rest = range.behind(before + lines, Format::kElementBytes);
   if (rest.count != 0) reduce_in_registers<Format, Op, kSources>(rest, finish);
   hwy::FlushStream();  // before flags say that it is there
 }
 
 // Dispatches on a number of sources known to lie in kSources..kMost. Two come first: they come most often.
 template <class Format, class Op, std::size_t kMost, std::size_t kSources = 2>
-HWY_INLINE void reduce_few(const Range& range, std::size_t source_count) {
+HWY_INLINE void reduce_few(const OperandRange& range, std::size_t source_count) {
   if constexpr (kSources == kMost) {
     reduce_in_registers<Format, Op, kSources>(range, Keep{});
   } else {
@@ -259,7 +259,7 @@ const void* reduce_to_tile(void* tile, const void* const* sources, std::size_t s
 
 // Any number of sources but one, with the root finished as told.
 template <class Format, class Op, std::size_t kMost, class Finish>
-HWY_NOINLINE void reduce_in_tiles(const Range& whole, std::size_t source_count, Finish finish) {
+HWY_NOINLINE void reduce_in_tiles(const OperandRange& whole, std::size_t source_count, Finish finish) {
   constexpr std::size_t kTile = kTileBytes / Format::kElementBytes;
   alignas(64) std::byte tiles[2][kTileBytes];
   const std::size_t left = canonical_split(source_count);
@@ -278,7 +278,7 @@ HWY_NOINLINE void reduce_in_tiles(const Range& whole, std::size_t source_count, 
 template <class Format, class Op, std::size_t kMost>
 void reduce(void* const* destinations, std::size_t destination_count, const void* const* sources,
             std::size_t source_count, std::size_t count, Results results) {
-  const Range range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
+  const OperandRange range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
   if (source_count == 1) {
     if constexpr (!Format::kCopyable) {
       return reduce_in_registers<Format, Op, 1>(range, Keep{});
@@ -291,7 +291,7 @@ void reduce(void* const* destinations, std::size_t destination_count, const void
 }
 
 template <class Format, class Op, std::size_t kMost, class Finish>
-void reduce_and_finish(const Range& range, std::size_t source_count, Finish finish) {
+void reduce_and_finish(const OperandRange& range, std::size_t source_count, Finish finish) {
   if (source_count == 1) return reduce_in_registers<Format, Op, 1>(range, finish);
   if (source_count == 2) return reduce_in_registers<Format, Op, 2>(range, finish);
   reduce_in_tiles<Format, Op, kMost>(range, source_count, finish);
@@ -304,7 +304,7 @@ void reduce_sum(void* const* destinations, std::size_t destination_count, const 
                 std::size_t source_count, std::size_t count, Results results) {
   using Scalar = typename Format::Scalar;
   const Scalar by = static_cast<Scalar>(results.divisor);
-  const Range range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
+  const OperandRange range{destinations, destination_count, 0, sources, 0, count, results.past_caches};
   if (results.divisor <= 1) {
     reduce<Format, Sum, kMost>(destinations, destination_count, sources, source_count, count, results);
   } else if (std::has_single_bit(results.divisor)) {

@@ -101,7 +101,6 @@ std::string Dialer::refusal_in_words(const std::string& us, const std::string& t
       return us + " was to meet " + who +
              ", but what listens there is not Tutti; see whether another program has the " +
              "port, or set TUTTI_RENDEZVOUS (--rendezvous) to a free one";
-    case Refusal::other_epoch: return us + " and " + who + " are in different rounds of the job; start all ranks anew";
     default: break;
   }
   return us + " was refused by " + who + " (" + std::string(in_words(handshake_->refusal())) +

@@ -66,8 +66,11 @@ Endpoint EpollNetwork::listen(const Endpoint& at, const Deadline& deadline) {
   Listener listener = listen_at(at, deadline);
   const ConnectionId id = next_id_++;
   control(epoll_.get(), EPOLL_CTL_ADD, listener.socket.get(), EPOLLIN, id);
-  listeners_.emplace(id, std::move(listener.socket));
-  return listener.endpoint;
+  return listeners_.emplace(id, std::move(listener)).first->second.endpoint;
+}
+
+void EpollNetwork::stop_listening(const Endpoint& but) {
+  std::erase_if(listeners_, [&](const auto& entry) { return but.empty() || entry.second.endpoint != but; });
 }
 
 EpollNetwork::Connection* EpollNetwork::find(ConnectionId id) {
@@ -274,13 +277,14 @@ void EpollNetwork::accept_all(Machine& machine, ConnectionId id) {
     if (listener == listeners_.end()) return;
     SocketAddress from;
     from.length = sizeof from.storage;
-    FileDescriptor socket(::accept4(listener->second.get(), from.put(), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    FileDescriptor socket(
+        ::accept4(listener->second.socket.get(), from.put(), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
       // Nothing will change at once: leave them in the queue for a while.
       exhausted_ = true;
       accept_again_ = now() + kAcceptPause;
-      for (const auto& [other, fd] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, fd.get(), 0, other);
+      for (const auto& [other, place] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, place.socket.get(), 0, other);
       return;
     }
     Connection connection;
@@ -373,7 +377,7 @@ bool EpollNetwork::deliver_ended(Machine& machine) {
 void EpollNetwork::sweep(Time now) {
   if (now >= accept_again_) {
     accept_again_ = kNever;
-    for (const auto& [id, fd] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, fd.get(), EPOLLIN, id);
+    for (const auto& [id, place] : listeners_) control(epoll_.get(), EPOLL_CTL_MOD, place.socket.get(), EPOLLIN, id);
   }
   if (lingering_ == 0) return;
   const std::size_t gone =

@@ -29,7 +29,8 @@ class EpollNetwork final : public Network {
 
   // Listens; returns the real endpoint. Throws Error with the remedy.
   Endpoint listen(const Endpoint& at, const Deadline& deadline = {});
-  void stop_listening() { listeners_.clear(); }
+  // At all places, or at all but one.
+  void stop_listening(const Endpoint& but = {});
 
   ConnectionId connect(const Endpoint& to) override;
   void send(ConnectionId id, std::span<const std::byte> bytes) override;
@@ -109,7 +110,7 @@ class EpollNetwork final : public Network {
 
   FileDescriptor epoll_;
   ConnectionId next_id_ = 1;
-  std::map<ConnectionId, FileDescriptor> listeners_;
+  std::map<ConnectionId, Listener> listeners_;
   std::map<ConnectionId, Connection> connections_;
   std::function<void(int)> attended_;
   std::vector<Ended> ended_;  // to be told at the next poll

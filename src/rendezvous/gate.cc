@@ -55,7 +55,6 @@ std::optional<Refusal> Gate::judge(const Waiting& waiting) const {
   if (hello->version != kProtocolVersion) return Refusal::other_version;
   if (hello->job != terms_->job) return Refusal::other_job;
   if (hello->to != terms_->self) return Refusal::other_rank;
-  if (hello->epoch != terms_->epoch) return Refusal::other_epoch;
   return terms_->judge ? terms_->judge(*hello) : std::nullopt;
 }
 

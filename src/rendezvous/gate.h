@@ -25,7 +25,6 @@ class Gate {
     Token token;
     JobHash job{};
     std::uint32_t self = kLobby;
-    std::uint32_t epoch = 0;
     std::function<std::optional<Refusal>(const Hello&)> judge;  // what else keeps a client out
   };
 

@@ -8,6 +8,7 @@ namespace tutti::rendezvous {
 namespace {
 
 constexpr std::string_view kMagic = "TUTTI/1\n";
+constexpr std::uint32_t kUnused = 0;
 constexpr std::string_view kServer = "tutti server";
 constexpr std::string_view kClient = "tutti client";
 
@@ -34,7 +35,6 @@ std::string_view in_words(Refusal refusal) {
     case Refusal::wrong_token: return "wrong token";
     case Refusal::other_rank: return "asked for another rank";
     case Refusal::no_such_rank: return "a rank out of range";
-    case Refusal::other_epoch: return "another epoch";
     case Refusal::unexpected: return "a link that is not due";
     case Refusal::too_late: return "took too long to say who it is";
   }
@@ -44,7 +44,7 @@ std::string_view in_words(Refusal refusal) {
 HelloBytes encode(const Hello& hello) {
   Writer writer;
   writer.raw(bytes_of(kMagic)).u32(hello.version).u32(static_cast<std::uint32_t>(hello.purpose));
-  writer.u32(hello.channel).u32(hello.from).u32(hello.to).u32(hello.epoch).raw(hello.job).raw(hello.nonce);
+  writer.u32(hello.channel).u32(hello.from).u32(hello.to).u32(kUnused).raw(hello.job).raw(hello.nonce);
   HelloBytes bytes{};
   static_assert(kMagic.size() + 6 * sizeof(std::uint32_t) + sizeof(JobHash) + sizeof(Nonce) == kHelloBytes);
   std::copy(writer.bytes().begin(), writer.bytes().end(), bytes.begin());
@@ -63,7 +63,7 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes)
   hello.channel = reader.u32();
   hello.from = reader.u32();
   hello.to = reader.u32();
-  hello.epoch = reader.u32();
+  if (reader.u32() != kUnused && hello.version == kProtocolVersion) return std::nullopt;
   std::ranges::copy(reader.raw(hello.job.size()), hello.job.begin());
   std::ranges::copy(reader.raw(hello.nonce.size()), hello.nonce.begin());
   return hello;

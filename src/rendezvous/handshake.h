@@ -6,7 +6,7 @@
 //   server: Welcome
 //
 // Instead of Challenge or Welcome the server may send a Refusal, which says why. All frames have fixed sizes. Each MAC
-// covers the whole hello, so it is bound to job, ranks, purpose, channel and epoch and fits no other connection.
+// covers the whole hello, so it is bound to job, ranks, purpose and channel and fits no other connection.
 // Neither end sends anything behind its own frame before it has the other's next one; only after Welcome may the server
 // go on at once.
 #pragma once
@@ -26,7 +26,7 @@ namespace tutti::rendezvous {
 
 // Goes up with every change of what ranks say to each other: frames, the tables of algorithms, and their programs
 // (tests/engine/builds_test.cc).
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::uint32_t kLobby = 0xffffffff;  // in the place of a rank
 
 enum class Purpose : std::uint8_t { lobby, control, data, memory };
@@ -42,7 +42,6 @@ struct Hello {
   std::uint32_t channel = 0;
   std::uint32_t from = 0;
   std::uint32_t to = kLobby;
-  std::uint32_t epoch = 0;
   JobHash job{};
   Nonce nonce{};
 };
@@ -55,13 +54,13 @@ enum class Refusal : std::uint8_t {
   wrong_token = 4,
   other_rank = 5,    // asked for a rank that is not here
   no_such_rank = 6,  // the client's own number is out of range
-  other_epoch = 7,
-  unexpected = 8,  // no such link is due between the two
-  too_late = 9,    // took longer than it may, or too many others came
+  unexpected = 8,    // no such link is due between the two
+  too_late = 9,      // took longer than it may, or too many others came
 };
 
 std::string_view in_words(Refusal refusal);
 
+// The same in all versions, so that each can tell another for what it is.
 inline constexpr std::size_t kHelloBytes = 96;
 inline constexpr std::size_t kChallengeBytes = 1 + 32 + 32;
 inline constexpr std::size_t kProofBytes = 32;

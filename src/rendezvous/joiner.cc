@@ -37,7 +37,6 @@ Hello Joiner::hello_for(Purpose purpose, std::uint32_t channel, std::uint32_t to
   hello.channel = channel;
   hello.from = static_cast<std::uint32_t>(options_.rank);
   hello.to = to;
-  hello.epoch = options_.epoch;
   hello.job = job_hash(options_.job);
   return hello;
 }
@@ -172,7 +171,7 @@ void Joiner::take_roster(Roster roster, Time now) {
     dialers_.push_back(link.connects ? std::make_unique<Dialer>(network_, to, token, hello) : nullptr);
     if (link.connects) dialers_.back()->dial(now);
   }
-  Gate::Terms terms{token, job_hash(options_.job), static_cast<std::uint32_t>(options_.rank), options_.epoch, {}};
+  Gate::Terms terms{token, job_hash(options_.job), static_cast<std::uint32_t>(options_.rank), {}};
   terms.judge = [this](const Hello& hello) -> std::optional<Refusal> {
     if (hello.from >= roster_->members.size()) return Refusal::no_such_rank;
     const Standing* due = find(hello.purpose, static_cast<int>(hello.from), hello.channel);
@@ -312,9 +311,10 @@ void Joiner::finish() {
   Failure failure{options_.rank, -1, false, Loss::ended, verdict_.code};
   if (verdict_.peer >= 0)
     failure = {verdict_.peer, -1, verdict_.code == ErrorCode::peer_lost, Loss::ended, verdict_.code};
+  const Bytes words = last_words(options_.rank, failure);
   for (const Standing& standing : links_) {
     if (standing.connection == 0) continue;
-    if (standing.link.purpose == Purpose::control) network_.send(standing.connection, failure_frame(failure));
+    if (standing.link.purpose == Purpose::control) network_.send(standing.connection, words);
     network_.close(standing.connection);
   }
   for (const auto& dialer : dialers_) {

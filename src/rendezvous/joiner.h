@@ -24,7 +24,6 @@ struct JoinerOptions {
   std::string job;
   Endpoint lobby;
   std::optional<Token> token;
-  std::uint32_t epoch = 0;
   Join join;
   Time deadline = kNever;
   // Called once with the roster, before any link: the place for checks that need the real world.

@@ -17,7 +17,7 @@ Lobby::Lobby(Network& network, LobbyOptions options, Time now)
       gate_(network, kStrangers + static_cast<std::size_t>(options_.size)),
       began_(now),
       seats_(static_cast<std::size_t>(options_.size)) {
-  Gate::Terms terms{options_.token.value_or(Token::zero()), job_hash(options_.job), kLobby, options_.epoch, {}};
+  Gate::Terms terms{options_.token.value_or(Token::zero()), job_hash(options_.job), kLobby, {}};
   terms.judge = [](const Hello& hello) {
     return hello.purpose == Purpose::lobby ? std::nullopt : std::optional(Refusal::unexpected);
   };

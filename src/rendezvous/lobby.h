@@ -22,7 +22,6 @@ struct LobbyOptions {
   std::string job;
   std::optional<Token> token;  // without one the network vouches for users, and a session token is handed out
   int keeper = -1;             // the rank that keeps it; -1 = the launcher
-  std::uint32_t epoch = 0;
   Time deadline = kNever;
   bool again = false;  // after one meeting the same ranks may meet another time
   std::string hint;    // said when ranks are missing: what is known of the place

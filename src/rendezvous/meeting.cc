@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/system_error.h"
 #include "base/thread.h"
@@ -93,9 +94,11 @@ class Meeting {
       if (network_->take_exhausted() && !joiner_->make_room())
         joiner_->fail(verdict_of(Error(ErrorCode::system, descriptors_in_words()), options_.rank), EpollNetwork::now());
     }
-    network_->stop_listening();
+    const bool met = joiner_->state() == Joiner::State::done;
+    // Whoever watches this rank later, because others have left, finds it there.
+    network_->stop_listening(met ? own_member().endpoint : Endpoint());
     finish_lobby();
-    if (joiner_->state() == Joiner::State::failed) joiner_->verdict().raise();
+    if (!met) joiner_->verdict().raise();
     return result();
   }
 
@@ -211,6 +214,7 @@ class Meeting {
       }
     }
     met.again = again();
+    watch.relinking = relinking(met.again);
     if (!watch.links.empty()) met.control = make_control(watch, met.members);
     return met;
   }
@@ -219,13 +223,25 @@ class Meeting {
     std::vector<std::string> names;
     for (const Member& member : members) names.push_back(in_words(static_cast<int>(names.size()), member));
     const bool tells = options_.tells_suspicions || options_.log.says(Log::Level::info);
-    return std::make_unique<WatchThread>(std::move(network_), watch, std::move(watcher_), tells ? options_.log : Log(),
-                                         std::move(names));
+    std::vector<int> everybody(members.size());
+    std::iota(everybody.begin(), everybody.end(), 0);
+    return std::make_shared<WatchThread>(std::move(network_), watch, std::move(watcher_), tells ? options_.log : Log(),
+                                         std::move(names))
+        ->enter(kEverybody, std::move(everybody));
+  }
+
+  const Member& own_member() const { return joiner_->roster().members[static_cast<std::size_t>(options_.rank)]; }
+
+  Relinker::Options relinking(const Again& again) const {
+    std::vector<Endpoint> endpoints;
+    for (const Member& member : joiner_->roster().members) endpoints.push_back(member.endpoint);
+    return {again.token.value_or(Token::zero()), job_hash(options_.job),
+            [endpoints = std::move(endpoints)](int rank) { return endpoints[static_cast<std::size_t>(rank)]; }};
   }
 
   Again again() const {
     const Roster& roster = joiner_->roster();
-    const auto address = parse(roster.members[static_cast<std::size_t>(options_.rank)].endpoint);
+    const auto address = parse(own_member().endpoint);
     return {roster.session ? roster.session : options_.token,
             host_id(),
             address ? address->host : "",

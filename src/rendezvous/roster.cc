@@ -4,6 +4,7 @@
 #include <map>
 
 #include "rendezvous/address.h"
+#include "rendezvous/overlay.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -182,10 +183,12 @@ std::vector<Link> links_of(const Roster& roster, int rank) {
   std::vector<Link> links;
   const std::vector<int> near = memory_ranks(roster, rank);
   const bool one_memory = near.size() == roster.members.size();
+  const std::vector<int> watched = neighbours_of(rank, static_cast<int>(roster.members.size()));
   for (int peer = 0; peer < static_cast<int>(roster.members.size()); ++peer) {
     if (peer == rank) continue;
     const bool connects = peer < rank;
-    if (!one_memory) links.push_back({Purpose::control, peer, 0, connects});
+    if (!one_memory && std::binary_search(watched.begin(), watched.end(), peer))
+      links.push_back({Purpose::control, peer, 0, connects});
     if (!share_memory(roster, rank, peer)) {
       for (int channel = 0; channel < roster.channels; ++channel)
         links.push_back({Purpose::data, peer, static_cast<std::uint32_t>(channel), connects});

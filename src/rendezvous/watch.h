@@ -1,17 +1,21 @@
-// The death-watch: what each rank knows of the others once they have met, over one control connection to each.
+// The death-watch: what each rank knows of the others once they have met, over control links to its neighbours
+// (overlay.h).
 //
-//   beat      every quarter of the silence that makes a rank suspect
-//   goodbye   the rank leaves in good order: the end of its connection is no death
-//   verdict   somebody died or gave up
-//   statement what the rank is in, on one channel
+// Every rank beats to its neighbours, and they alone judge its silence; whatever else is told goes through all ranks:
+// who hears news for the first time passes them on to every other neighbour (news.h).
 //
-// A connection that ends without a goodbye is a failure at once. Silence alone makes a rank suspect, which is said and
-// taken back, and is a failure only when it lasts; data that comes from a rank breaks its silence, too. A watch that
-// was late itself first reads what has come before it judges anybody's silence. Whoever speaks otherwise than a watch
-// does is hung up on.
+// A link that ends without a goodbye is a death at once. Silence alone makes a rank suspect, which is said and taken
+// back, and is a death only when it lasts; data that comes from a rank breaks its silence, too. A watch that was late
+// itself first reads what has come before it judges anybody's silence. Whoever speaks otherwise than a watch does is
+// hung up on.
 //
-// The first failure counts and never changes; whoever hears of it passes it on and says what it is in itself. A pure
-// state machine.
+// One watch serves all groups of its process. The death of a rank fails every group that holds it, and no other; a
+// group that a member gives up fails alone. The first failure of a group counts and never changes. What is said of
+// groups that were not entered here is passed on like all else.
+//
+// The living ranks form a ring, in which each is linked with the next either way; where the next one is gone, both ends
+// of the gap make new links with those who are their neighbours among the living (relinker.h), and tell each other all
+// they know. A pure state machine.
 #pragma once
 
 #include <functional>
@@ -21,13 +25,16 @@
 #include <vector>
 
 #include "base/control.h"
+#include "rendezvous/known_news.h"
 #include "rendezvous/network.h"
+#include "rendezvous/news.h"
+#include "rendezvous/relinker.h"
 #include "rendezvous/wire.h"
 
 namespace tutti::rendezvous {
 
-// A verdict as it travels on a control connection.
-Bytes failure_frame(const Failure& failure);
+// How often a rank beats; more often only where a silence of less than four of these counts.
+inline constexpr Time kBeatEvery = std::chrono::milliseconds(250);
 
 class Watch final : public Machine {
  public:
@@ -37,80 +44,125 @@ class Watch final : public Machine {
     Time silence{};                                   // after which a rank is lost; 0 = never
     std::vector<std::pair<int, ConnectionId>> links;  // a rank and its held connection
     Time suspicion{};                                 // the silence after which a rank is suspect; 0 = never
+    std::optional<Relinker::Options> relinking = {};  // none: no links are made beside these
   };
-  // A rank has become suspect, or is so no longer.
+  // A neighbour has become suspect, or is so no longer.
   struct Suspicion {
     int rank = 0;
     bool heard_again = false;
     Time silent{};  // for how long it was
   };
+  // There is news of a member of a group that was entered, or (-1) the group has failed.
+  struct Change {
+    GroupNumber group = 0;
+    int rank = -1;
+  };
 
   Watch(Network& network, Options options, Time now);
 
-  // What to say when somebody gives up; asked for inside the functions below.
-  void set_say(std::function<std::vector<Statement>()> say) { say_ = std::move(say); }
+  // What to say when a group has failed over calls that differ; asked for inside the functions below.
+  void set_say(std::function<std::vector<Statement>(GroupNumber)> say) { say_ = std::move(say); }
+  // How long ago data came from a rank; asked for inside tick().
+  void set_quiet_for(std::function<Time(int rank)> quiet_for) { quiet_for_ = std::move(quiet_for); }
 
-  // How long ago data came from a peer; asked for inside tick().
-  void set_quiet_for(std::function<Time(int peer)> quiet_for) { quiet_for_ = std::move(quiet_for); }
-
-  const std::optional<Failure>& failure() const { return failure_; }
-  bool departed(int peer) const { return peers_[static_cast<std::size_t>(peer)].departed; }
-  // By channel, as far as it announced anything.
-  const std::vector<Statement>& announced(int peer) const { return peers_[static_cast<std::size_t>(peer)].statements; }
-  // The peers of which there is news since the last call; the failure is news of its own.
-  std::vector<int> take_changed() { return std::exchange(changed_, {}); }
-  // In the order in which they came up since the last call.
-  std::vector<Suspicion> take_suspicions() { return std::exchange(suspicions_, {}); }
-
-  void abort(int culprit, ErrorCode cause);
-  void lose(int peer, Loss loss) { fail({peer, -1, true, loss}); }
-  void announce(std::uint32_t channel, const Statement& statement);
-  // Announces what set_say gave, on all channels. The first failure calls for it by itself.
-  void say();
+  // This process is a member of the group from now on. A group that holds a lost rank, or that was given up before,
+  // fails at once. Numbers are never used again.
+  void enter(GroupNumber group, std::vector<int> members);
+  // In good order: what this rank has sent in it is all there will be.
+  void leave(GroupNumber group);
+  // The whole process does.
   void goodbye();
 
-  void accepted(ConnectionId connection, std::string_view, Time) override { network_.close(connection); }
-  void connected(ConnectionId, Time) override {}
+  // Of groups that were entered; ranks are the watch's own.
+  std::optional<Failure> failure(GroupNumber group) const;
+  bool departed(GroupNumber group, int rank) const { return known_.departed(group, rank); }
+  // By channel, as far as the rank announced anything.
+  std::vector<Statement> announced(GroupNumber group, int rank) const { return known_.announced(group, rank); }
+  // Since the last call, in the order in which they came up.
+  std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+  // Links that were made here.
+  std::vector<ConnectionId> take_new_links() { return std::exchange(new_links_, {}); }
+  std::vector<Suspicion> take_suspicions() { return std::exchange(suspicions_, {}); }
+
+  void abort(GroupNumber group, int culprit, ErrorCode cause);
+  void lose(int rank, Loss loss);
+  void announce(GroupNumber group, std::uint32_t channel, const Statement& statement);
+  // Where the group has failed over calls that differ: announces what set_say gives, on all channels. The failure calls
+  // for it by itself.
+  void say(GroupNumber group);
+
+  void accepted(ConnectionId connection, std::string_view from, Time now) override;
+  void connected(ConnectionId connection, Time now) override;
   void received(ConnectionId connection, std::span<const std::byte> bytes, Time now) override;
   void closed(ConnectionId connection, End end, std::string_view words, Time now) override;
   void tick(Time now) override;
   Time next_tick() const override;
 
  private:
-  static constexpr std::size_t kMostBytes = 256;
-  struct Peer {
-    ConnectionId connection = 0;  // 0 once it has ended
+  struct Neighbour {
+    int rank = -1;
     Time heard{};
     bool suspect = false;
-    bool departed = false;
-    FrameReader frames{kMostBytes};
-    std::vector<Statement> statements;  // by channel
+    FrameReader frames{kMostControlBytes};
+  };
+  struct Group {
+    std::vector<int> members;  // ascending
+    std::optional<Failure> failure;
+    bool holds(int rank) const;
   };
 
+  void link(int rank, ConnectionId connection, Time now);
+  void hang_up(ConnectionId connection);
   // Whether it could be understood.
-  bool take(int rank, const Frame& frame);
-  bool take_failure(Reader reader);
-  void fail(const Failure& failure);
-  void broadcast(const Bytes& frame);
-  void hear(int rank, Time when);
+  bool take(ConnectionId from, const Frame& frame);
+  // This rank has something to say.
+  void tell(News news);
+  void learn(const News& news, ConnectionId from);
+  void pass_on(const News& news, ConnectionId from);
+  void act_on(const News& news);
+  void act_on_loss(int rank, Loss loss);
+  void tell_goodbye(int rank);
+  void fail(GroupNumber number, const Failure& failure);
+  bool any_group_lives() const;
+  void hear(Neighbour& neighbour, Time when);
+  bool is_gone(int rank) const { return known_.departed(rank) || known_.lost(rank); }
+  bool is_linked(int rank) const;
+  // Neither gone nor, as far as can be seen, ended.
+  bool seems_there(int rank) const { return !is_gone(rank) && !relinker_->is_refused_by(rank); }
+  // The next one that is there, this way (1) or that way (-1) round; this rank itself where it is alone.
+  int next_living(int step) const;
+  // The neighbours of this rank among those that are there, as far as it has no link to them.
+  std::vector<int> missing_neighbours() const;
+  void keep_joined(Time now);
+  void take_made(const Relinker::Made& made, Time now);
   void judge_silence(Time now);
-  void judge_silence(int rank, Time now);
+  // Whether it has been silent for too long.
+  bool judge_silence(Neighbour& neighbour, Time now);
 
   Network& network_;
-  Options options_;
-  Time first_limit_;  // the silence that is judged first; 0 = none ever is
-  Time beat_every_;
-  Time next_beat_ = kNever;
+  const Options options_;
+  const Time first_limit_;  // the silence that is judged first; 0 = none ever is
+  const Time beat_every_;
+  Time next_beat_;
   Time next_judgement_ = kNever;
   Time ticked_;
   bool catching_up_ = false;
-  std::vector<Peer> peers_;  // by rank
-  std::map<ConnectionId, int> ranks_;
-  std::optional<Failure> failure_;
-  std::vector<int> changed_;
+  std::map<ConnectionId, Neighbour> neighbours_;
+  KnownNews known_;
+  std::uint64_t told_ = 0;
+  std::map<GroupNumber, Group> groups_;
+  std::optional<Relinker> relinker_;
+  int beats_apart_ = 0;  // since when there is a gap beside this rank
+  std::vector<ConnectionId> new_links_;
+  std::vector<Change> changes_;
   std::vector<Suspicion> suspicions_;
-  std::function<std::vector<Statement>()> say_;
+  std::function<std::vector<Statement>(GroupNumber)> say_;
   std::function<Time(int)> quiet_for_;
 };
+
+// What to say on a control link when this rank gives up before there is a watch, in the group of all ranks.
+Bytes last_words(int rank, const Failure& failure);
+// The group of all ranks that have met.
+inline constexpr GroupNumber kEverybody = 0;
 
 }  // namespace tutti::rendezvous

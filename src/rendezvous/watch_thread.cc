@@ -2,8 +2,12 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
+#include <set>
+
 #include "base/rank_list.h"
 #include "base/system_error.h"
+#include "rendezvous/group_control.h"
 #include "rendezvous/roster.h"
 
 namespace tutti::rendezvous {
@@ -22,14 +26,12 @@ WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Opt
       network_(std::move(network)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       watch_(*network_, options, EpollNetwork::now()),
-      announced_(static_cast<std::size_t>(options.size)),
-      departed_(static_cast<std::size_t>(options.size)),
       thread_(std::move(thread)) {
   if (!bell_.valid()) throw_errno("eventfd");
   network_->on_attended([this](int descriptor) { attended(descriptor); });
   network_->attend(bell_.get(), false);
-  watch_.set_say([this] { return statements(); });
-  watch_.set_quiet_for([this](int peer) { return quiet_for(peer); });
+  watch_.set_say([this](GroupNumber group) { return statements(group); });
+  watch_.set_quiet_for([this](int rank) { return quiet_for(rank); });
   thread_->run([this] { run(); });
 }
 
@@ -37,6 +39,34 @@ WatchThread::~WatchThread() {
   ending_.store(true);
   ring();
   thread_.reset();
+}
+
+std::unique_ptr<Control> WatchThread::enter(GroupNumber group, std::vector<int> members) {
+  auto control = std::make_unique<GroupControl>(shared_from_this(), group, std::move(members));
+  {
+    const std::lock_guard lock(groups_mutex_);
+    groups_[group] = control.get();
+    if (own_failure_) control->publish_failure(*own_failure_);
+  }
+  leave_order([group, entered = control->members()](Watch& watch) { watch.enter(group, entered); });
+  return control;
+}
+
+void WatchThread::dismiss(const GroupControl& control, bool process_leaves) {
+  {
+    const std::lock_guard lock(groups_mutex_);
+    groups_.erase(control.number());
+  }
+  // A goodbye says it of all groups.
+  if (!process_leaves) leave_order([group = control.number()](Watch& watch) { watch.leave(group); });
+}
+
+void WatchThread::leave_order(Order order) {
+  {
+    const std::lock_guard lock(orders_mutex_);
+    orders_.push_back(std::move(order));
+  }
+  ring();
 }
 
 void WatchThread::ring() const {
@@ -47,10 +77,12 @@ void WatchThread::ring() const {
 void WatchThread::attended(int descriptor) {
   if (descriptor == bell_.get()) {
     std::uint64_t rings = 0;
-    if (::read(bell_.get(), &rings, sizeof rings) < 0) return;
-  } else {
-    const std::lock_guard lock(lent_mutex_);
-    if (descriptor == lent_.readable && lent_.wake) lent_.wake();
+    if (::read(bell_.get(), &rings, sizeof rings) < 0) return;  // somebody else's turn has emptied it
+    return;
+  }
+  const std::lock_guard lock(groups_mutex_);
+  for (const auto& [group, control] : groups_) {
+    if (control->attended(descriptor)) return;
   }
 }
 
@@ -65,8 +97,11 @@ void WatchThread::run() {
 void WatchThread::watch_until_end() {
   while (!ending_.load()) {
     network_->poll(watch_, kNever);
+    for (const ConnectionId connection : watch_.take_new_links()) network_->make_control(connection, silence_);
+    // A group attaches after it has left the order to enter it: whoever is seen attached here is entered below.
+    const std::vector<GroupNumber> attached = newly_attached();
     obey();
-    publish();
+    publish(attached);
     tell_suspicions();
   }
   obey();
@@ -81,67 +116,73 @@ void WatchThread::say_farewell() {
 }
 
 void WatchThread::give_up(const std::string& why) {
+  std::vector<GroupNumber> groups;
   {
-    const std::lock_guard lock(mutex_);
-    if (!failed_.load()) {
-      failure_ = {rank_, -1, false, Loss::ended, ErrorCode::system};
-      failure_.words = "this rank can no longer tell who is alive, because its control plane has failed: " + why;
-      failed_.store(true, std::memory_order_release);
+    const std::lock_guard lock(groups_mutex_);
+    own_failure_ = {rank_, -1, false, Loss::ended, ErrorCode::system};
+    own_failure_->words = "this rank can no longer tell who is alive, because its control plane has failed: " + why;
+    for (const auto& [group, control] : groups_) {
+      control->publish_failure(*own_failure_);
+      groups.push_back(group);
     }
   }
   // Whatever ended it may end these, too.
   try {
-    watch_.abort(-1, ErrorCode::system);
+    obey();  // one of them may not have been entered yet
+    for (const GroupNumber group : groups) watch_.abort(group, -1, ErrorCode::system);
     say_farewell();
   } catch (const std::exception&) {
     network_->drop_connections();  // the others see at once that this rank is lost
   }
-  try {
-    wake();
-  } catch (const std::exception&) {
-    // Whoever waits finds the failure when it looks the next time.
+  const std::lock_guard lock(groups_mutex_);
+  for (const auto& [group, control] : groups_) {
+    try {
+      control->wake();
+    } catch (const std::exception&) {
+      // Whoever waits finds the failure when it looks the next time.
+    }
   }
 }
 
 void WatchThread::obey() {
-  std::vector<Command> commands;
+  std::vector<Order> orders;
   {
-    const std::lock_guard lock(mutex_);
-    commands.swap(commands_);
+    const std::lock_guard lock(orders_mutex_);
+    orders.swap(orders_);
   }
-  for (const Command& command : commands) {
-    switch (command.kind) {
-      case Command::Kind::announce: watch_.announce(command.channel, command.statement); break;
-      case Command::Kind::abort: watch_.abort(command.rank, command.cause); break;
-      case Command::Kind::lose: watch_.lose(command.rank, command.loss); break;
-    }
-  }
+  for (const Order& order : orders) order(watch_);
 }
 
-void WatchThread::publish() {
-  const std::vector<int> changed = watch_.take_changed();
-  const bool newly_lent = newly_lent_.exchange(false);
-  // When somebody gave up there was nobody yet to ask what this rank is in.
-  if (newly_lent && watch_.failure()) watch_.say();
-  if (changed.empty() && !newly_lent && (failed_.load() || !watch_.failure())) return;
-  {
-    const std::lock_guard lock(mutex_);
-    // The failure first: who finds that a peer has left, and then no failure, may believe that it left in good order.
-    if (watch_.failure() && !failed_.load()) {
-      failure_ = *watch_.failure();
-      failed_.store(true, std::memory_order_release);
-    }
-    for (const int peer : changed) {
-      announced_[static_cast<std::size_t>(peer)] = watch_.announced(peer);
-      departed_[static_cast<std::size_t>(peer)].store(watch_.departed(peer), std::memory_order_release);
-    }
+std::vector<GroupNumber> WatchThread::newly_attached() {
+  std::vector<GroupNumber> attached;
+  const std::lock_guard lock(groups_mutex_);
+  for (const auto& [group, control] : groups_) {
+    if (control->take_newly_attached()) attached.push_back(group);
   }
-  wake();
+  return attached;
 }
 
-void WatchThread::wake() {
-  const std::lock_guard lock(lent_mutex_);
-  if (lent_.wake) lent_.wake();
+void WatchThread::publish(const std::vector<GroupNumber>& attached) {
+  // When it was given up there was nobody yet to ask what this rank is in.
+  for (const GroupNumber group : attached) watch_.say(group);
+  std::set<GroupNumber> wake(attached.begin(), attached.end());
+  std::vector<Watch::Change> changes = watch_.take_changes();
+  // Failures first: who finds that a peer has left, and then no failure, may believe that it left in good order.
+  std::stable_partition(changes.begin(), changes.end(), [](const Watch::Change& change) { return change.rank < 0; });
+  const std::lock_guard lock(groups_mutex_);
+  for (const Watch::Change& change : changes) {
+    const auto found = groups_.find(change.group);
+    if (found == groups_.end()) continue;
+    if (change.rank < 0) {
+      found->second->publish_failure(*watch_.failure(change.group));
+    } else {
+      found->second->publish_news_of(change.rank, watch_);
+    }
+    wake.insert(change.group);
+  }
+  for (const GroupNumber group : wake) {
+    if (const auto found = groups_.find(group); found != groups_.end()) found->second->wake();
+  }
 }
 
 // One sentence for all that are silent: whoever is cut off itself suspects everybody.
@@ -164,83 +205,18 @@ void WatchThread::tell_suspicions() {
             (silence_ > Time(0) ? "; an error follows at " + in_words(silence_) + " (TUTTI_SILENCE_MS)" : ""));
 }
 
-Time WatchThread::quiet_for(int peer) {
-  const std::lock_guard lock(lent_mutex_);
-  return lent_.quiet_for ? lent_.quiet_for(peer) : kNever;
+std::vector<Statement> WatchThread::statements(GroupNumber group) {
+  const std::lock_guard lock(groups_mutex_);
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? std::vector<Statement>{} : found->second->statements();
 }
 
-std::vector<Statement> WatchThread::statements() {
-  const std::lock_guard lock(lent_mutex_);
-  std::vector<Statement> said;
-  for (std::uint32_t channel = 0; lent_.say && channel < lent_.channels; ++channel) said.push_back(lent_.say(channel));
-  return said;
-}
-
-std::optional<Failure> WatchThread::failure() const {
-  // Written once, before the flag.
-  return failed_.load(std::memory_order_acquire) ? std::optional(failure_) : std::nullopt;
-}
-
-bool WatchThread::departed(int peer) const {
-  return departed_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
-}
-
-void WatchThread::leave(Command command) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.push_back(command);
-  }
-  ring();
-}
-
-void WatchThread::abort(int culprit, ErrorCode cause) {
-  Command command;
-  command.kind = Command::Kind::abort;
-  command.rank = culprit;
-  command.cause = cause;
-  leave(command);
-}
-
-void WatchThread::lose(int peer, Loss loss) {
-  Command command;
-  command.kind = Command::Kind::lose;
-  command.rank = peer;
-  command.loss = loss;
-  leave(command);
-}
-
-void WatchThread::announce(std::uint32_t channel, const Statement& statement) {
-  Command command;
-  command.channel = channel;
-  command.statement = statement;
-  leave(command);
-}
-
-Statement WatchThread::announced(std::uint32_t channel, int peer) const {
-  const std::lock_guard lock(mutex_);
-  const auto& statements = announced_[static_cast<std::size_t>(peer)];
-  return channel < statements.size() ? statements[channel] : Statement{};
-}
-
-void WatchThread::lend(Lent lent) {
-  {
-    const std::lock_guard lock(lent_mutex_);
-    const int before = readable_.exchange(-1);
-    if (before >= 0) network_->ignore(before);
-    lent_ = std::move(lent);
-    if (lent_.readable >= 0) {
-      network_->attend(lent_.readable, true);
-      readable_.store(lent_.readable);
-    }
-  }
-  // What happened before is news to whoever lends now.
-  newly_lent_.store(true);
-  ring();
-}
-
-void WatchThread::arm() {
-  const int readable = readable_.load();
-  if (readable >= 0) network_->rearm(readable);
+// Data that came in any group shows that its sender lives.
+Time WatchThread::quiet_for(int rank) {
+  Time least = kNever;
+  const std::lock_guard lock(groups_mutex_);
+  for (const auto& [group, control] : groups_) least = std::min(least, control->quiet_for(rank));
+  return least;
 }
 
 }  // namespace tutti::rendezvous

@@ -1,13 +1,16 @@
-// The control plane of a group: a Watch over the real network on a thread of its own.
+// The control plane of a process: a Watch over the real network on a thread of its own, and what its groups see of it.
 //
-// The thread alone touches the watch; other threads see what it has published and leave it commands. What the data
-// plane lends is used under a lock of its own, so lend({}) returns only when the thread is out of it. An error of the
-// thread itself is a failure of the group, as far as this rank is concerned, and the others are told that it gave up.
+// The thread alone touches the watch; others leave it orders, which it carries out one after the other. An error of the
+// thread itself is a failure of all groups, as far as this rank is concerned, and the others are told that it gave up.
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/control.h"
@@ -18,33 +21,29 @@
 
 namespace tutti::rendezvous {
 
-class WatchThread final : public Control {
+class GroupControl;
+
+class WatchThread : public std::enable_shared_from_this<WatchThread> {
  public:
   // Runs on `thread`. `names`: what the ranks are called in the log, where suspicions are told.
   WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
               std::unique_ptr<StandbyThread> thread, Log log, std::vector<std::string> names);
-  // Says goodbye to all ranks, after whatever abort() and announce() left to be said.
-  ~WatchThread() override;
+  // Says goodbye to all ranks, after whatever the orders left to be said.
+  ~WatchThread();
 
-  std::optional<Failure> failure() const override;
-  bool departed(int peer) const override;
-  void abort(int culprit, ErrorCode cause) override;
-  void lose(int peer, Loss loss) override;
-  void announce(std::uint32_t channel, const Statement& statement) override;
-  Statement announced(std::uint32_t channel, int peer) const override;
-  void lend(Lent lent) override;
-  void arm() override;
+  // The control plane of a group whose ranks are `members`, in this order. What it returns keeps the thread going.
+  std::unique_ptr<Control> enter(GroupNumber group, std::vector<int> members);
+
+  // For the group's control, on any thread.
+  using Order = std::function<void(Watch&)>;
+  void leave_order(Order order);
+  EpollNetwork& network() { return *network_; }
+  // It has something to publish that is no news.
+  void ring() const;
+  // After it returns the thread has no more to do with the control; the group is left, unless the whole process leaves.
+  void dismiss(const GroupControl& control, bool process_leaves);
 
  private:
-  struct Command {
-    enum class Kind : unsigned char { announce, abort, lose } kind = Kind::announce;
-    int rank = -1;
-    ErrorCode cause = ErrorCode::aborted;
-    Loss loss = Loss::ended;
-    std::uint32_t channel = 0;
-    Statement statement;
-  };
-
   void run();
   void watch_until_end();
   void say_farewell();
@@ -52,35 +51,27 @@ class WatchThread final : public Control {
   void give_up(const std::string& why);
   void attended(int descriptor);
   void obey();
-  void publish();
+  void publish(const std::vector<GroupNumber>& attached);
+  std::vector<GroupNumber> newly_attached();
   void tell_suspicions();
-  void wake();
-  void leave(Command command);
-  void ring() const;
-  std::vector<Statement> statements();
-  Time quiet_for(int peer);
+  std::vector<Statement> statements(GroupNumber group);
+  Time quiet_for(int rank);
 
   const int rank_;
   const Time silence_;
   const Log log_;
   const std::vector<std::string> names_;  // by rank
   std::unique_ptr<EpollNetwork> network_;
-  FileDescriptor bell_;  // an eventfd: commands, lent things or the end
+  FileDescriptor bell_;  // an eventfd: orders, hooks or the end
   Watch watch_;
 
-  mutable std::mutex mutex_;  // guards what follows, and is never held while lent functions run
-  std::vector<Command> commands_;
-  Failure failure_;
-  std::vector<std::vector<Statement>> announced_;  // [peer][channel]
-
-  std::atomic<bool> failed_{false};
-  std::vector<std::atomic<bool>> departed_;
+  std::mutex orders_mutex_;
+  std::vector<Order> orders_;
   std::atomic<bool> ending_{false};
 
-  std::mutex lent_mutex_;  // held while lent things are used
-  Lent lent_;
-  std::atomic<int> readable_{-1};
-  std::atomic<bool> newly_lent_{false};
+  std::mutex groups_mutex_;  // held while the thread uses a control, its hooks included
+  std::map<GroupNumber, GroupControl*> groups_;
+  std::optional<Failure> own_failure_;  // once the thread has given up
 
   std::unique_ptr<StandbyThread> thread_;
 };

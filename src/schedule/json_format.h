@@ -9,16 +9,13 @@ namespace tutti::schedule {
 
 using Json = nlohmann::ordered_json;  // keys stay in the order they are written
 
-// X(member): every number and switch of Offers, written and read under its own name.
-#define TUTTI_OFFERS(X) \
-  X(windows_to_scratch) \
-  X(windows_to_user)    \
-  X(operands_in_slots)  \
-  X(lends)              \
-  X(channels)           \
-  X(credits)            \
-  X(slot_bytes)         \
-  X(scratch_bytes)      \
-  X(segment_bytes)
+// X(member): every number and switch of what an edge offers, written and read under its own name.
+#define TUTTI_EDGE_OFFERS(X) \
+  X(windows_to_scratch)      \
+  X(windows_to_user)         \
+  X(operands_in_slots)       \
+  X(single_copy)             \
+  X(credits)                 \
+  X(slot_bytes)
 
 }  // namespace tutti::schedule

@@ -107,11 +107,11 @@ BlockSet read_blocks(const Node& node) {
 }
 
 Operand read_operand(const Node& node) {
-  node.require_keys({"kind"}, {"rank", "channel", "buffer", "plane", "blocks"});
+  node.require_keys({"kind"}, {"rank", "buffer", "plane", "blocks"});
   const std::string kind = node.at("kind").text();
   if (kind == "slot") {
-    node.require_keys({"kind", "rank", "channel"});
-    return Operand::slot(read_index(node.at("rank")), node.at("channel").integer<std::uint8_t>());
+    node.require_keys({"kind", "rank"});
+    return Operand::slot(read_index(node.at("rank")));
   }
   if (kind == "own") {
     node.require_keys({"kind", "buffer", "plane", "blocks"});
@@ -170,14 +170,35 @@ void read_value(const Node& node, T& value) {
   value = node.integer<T>();
 }
 
-Offers read_offers(const Node& node) {
-  Offers offers;
+EdgeOffers read_edge_offers(const Node& node) {
+  EdgeOffers edge;
 #define X(member) #member,
-  node.require_keys({TUTTI_OFFERS(X)});
+  node.require_keys({TUTTI_EDGE_OFFERS(X)});
 #undef X
-#define X(member) read_value(node.at(#member), offers.member);
-  TUTTI_OFFERS(X)
+#define X(member) read_value(node.at(#member), edge.member);
+  TUTTI_EDGE_OFFERS(X)
 #undef X
+  return edge;
+}
+
+Hosts read_hosts(const Node& node, int ranks) {
+  std::vector<int> numbers;
+  for (const Node& host : node.items()) numbers.push_back(host.integer<std::int32_t>(0));
+  if (static_cast<int>(numbers.size()) != ranks)
+    node.fail("names the hosts of " + std::to_string(numbers.size()) + " ranks, and there are " +
+              std::to_string(ranks));
+  return Hosts(numbers);
+}
+
+Offers read_offers(const Node& node, int ranks) {
+  node.require_keys({"inside", "scratch_bytes", "segment_bytes"}, {"across", "hosts"});
+  Offers offers;
+  offers.inside = read_edge_offers(node.at("inside"));
+  if (node.has("across") != node.has("hosts")) node.fail("should have both of the keys 'across' and 'hosts', or none");
+  if (node.has("hosts")) offers.hosts = read_hosts(node.at("hosts"), ranks);
+  if (offers.hosts.several()) offers.across = read_edge_offers(node.at("across"));
+  offers.scratch_bytes = node.at("scratch_bytes").integer<std::uint64_t>();
+  offers.segment_bytes = node.at("segment_bytes").integer<std::uint64_t>();
   return offers;
 }
 
@@ -237,10 +258,10 @@ std::vector<Lowered> read_document(const Node& root) {
   shared.program.blocks = root.at("blocks").integer<std::int32_t>(1);
   shared.program.message_blocks = root.at("message_blocks").integer<std::int32_t>(0);
   shared.program.hears_first = root.at("hears_first").boolean();
-  shared.offers = read_offers(root.at("offers"));
+  if (shared.program.ranks > kMostRanks) root.at("ranks").fail("is more than " + std::to_string(kMostRanks));
+  shared.offers = read_offers(root.at("offers"), shared.program.ranks);
   shared.segment_bytes = root.at("segment_bytes").integer<std::uint64_t>();
 
-  if (shared.program.ranks > kMostRanks) root.at("ranks").fail("is more than " + std::to_string(kMostRanks));
   std::vector<std::optional<Lowered>> programs(static_cast<std::size_t>(shared.program.ranks));
   std::size_t room = kMostOperands;
   for (const Node& group : root.at("programs").items()) read_group(group, shared, programs, room);

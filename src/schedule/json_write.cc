@@ -23,7 +23,7 @@ Json json_of(const BlockSet& blocks) {
 
 Json json_of(const Operand& operand) {
   if (operand.kind == Operand::Kind::slot) {
-    return {{"kind", "slot"}, {"rank", json_of(operand.rank)}, {"channel", operand.channel}};
+    return {{"kind", "slot"}, {"rank", json_of(operand.rank)}};
   }
   Json json = {{"kind", "own"}};
   if (operand.kind == Operand::Kind::window) json = {{"kind", "window"}, {"rank", json_of(operand.rank)}};
@@ -62,13 +62,26 @@ Json json_of(const Lane& lane) {
   return {{"name", lane.name}, {"published", lane.published}, {"steps", json_of_all(lane.steps)}};
 }
 
-Json json_of(const Offers& offers) {
-  // A new member of Offers breaks this line, and belongs into TUTTI_OFFERS.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i] = offers;
+Json json_of(const EdgeOffers& edge) {
+  // A new member of EdgeOffers breaks this line, and belongs into TUTTI_EDGE_OFFERS.
+  [[maybe_unused]] const auto& [a, b, c, d, e, f] = edge;
   Json json;
-#define X(member) json[#member] = offers.member;
-  TUTTI_OFFERS(X)
+#define X(member) json[#member] = edge.member;
+  TUTTI_EDGE_OFFERS(X)
 #undef X
+  return json;
+}
+
+Json json_of(const Offers& offers) {
+  // A new member of Offers breaks this line, and belongs below.
+  [[maybe_unused]] const auto& [a, b, c, d, e] = offers;
+  Json json = {{"inside", json_of(offers.inside)}};
+  if (offers.hosts.several()) {
+    json["across"] = json_of(offers.across);
+    json["hosts"] = offers.hosts.by_rank();
+  }
+  json["scratch_bytes"] = offers.scratch_bytes;
+  json["segment_bytes"] = offers.segment_bytes;
   return json;
 }
 

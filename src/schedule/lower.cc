@@ -36,72 +36,120 @@ std::uint64_t block_bound(std::uint64_t bytes, std::int32_t blocks) {
   return bytes / static_cast<std::uint64_t>(blocks) / kLineBytes * kLineBytes;
 }
 
+// Whether some edge of the group is a byte stream, whose messages have to land.
+bool has_streams(const Offers& offers) { return !offers.every(&EdgeOffers::operands_in_slots); }
+
 // As the program states them, because they must be the same on all ranks: a rank may need fewer.
 std::int32_t planes_over(const Program& program, const Offers& offers) {
-  return program.scratch_planes + (offers.operands_in_slots ? 0 : program.landing_planes);
+  return program.scratch_planes + (has_streams(offers) ? program.landing_planes : 0);
 }
 
 std::int32_t scratch_blocks(const Program& program, const Offers& offers) {
   return planes_over(program, offers) * program.scratch_depth * program.blocks;
 }
 
-// Rewrites the steps of one lane for a transport whose messages are byte streams: they land in own memory before they
-// are reduced, and leave from own memory. Own memory already among the operands is used; scratch otherwise.
+const EdgeOffers& edge_of(const Program& program, const Index& peer, const Offers& offers) {
+  return offers.of(program.rank, peer.resolve(program.rank, program.ranks));
+}
+
+bool is_own(const Operand& operand) { return operand.kind == Operand::Kind::own; }
+
+// Rewrites the steps of one lane for edges that are byte streams: messages land in own memory before they are reduced
+// or sent on, and leave from own memory. Own memory already among the operands is used; scratch otherwise. Slots of
+// other edges stay operands, in steps of their own or with the reduction.
 //
 // Blocks of a vector land at their own place of a plane each. Chunks are all of one size in scratch, so that what lands
 // takes the next free blocks: a step that hears from everybody needs one plane, not one for each.
 class StreamLane {
  public:
-  StreamLane(const Program& program, int first_plane, int* planes)
-      : packs_(facts_of(program.verb).cut == Cut::chunks),
-        blocks_(program.blocks),
+  StreamLane(const Program& program, const Offers& offers, int first_plane, int* planes)
+      : program_(program),
+        offers_(offers),
+        packs_(facts_of(program.verb).cut == Cut::chunks),
         first_plane_(first_plane),
         planes_(planes) {}
 
   std::vector<Step> rewrite(const std::vector<Step>& steps) {
-    for (const Step& step : steps) rewrite_step(step);
+    for (const Step& step : steps) {
+      if (runs_as_it_is(step)) {
+        out_.push_back(step);
+      } else {
+        rewrite_step(step);
+      }
+    }
     return std::move(out_);
   }
 
  private:
+  bool is_stream(const Operand& operand) const {
+    return is_slot(operand) && !edge_of(program_, operand.rank, offers_).operands_in_slots;
+  }
+  bool any_stream(const std::vector<Operand>& operands) const {
+    return std::any_of(operands.begin(), operands.end(), [&](const Operand& operand) { return is_stream(operand); });
+  }
+
+  // Whether the step has nothing to do with streams, or only lands a message or sends from own memory.
+  bool runs_as_it_is(const Step& step) const {
+    const bool lands = any_stream(step.sources);
+    if (!lands && !any_stream(step.destinations)) return true;
+    if (step.op != StepOp::copy) return false;
+    if (lands) return std::none_of(step.destinations.begin(), step.destinations.end(), is_slot);
+    return !is_slot(step.sources.front()) &&
+           std::all_of(step.destinations.begin(), step.destinations.end(),
+                       [&](const Operand& operand) { return is_own(operand) || is_stream(operand); });
+  }
+
   void rewrite_step(Step step) {
-    const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
-    const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
-    const bool plain = step.op == StepOp::copy && !(receives && sends);
-    if (plain || !(receives || sends)) {
+    const BlockSet blocks = *blocks_of(step);
+    next_plane_ = first_plane_;
+    next_block_ = program_.blocks;
+    if (step.op == StepOp::reduce) land_sources(step, blocks);
+    const Operand source = step.sources.front();
+    const bool lands = step.op == StepOp::copy && is_stream(source);
+    std::vector<Operand> sent = take(
+        step.destinations, [&](const Operand& operand) { return is_stream(operand) || (lands && is_slot(operand)); });
+    if (step.op == StepOp::copy && !is_slot(source)) {
+      // The streams first: they are on their way while the rest is copied.
+      out_.push_back({StepOp::copy, false, std::move(sent), {source}, std::move(step.waits)});
+      step.waits.clear();
       out_.push_back(std::move(step));
       return;
     }
-    const BlockSet blocks = *blocks_of(step);
-    next_plane_ = first_plane_;
-    next_block_ = blocks_;
-    if (step.op == StepOp::reduce) land_sources(step, blocks);
-    std::vector<Operand> sent = take_slots(step.destinations);
-    if (step.destinations.empty()) step.destinations.push_back(scratch(blocks));
-    const Operand result = step.destinations.front();
+    auto result = std::find_if(step.destinations.begin(), step.destinations.end(), is_own);
+    if (!sent.empty() && result == step.destinations.end()) result = step.destinations.insert(result, scratch(blocks));
+    const Operand held = sent.empty() ? Operand{} : *result;
     out_.push_back(std::move(step));
-    if (!sent.empty()) out_.push_back({StepOp::copy, false, std::move(sent), {result}, {}});
+    send(std::move(sent), held);
   }
 
   void land_sources(Step& step, const BlockSet& blocks) {
     for (Operand& source : step.sources) {
-      if (!is_slot(source)) continue;
+      if (!is_stream(source)) continue;
       const Operand landing = scratch(blocks);
       out_.push_back({StepOp::copy, false, {landing}, {source}, {}});
       source = landing;
     }
   }
 
-  static std::vector<Operand> take_slots(std::vector<Operand>& operands) {
-    const auto slots =
-        std::stable_partition(operands.begin(), operands.end(), [](const Operand& o) { return !is_slot(o); });
-    std::vector<Operand> taken(slots, operands.end());
-    operands.erase(slots, operands.end());
+  void send(std::vector<Operand> sent, const Operand& held) {
+    std::vector<Operand> streams = take(sent, [&](const Operand& operand) { return is_stream(operand); });
+    for (std::vector<Operand>* operands : {&streams, &sent}) {
+      if (!operands->empty()) out_.push_back({StepOp::copy, false, std::move(*operands), {held}, {}});
+    }
+  }
+
+  // Those that are wanted, which leave `operands`; the order of all stays.
+  template <class Wanted>
+  static std::vector<Operand> take(std::vector<Operand>& operands, Wanted&& wanted) {
+    const auto first =
+        std::stable_partition(operands.begin(), operands.end(), [&](const Operand& o) { return !wanted(o); });
+    std::vector<Operand> taken(first, operands.end());
+    operands.erase(first, operands.end());
     return taken;
   }
 
   Operand scratch(const BlockSet& blocks) {
-    if (!packs_ || next_block_ + blocks.count > blocks_) {
+    if (!packs_ || next_block_ + blocks.count > program_.blocks) {
       next_block_ = 0;
       *planes_ = std::max(*planes_, ++next_plane_);
     }
@@ -110,8 +158,9 @@ class StreamLane {
     return Operand::own(Buffer::scratch, packs_ ? packed : blocks, next_plane_ - 1);
   }
 
+  const Program& program_;
+  const Offers& offers_;
   bool packs_;
-  int blocks_;
   int first_plane_;
   int next_plane_ = 0;
   int next_block_ = 0;
@@ -120,10 +169,10 @@ class StreamLane {
 };
 
 // Says how many planes of scratch there are then.
-int land_messages(Program& program) {
+int land_messages(Program& program, const Offers& offers) {
   int planes = program.scratch_planes;
   for (Lane& lane : program.lanes) {
-    lane.steps = StreamLane(program, planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
+    lane.steps = StreamLane(program, offers, planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
   }
   return planes;
 }
@@ -136,10 +185,27 @@ std::uint64_t wanted_segment(const Program& program, const Offers& offers) {
          static_cast<std::uint64_t>(program.blocks);
 }
 
-bool has_waits(const Program& program) {
-  return std::any_of(program.lanes.begin(), program.lanes.end(), [](const Lane& lane) {
-    return std::any_of(lane.steps.begin(), lane.steps.end(), [](const Step& step) { return !step.waits.empty(); });
+bool waits_out_of_sight(const Program& program, const Offers& offers) {
+  const auto unseen = [&](const Wait& wait) { return !edge_of(program, wait.rank, offers).operands_in_slots; };
+  return std::any_of(program.lanes.begin(), program.lanes.end(), [&](const Lane& lane) {
+    return std::any_of(lane.steps.begin(), lane.steps.end(),
+                       [&](const Step& step) { return std::any_of(step.waits.begin(), step.waits.end(), unseen); });
   });
+}
+
+// Peers wait for steps by their numbers, which they know without this rank's program.
+bool renumbers_published(const Program& program, const Program& landed) {
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    if (program.lanes[i].published && program.lanes[i].steps.size() != landed.lanes[i].steps.size()) return true;
+  }
+  return false;
+}
+
+std::string why_not_land(const Program& program, const Offers& offers) {
+  Program landed = program;
+  if (land_messages(landed, offers) > planes_over(program, offers))
+    return "lets messages land in more planes of scratch than it states";
+  return renumbers_published(program, landed) ? "publishes a lane in which messages would have to land first" : "";
 }
 
 }  // namespace
@@ -148,25 +214,24 @@ std::string why_not(const Program& program, const Offers& offers) {
   std::string reason;
   for_each_operand(program, [&](const Step& step, const Operand& operand) {
     if (operand.kind == Operand::Kind::window) {
+      const EdgeOffers& edge = edge_of(program, operand.rank, offers);
       const bool scratch = operand.buffer == Buffer::scratch;
-      if (scratch && !offers.windows_to_scratch) reason = "needs windows onto peers' scratch";
-      if (!scratch && !offers.windows_to_user) reason = "needs windows onto peers' buffers (symmetric memory)";
+      if (scratch && !edge.windows_to_scratch) reason = "needs windows onto peers' scratch";
+      if (!scratch && !edge.windows_to_user) reason = "needs windows onto peers' buffers (symmetric memory)";
     } else if (is_slot(operand)) {
-      if (operand.channel >= offers.channels) reason = "uses more channels than the transport has";
       const BlockSet* blocks = blocks_of(step);
       if (blocks == nullptr) reason = "forwards a message without naming its size";
       if (blocks != nullptr && blocks->count > program.message_blocks) reason = "sends a larger message than it states";
     }
   });
   if (!reason.empty()) return reason;
-  if (!offers.operands_in_slots && has_waits(program)) return "needs flags in shared memory";
-  if (block_bound(offers.slot_bytes, program.message_blocks) == 0) {
+  if (waits_out_of_sight(program, offers)) return "needs flags in shared memory";
+  if (block_bound(offers.slot_bytes(), program.message_blocks) == 0) {
     return "needs messages of " + std::to_string(program.message_blocks) + " blocks, and a slot holds " +
-           std::to_string(offers.slot_bytes) + " bytes";
+           std::to_string(offers.slot_bytes()) + " bytes";
   }
-  if (Program landed = program; !offers.operands_in_slots && land_messages(landed) > planes_over(program, offers)) {
-    return "lets messages land in more planes of scratch than it states";
-  }
+  if (has_streams(offers)) reason = why_not_land(program, offers);
+  if (!reason.empty()) return reason;
   if (planes_over(program, offers) > kMostPlanes) {
     return "needs " + std::to_string(planes_over(program, offers)) + " planes of scratch, and there are at most " +
            std::to_string(kMostPlanes);
@@ -184,13 +249,13 @@ Lowered lower(Program program, const Offers& offers) {
                 std::string(name_of(program.verb)) + " by '" + program.algorithm + "' " + reason);
   }
   // Only from facts that are the same on all ranks: their segments must agree.
-  const std::uint64_t block = std::min(block_bound(offers.slot_bytes, program.message_blocks),
+  const std::uint64_t block = std::min(block_bound(offers.slot_bytes(), program.message_blocks),
                                        block_bound(offers.scratch_bytes, scratch_blocks(program, offers)));
   const auto blocks = static_cast<std::uint64_t>(program.blocks);
   const std::uint64_t wanted = wanted_segment(program, offers);
   const std::uint64_t bound = block == kUnbounded ? wanted : std::min(wanted, block * blocks);
   const std::int32_t planes = planes_over(program, offers);
-  if (!offers.operands_in_slots) land_messages(program);
+  if (has_streams(offers)) land_messages(program, offers);
   program.scratch_planes = planes;
   program.landing_planes = 0;
   return {std::move(program), offers, bound == kUnbounded ? 0 : bound};

@@ -2,10 +2,11 @@
 //
 // Pure. The lowered program is the one that is verified, priced, run and drawn: a transport adds no copy of its own.
 // What lowering does:
-//   - refuses windows the transport does not offer (the caller then chooses another algorithm);
-//   - where a message cannot be an operand of a reduction (a byte stream), lets it land in scratch first, and lets a
-//     reduction's result reach own memory before it is sent;
-//   - bounds the segment, so that every message fits a slot, and scratch with what lands there fits its arena.
+//   - refuses windows and waits that an edge does not offer (the caller then chooses another algorithm);
+//   - where an edge is a byte stream, so that its messages cannot be operands of a reduction, lets them land in own
+//     memory first, and lets a reduction's result reach own memory before it is sent; edges of other kinds in the same
+//     step stay as they are;
+//   - bounds the segment, so that every message fits every slot, and scratch with what lands there fits its arena.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 //     destinations <- op(sources)
 //
 // over *operands*: Own memory, a Window onto a peer's memory, or a Slot, which is a message: as a destination it is
-// sent to the rank, as a source it is received from it, matched first-in-first-out per (source, destination, channel).
+// sent to the rank, as a source it is received from it, matched first-in-first-out per (source, destination).
 // The steps of a *lane* run in order, once per segment; lanes of a rank interleave freely. A lane that is `published`
 // shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there.
 //
@@ -107,20 +107,17 @@ struct Operand {
 
   Kind kind = Kind::own;
   Index rank;                     // window, slot: the peer
-  std::uint8_t channel = 0;       // slot
   Buffer buffer = Buffer::input;  // own, window
   std::uint8_t plane = 0;         // own, window onto scratch
   BlockSet blocks;                // own, window
 
   static Operand own(Buffer buffer, BlockSet blocks, int plane = 0) {
-    return {Kind::own, Index::plus(0), 0, buffer, static_cast<std::uint8_t>(plane), blocks};
+    return {Kind::own, Index::plus(0), buffer, static_cast<std::uint8_t>(plane), blocks};
   }
   static Operand window(Index rank, Buffer buffer, BlockSet blocks, int plane = 0) {
-    return {Kind::window, rank, 0, buffer, static_cast<std::uint8_t>(plane), blocks};
+    return {Kind::window, rank, buffer, static_cast<std::uint8_t>(plane), blocks};
   }
-  static Operand slot(Index rank, int channel = 0) {
-    return {Kind::slot, rank, static_cast<std::uint8_t>(channel), Buffer::scratch, 0, {}};
-  }
+  static Operand slot(Index rank) { return {Kind::slot, rank, Buffer::scratch, 0, {}}; }
 
   bool operator==(const Operand&) const = default;
 };

@@ -9,6 +9,7 @@
 // input is the own chunk inside the output, for reduce_scatter the output is the own chunk inside the input.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "schedule/program.h"
@@ -20,38 +21,78 @@ enum class Cut : std::uint8_t { vector, chunks };
 // On which ranks a buffer is there, and whether it holds all blocks or only the rank's own.
 enum class Share : std::uint8_t { none, all, own, all_at_root, all_elsewhere, all_but_first };
 
+// Whom a rank cannot be through with the collective before, whatever the algorithm.
+enum class Needs : std::uint8_t { everybody, root, everybody_at_root, lower_ranks, nobody };
+
 struct VerbFacts {
-  Cut cut;
-  bool rooted;   // its result depends on the root
-  bool reduces;  // has an operator
-  Share input;
-  Share output;
+  Verb verb;
+  Cut cut = Cut::vector;
+  bool rooted = false;   // its result depends on the root
+  bool reduces = false;  // has an operator
+  Share input = Share::all;
+  Share output = Share::all;
+  Needs needs = Needs::everybody;
+  bool prefix = false;                    // reduces what the ranks up to this one have
+  bool reads_input_at_root_only = false;  // though all ranks have one
+  bool all_know_counts = false;           // of its v-variant: every rank is given everybody's counts
 };
 
-constexpr VerbFacts facts_of(Verb verb) {
-  switch (verb) {
-    case Verb::all_reduce: return {Cut::vector, false, true, Share::all, Share::all};
-    case Verb::broadcast: return {Cut::vector, true, false, Share::all, Share::all};
-    case Verb::send_recv: return {Cut::vector, true, false, Share::all_at_root, Share::all_elsewhere};
-    case Verb::reduce: return {Cut::vector, true, true, Share::all, Share::all_at_root};
-    case Verb::scatter: return {Cut::chunks, true, false, Share::all_at_root, Share::own};
-    case Verb::gather: return {Cut::chunks, true, false, Share::own, Share::all_at_root};
-    case Verb::all_gather: return {Cut::chunks, false, false, Share::own, Share::all};
-    case Verb::reduce_scatter: return {Cut::chunks, false, true, Share::all, Share::own};
-    case Verb::all_to_all: return {Cut::chunks, false, false, Share::all, Share::all};
-    case Verb::scan: return {Cut::vector, false, true, Share::all, Share::all};
-    case Verb::exclusive_scan: return {Cut::vector, false, true, Share::all, Share::all_but_first};
-    case Verb::barrier: return {Cut::vector, false, false, Share::none, Share::none};
+inline constexpr VerbFacts kVerbTable[] = {
+    {.verb = Verb::all_reduce, .reduces = true},
+    {.verb = Verb::broadcast, .rooted = true, .needs = Needs::root, .reads_input_at_root_only = true},
+    {.verb = Verb::send_recv,
+     .rooted = true,
+     .input = Share::all_at_root,
+     .output = Share::all_elsewhere,
+     .needs = Needs::nobody},
+    {.verb = Verb::reduce,
+     .rooted = true,
+     .reduces = true,
+     .output = Share::all_at_root,
+     .needs = Needs::everybody_at_root},
+    {.verb = Verb::scatter,
+     .cut = Cut::chunks,
+     .rooted = true,
+     .input = Share::all_at_root,
+     .output = Share::own,
+     .needs = Needs::root},
+    {.verb = Verb::gather,
+     .cut = Cut::chunks,
+     .rooted = true,
+     .input = Share::own,
+     .output = Share::all_at_root,
+     .needs = Needs::everybody_at_root},
+    {.verb = Verb::all_gather, .cut = Cut::chunks, .input = Share::own, .all_know_counts = true},
+    {.verb = Verb::reduce_scatter, .cut = Cut::chunks, .reduces = true, .output = Share::own, .all_know_counts = true},
+    {.verb = Verb::all_to_all, .cut = Cut::chunks},
+    {.verb = Verb::scan, .reduces = true, .needs = Needs::lower_ranks, .prefix = true},
+    {.verb = Verb::exclusive_scan,
+     .reduces = true,
+     .output = Share::all_but_first,
+     .needs = Needs::lower_ranks,
+     .prefix = true},
+    {.verb = Verb::barrier, .input = Share::none, .output = Share::none},
+};
+
+constexpr const VerbFacts& facts_of(Verb verb) { return kVerbTable[static_cast<std::size_t>(verb)]; }
+
+constexpr bool is_whole(const VerbFacts (&table)[kVerbs]) {
+  for (std::size_t i = 0; i < kVerbs; ++i) {
+    if (table[i].verb != static_cast<Verb>(i)) return false;
   }
-  return {};
+  return true;
 }
+static_assert(is_whole(kVerbTable), "a row for each verb, in their order");
+
+// A barrier has no buffers.
+constexpr bool moves_data(Verb verb) { return facts_of(verb).input != Share::none; }
 
 enum class Holding : std::uint8_t { nothing, own, all };
 
 // What `buffer` of rank `owner` holds in the call that `program` is part of.
 constexpr Holding holding_of(Verb verb, Buffer buffer, int ranks, int owner, int root) {
   if (buffer == Buffer::scratch) return Holding::all;
-  const VerbFacts facts = facts_of(verb);
+  const VerbFacts& facts = facts_of(verb);
   switch (buffer == Buffer::input ? facts.input : facts.output) {
     case Share::none: return Holding::nothing;
     case Share::all: return Holding::all;
@@ -99,20 +140,16 @@ inline Promised promised(const Program& program, int rank, int block) {
   return promised(program.verb, program.ranks, rank, program.root, block);
 }
 
-constexpr bool is_prefix(Verb verb) { return verb == Verb::scan || verb == Verb::exclusive_scan; }
-
 // Whether `rank` cannot be through with the collective before `other` has made it, whatever the algorithm.
 constexpr bool needs(Verb verb, int root, int rank, int other) {
-  switch (verb) {
-    case Verb::broadcast:
-    case Verb::scatter: return other == root;
-    case Verb::reduce:
-    case Verb::gather: return rank == root;
-    case Verb::scan:
-    case Verb::exclusive_scan: return other < rank;
-    case Verb::send_recv: return false;
-    default: return true;
+  switch (facts_of(verb).needs) {
+    case Needs::everybody: return true;
+    case Needs::root: return other == root;
+    case Needs::everybody_at_root: return rank == root;
+    case Needs::lower_ranks: return other < rank;
+    case Needs::nobody: return false;
   }
+  return true;
 }
 
 }  // namespace tutti::schedule

@@ -14,18 +14,18 @@
 namespace tutti::topology {
 
 // X(member, meaning)
-#define TUTTI_RATES(X)                                                               \
-  X(step, "to run a step, whatever its size")                                        \
-  X(message, "alpha: from the end of a send until the receiver sees the message")    \
-  X(progress, "alpha: from the end of a published step until a peer sees it")        \
-  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")         \
-  X(call, "a system call: at each end of a stream, or to copy what a peer has lent") \
-  X(copy, "beta: one byte from memory to memory")                                    \
-  X(peer, "beta: more of it where the byte comes from a peer's memory or message")   \
-  X(stream, "beta: one byte through that call")                                      \
-  X(store, "beta: every further destination of a byte")                              \
-  X(reduce, "gamma: every further source of a byte")                                 \
-  X(far, "how many times as much a byte costs once a call outgrows the caches")      \
+#define TUTTI_RATES(X)                                                                 \
+  X(step, "to run a step, whatever its size")                                          \
+  X(message, "alpha: from the end of a send until the receiver sees the message")      \
+  X(progress, "alpha: from the end of a published step until a peer sees it")          \
+  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")           \
+  X(call, "a system call: at each end of a stream, or to copy out of a peer's memory") \
+  X(copy, "beta: one byte from memory to memory")                                      \
+  X(peer, "beta: more of it where the byte comes from a peer's memory or message")     \
+  X(stream, "beta: one byte through that call")                                        \
+  X(store, "beta: every further destination of a byte")                                \
+  X(reduce, "gamma: every further source of a byte")                                   \
+  X(far, "how many times as much a byte costs once a call outgrows the caches")        \
   X(turn, "to hand a core from one rank to another, where ranks outnumber cores")
 
 struct Rates {
@@ -36,6 +36,15 @@ struct Rates {
   int cores = 1;           // that the ranks of a host share
 
   bool operator==(const Rates&) const = default;
+};
+
+// What the parts of a schedule take in a group over several hosts: the rates of links inside a host, which are those of
+// its memory and cores as well, and of links across, of which only what concerns messages counts.
+struct LinkRates {
+  LinkRates(const Rates& alike) : inside(alike), across(alike) {}  // NOLINT: of a group whose links are all alike
+  LinkRates(const Rates& within, const Rates& between) : inside(within), across(between) {}
+
+  Rates inside, across;
 };
 
 // The sizes at which a survey times every algorithm: closer together where one algorithm overtakes the other.

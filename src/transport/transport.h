@@ -28,7 +28,8 @@ namespace tutti::transport {
 // away from a rank that is still reading about the call. Progress values are (epoch << 32 | segment, step), so that
 // they only ever grow and need no reset between operations.
 //
-// Where ranks share no memory, a peer's flags are a copy that holds only the call it announced last, nothing else.
+// Of a peer that this rank shares no memory with they are a copy that holds only the call it announced last. All of
+// them are in sight where the edge offers operands in slots.
 struct alignas(128) Flags {
   static constexpr int kLanes = 3;
 
@@ -82,12 +83,13 @@ struct Piece {
 inline constexpr std::size_t kLabelBytes = 32;
 using Label = std::array<std::byte, kLabelBytes>;
 
-// The most pieces of a message that is lent.
-inline constexpr std::size_t kMostLentPieces = 6;
+// The most pieces of a message that is exposed.
+inline constexpr std::size_t kMostExposedPieces = 6;
 
-// Two ways to use an edge, never mixed on one: where offers().operands_in_slots, a step works in the slot's own memory
-// (try_begin, end); anywhere, a message is gathered from the sender's memory and lands in the receiver's (try_send,
-// try_receive).
+// Two ways to use an edge. Where it offers operands in slots (Offers::of), a step works in the slot's own memory
+// (try_begin, end); on every edge, a message is gathered from the sender's memory and lands in the receiver's
+// (try_send, try_receive). A program uses one of the two on an edge, which follows from what it offers: all edges
+// inside a host are alike, and so are all across. A message that is exposed is pulled at the other end.
 class Sender {
  public:
   virtual ~Sender() = default;
@@ -98,10 +100,10 @@ class Sender {
   // Takes one message of `bytes`, gathered from `pieces`, whose memory is free again afterwards; false while there is
   // no credit, and then nothing was taken.
   virtual bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
-  // Where offers().lends: the same, but the message may stay where it is, and its memory must too, until try_flush().
-  // `within`: symmetric memory that all pieces lie in, where that is known.
-  virtual bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
-                        const Located& within) {
+  // Where the edge offers single_copy: the same, but the message may stay where it is, and its memory must too, until
+  // try_flush(). `within`: symmetric memory that all pieces lie in, where that is known.
+  virtual bool try_expose(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
+                          const Located& within) {
     static_cast<void>(within);
     return try_send(pieces, bytes, fingerprint);
   }
@@ -129,8 +131,8 @@ class Receiver {
 
   // Lets the next message land in `pieces`, `bytes` in all; called again with the same arguments until it is `whole`.
   virtual Arrival try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint);
-  // The same for a message that was lent.
-  virtual Arrival try_borrow(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
+  // The same for a message that was exposed.
+  virtual Arrival try_pull(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
     return try_receive(pieces, bytes, fingerprint);
   }
   // The label of the next message, without taking the message: none, whole or other.
@@ -149,6 +151,7 @@ class Transport {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // The same on all ranks.
   virtual const Offers& offers() const = 0;
   // More ranks than cores: a waiting rank must leave its core to others.
   virtual bool oversubscribed() const = 0;
@@ -157,7 +160,7 @@ class Transport {
   virtual Receiver& receiver(int channel, int peer) = 0;
 
   virtual Flags* flags(int channel, int rank) = 0;
-  // Of this rank; of its peers where offers().windows_to_scratch, else nullptr.
+  // Of this rank; of its peers where the edge offers windows_to_scratch, else nullptr.
   virtual std::byte* scratch(int channel, int rank) = 0;
 
   // Symmetric memory. allocate() is collective and throws Error when the memory cannot be had. Where ranks share no
@@ -167,11 +170,13 @@ class Transport {
   virtual MemoryRef locate(const void* memory, std::size_t bytes) const = 0;
   virtual std::byte* window(int rank, MemoryRef ref) const = 0;
 
-  // After a store to flags(): wakes every rank that sleeps.
+  // After a store to flags(): wakes every rank that sees them and sleeps.
   virtual void notify_all() = 0;
   // Wakes this rank's own sleeping threads.
   virtual void notify_self() = 0;
 
+  // Where this rank's threads sleep: transports that have it alike wake each other's.
+  virtual const void* sleeping_place() const = 0;
   // To sleep: ticket = prepare_sleep(); look once more for work; if there is none, sleep(ticket, ...). Whatever a peer
   // publishes after prepare_sleep() ends the sleep. Any number of this rank's threads may sleep.
   virtual std::uint32_t prepare_sleep() = 0;

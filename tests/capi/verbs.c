@@ -184,6 +184,16 @@ static void check_symmetric(const struct job* job) {
   const char* algorithm = NULL;
   OK(tutti_last_algorithm(job->comm, &algorithm));
   CHECK(algorithm[0] != '\0');
+  tutti_verb_counters counted;
+  OK(tutti_counters(job->comm, TUTTI_ALL_REDUCE, &counted));
+  CHECK(counted.calls > 0 && counted.bytes >= kCount * sizeof(int32_t));
+  const tutti_verb_counters before = counted;
+  OK(tutti_all_reduce(job->comm, memory, memory, kCount, TUTTI_INT32, TUTTI_MAXIMUM, NULL));
+  OK(tutti_counters(job->comm, TUTTI_ALL_REDUCE, &counted));
+  CHECK(counted.calls == before.calls + 1 && counted.bytes == before.bytes + kCount * sizeof(int32_t));
+  CHECK(counted.waited_ns >= before.waited_ns);
+  FAILS(tutti_counters(job->comm, TUTTI_ALL_REDUCE, NULL), TUTTI_INVALID_ARGUMENT, "counters");
+  FAILS(tutti_counters(job->comm, (tutti_verb)99, &counted), TUTTI_INVALID_ARGUMENT, "no verb 99");
   int tuned = -1;
   OK(tutti_tuned(job->comm, &tuned));
   CHECK(tuned == 0 || tuned == 1);  // who runs this may have tuned

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "engine/counting.h"
-#include "engine/track.h"
+#include "engine/execute/track.h"
 #include "schedule/verbs.h"
 
 namespace tutti {

@@ -6,11 +6,11 @@
 
 #include "base/mix.h"
 #include "check.h"
-#include "engine/candidates.h"
 #include "engine/engine.h"
 #include "engine/factory.h"
 #include "rendezvous/handshake.h"
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/algorithms/table.h"
 #include "schedule/json.h"
 
 namespace tutti::engine {
@@ -24,20 +24,25 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-// Of the programs of every row, as shared memory and as streams run them, for a few sizes of groups.
+// Of the programs of every row, as shared memory, streams and two hosts run them, for a few sizes of groups.
 std::uint64_t hash_of_programs() {
   Offers memory;
-  memory.windows_to_scratch = memory.windows_to_user = memory.operands_in_slots = memory.lends = true;
-  memory.credits = 4;
+  memory.inside = {true, true, true, true, 4, 0};
   std::uint64_t hash = 0;
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     for (const int ranks : {2, 3, 4, 7}) {
       if (row.verb == Verb::send_recv && ranks != 2) continue;
-      const bool streamed = !row.user_windows && !row.scratch_windows && !row.lent;
-      for (const Offers& offers : {memory, Offers{}}) {
-        if (offers == memory || streamed)
-          hash = mix(hash, hash_of(schedule::to_json(schedule::lower_all(row, ranks, offers, ranks / 2))));
-      }
+      const bool windows = row.user_windows || row.scratch_windows;
+      const auto add = [&](const Offers& offers) {
+        hash = mix(hash, hash_of(schedule::to_json(schedule::lower_all(row, ranks, offers, ranks / 2))));
+      };
+      add(memory);
+      if (!windows && !row.single_copy) add(Offers{});
+      if (windows) continue;
+      Offers mixed = memory;
+      mixed.inside.windows_to_user = false;
+      mixed.hosts = Hosts::in_blocks(std::vector{(ranks + 1) / 2, ranks / 2});
+      add(mixed);
     }
   }
   return hash;
@@ -51,16 +56,19 @@ struct Build {
 // What each version of the protocol stands for.
 constexpr Build kBuilds[] = {
     {2, 976714219328055274u, 8227188672786071541u},
+    {3, 5590009789337904286u, 12248134399859322230u},
+    {4, 5590009789337904286u, 2125425274102190380u},
 };
 
 TEST(Builds, TheTablesAreComparedWhenRanksMeet) {
   const std::vector<std::string> compared = settings(Options());
-  EXPECT_EQ(std::count(compared.begin(), compared.end(), rendezvous::kBuild + std::to_string(hash_of_tables())), 1);
+  EXPECT_EQ(
+      std::count(compared.begin(), compared.end(), rendezvous::kBuild + std::to_string(schedule::hash_of_table())), 1);
 }
 
 TEST(Builds, AChangeOfAlgorithmsRaisesTheVersionOfTheProtocol) {
   const Build& last = kBuilds[std::size(kBuilds) - 1];
-  const Build now{rendezvous::kProtocolVersion, hash_of_tables(), hash_of_programs()};
+  const Build now{rendezvous::kProtocolVersion, schedule::hash_of_table(), hash_of_programs()};
   const bool changed = last.tables != now.tables || last.programs != now.programs;
   const std::uint32_t wanted = last.version + (changed ? 1 : 0);
   EXPECT_EQ(now.version, wanted) << (changed ? "the algorithms changed" : "the version changed alone")
@@ -130,7 +138,7 @@ TEST(Builds, EndsOfAMessageThatChooseDifferentAlgorithmsAreTold) {
     request.direction = sends ? Direction::send : Direction::receive;
     request.input = request.output = data.data();
     request.input_count = request.output_count = data.size();
-    const auto& row = row_of(Verb::send_recv, sends ? "message" : "lent");
+    const auto& row = row_of(Verb::send_recv, sends ? "message" : "single_copy");
     const Error error = testing::error_of([&] { engine.run(request, &row); });
     require(error.code() == ErrorCode::mismatch, error.what());
   });

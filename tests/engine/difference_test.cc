@@ -1,11 +1,11 @@
 // Who called what: the first difference is found among statements that may be old, missing or many.
-#include "engine/difference.h"
+#include "engine/failures/difference.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "engine/verdict.h"
+#include "engine/failures/diagnosis.h"
 
 namespace tutti::engine {
 namespace {

@@ -11,25 +11,30 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/operation.h"
-#include "engine/waiter.h"
+#include "engine/execute/operation.h"
+#include "engine/execute/waiter.h"
+#include "schedule/algorithms/lower_row.h"
 #include "schedule/algorithms/table.h"
 #include "transport/harness.h"
 
 namespace tutti::testing {
 
-// What programs are lowered to: slots and windows of memory, byte streams through memory, or TCP.
-enum class Way { slots, streams, tcp };
-inline std::string name_of(Way way) { return way == Way::slots ? "slots" : way == Way::streams ? "streams" : "tcp"; }
+// What programs are lowered to: slots and windows of memory, byte streams through memory, TCP, or memory inside two
+// hosts and TCP across.
+enum class Way { slots, streams, tcp, mixed };
+inline std::string name_of(Way way) {
+  constexpr const char* kNames[] = {"slots", "streams", "tcp", "mixed"};
+  return kNames[static_cast<std::size_t>(way)];
+}
 
 inline void PrintTo(Way way, std::ostream* out) { *out << name_of(way); }
 
 inline Offers offers_over(Way way, const transport::Transport& transport, std::uint64_t segment_bytes) {
   Offers offers = transport.offers();
   offers.segment_bytes = segment_bytes;
-  if (way == Way::slots) offers.windows_to_user = true;  // of threads
-  if (way == Way::streams) offers.operands_in_slots = offers.windows_to_scratch = offers.windows_to_user = false;
-  offers.lends = false;  // not of programs that write again what they sent
+  EdgeOffers& inside = offers.inside;
+  if (way == Way::slots) inside.windows_to_user = true;  // of threads
+  if (way == Way::streams) inside.operands_in_slots = inside.windows_to_scratch = inside.windows_to_user = false;
   return offers;
 }
 
@@ -58,10 +63,10 @@ class Executor {
     group_.outputs[self] = binding.output;
     std::vector<int> members;
     for (int member = 0; member < size(); ++member) members.push_back(member);
-    schedule::Program program = row.generate({size(), rank(), root});
+    schedule::Program program = row.generate({size(), rank(), root, offers.hosts});
     const int landing_plane = program.scratch_planes;
-    plan_ = std::make_unique<engine::Plan>(schedule::lower(std::move(program), offers), transport_, 0, members,
-                                           landing_plane);
+    plan_ = std::make_unique<engine::Plan>(schedule::lower(std::move(program), offers_of(row, offers)), transport_, 0,
+                                           members, landing_plane);
     binding.epoch = ++epoch_;
     if (binding.fingerprint == 0) binding.fingerprint = epoch_;
     binding.input_windows = group_.inputs.data();
@@ -82,6 +87,13 @@ class Executor {
   }
 
  private:
+  // Programs that write again what they sent must not be read where it lies.
+  static Offers offers_of(const schedule::Algorithm& row, Offers offers) {
+    if (row.single_copy && offers.inside.single_copy) return schedule::offers_for(row, offers);
+    offers.inside.single_copy = false;
+    return offers;
+  }
+
   transport::Transport& transport_;
   Group& group_;
   engine::Operation operation_;
@@ -93,7 +105,7 @@ class Executor {
 // One thread per rank; what one throws fails the test, and nobody waits for it.
 inline void execute(Way way, int ranks, const std::function<void(Executor&)>& body) {
   Group group(ranks);
-  const Kind kind = way == Way::tcp ? Kind::tcp_threads : Kind::threads;
+  const Kind kind = way == Way::tcp ? Kind::tcp_threads : way == Way::mixed ? Kind::mixed_threads : Kind::threads;
   const auto words = run_transport(kind, ranks, [&](transport::Transport& transport) {
     Executor executor(transport, group);
     try {

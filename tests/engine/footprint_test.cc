@@ -18,19 +18,22 @@ constexpr std::size_t kMega = 1 << 20, kKilo = 1 << 10;
 // Notes what is asked for.
 class Watched final : public Mapper {
  public:
-  Watched(std::unique_ptr<Mapper> mapper, std::vector<Mapping>& asked) : mapper_(std::move(mapper)), asked_(&asked) {}
+  Watched(std::unique_ptr<Mapper> mapper, std::vector<Mapping>& asked) : mapper_(std::move(mapper)), view_(&asked) {}
   int rank() const override { return mapper_->rank(); }
   int size() const override { return mapper_->size(); }
   int known_as(int rank) const override { return mapper_->known_as(rank); }
   Mapping map_shared(std::size_t bytes, const Deadline& deadline) override {
-    asked_->push_back(mapper_->map_shared(bytes, deadline));
-    return asked_->back();
+    view_->push_back(mapper_->map_shared(bytes, deadline));
+    return view_->back();
   }
   bool ended(int peer) override { return mapper_->ended(peer); }
+  std::shared_ptr<Doorbells> doorbells() const override { return mapper_->doorbells(); }
+  int doorbell_of(int rank) const override { return mapper_->doorbell_of(rank); }
+  std::shared_ptr<Regrouping> regrouping() const override { return mapper_->regrouping(); }
 
  private:
   std::unique_ptr<Mapper> mapper_;
-  std::vector<Mapping>* asked_;
+  std::vector<Mapping>* view_;
 };
 
 std::size_t touched_bytes(const Mapping& mapping) {

@@ -46,7 +46,7 @@ class Pages {
 // The receiver copies straight out of the sender's memory, into pages it has yet to get, which takes its time.
 TEST(GivenUp, AThreadsMemoryMayGoAlthoughAPeerWasCopyingIt) {
   Options options;
-  options.algorithm = "broadcast=lent";
+  options.algorithm = "broadcast=single_copy";
   const Pages target(192 << 20);
   const auto body = [&](Communicator& comm) {
     if (comm.rank() == 1) {

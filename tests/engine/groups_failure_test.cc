@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -212,14 +213,26 @@ void forbid_descriptors() {
   require(errno == EMFILE, "dup");
 }
 
+// Leaves room for the heap to breathe, and none for a group's memory.
+void forbid_mappings() {
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  require(static_cast<bool>(statm >> pages), "statm");
+  const rlim_t bytes = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (4 << 20);
+  const rlimit little{bytes, bytes};
+  require(::setrlimit(RLIMIT_AS, &little) == 0, "setrlimit");
+}
+
+// Ranks that share memory need no descriptor for a group, and others no memory to speak of.
 TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
+  const bool memory = GetParam() == Ranks::processes;
   for (const auto& [poor, by_members] : {std::pair(1, false), {3, false}, {1, true}, {3, true}}) {
     // The first of its group, and another one.
     testing::expect_all_ok(testing::run_ranks(
         GetParam(), 4,
-        [poor = poor, by_members = by_members](Communicator& comm) {
+        [poor = poor, by_members = by_members, memory](Communicator& comm) {
           require_works(comm);
-          if (comm.rank() == poor) forbid_descriptors();
+          if (comm.rank() == poor) memory ? forbid_mappings() : forbid_descriptors();
           if (by_members && comm.rank() % 2 == 0) {  // the other group has nothing to do with it
             Communicator other = make_half(comm, true, false);
             require_works(other);
@@ -227,7 +240,8 @@ TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
           }
           const Error error = error_of([&] { make_half(comm, by_members, false); });
           require(error.code() == ErrorCode::system && error.peer() == poor, error.what());
-          require(says(error, "rank " + std::to_string(poor)) && says(error, "descriptor"), error.what());
+          require(says(error, "rank " + std::to_string(poor)) && says(error, memory ? "memory" : "descriptor"),
+                  error.what());
           require_works(comm);
         },
         impatient(4000)));

@@ -1,8 +1,10 @@
 // Groups made of a group's ranks: who is in them, that their verbs are right, and that several work at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -309,6 +311,34 @@ TEST_P(Groups, ManyOneAfterTheOther) {
       require(total == (comm.rank() == round % 3 ? 1 : 2), "size");
     }
   });
+}
+
+std::ptrdiff_t entries_of(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+// However many there are, they take no descriptor more than the first, and one thread drives the async calls of all.
+TEST(GroupsOfProcesses, ManyAtOnceTakeNoMoreThanOne) {
+  testing::expect_all_ok(testing::run_ranks(Ranks::processes, 3, [](Communicator& comm) {
+    constexpr int kMany = 300;
+    std::vector<Communicator> groups;
+    std::vector<std::vector<int>> data(kMany, std::vector<int>(100, 1));
+    groups.push_back(comm.duplicate());
+    groups.back().all_reduce_async(data.front()).wait();
+    const auto descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+    for (int i = 1; i < kMany; ++i) groups.push_back(i % 2 == 0 ? comm.duplicate() : groups.back().split(0));
+    std::vector<Work> works;
+    for (std::size_t i = 1; i < groups.size(); ++i) works.push_back(groups[i].all_reduce_async(data[i]));
+    require(entries_of("/proc/self/fd") == descriptors && entries_of("/proc/self/task") == threads, "shared by all");
+    for (Work& work : works) work.wait();
+    for (const auto& vector : data) require(vector.front() == 3 && vector.back() == 3, "sum");
+    // What is left of others' work the thread does by itself.
+    works.clear();
+    for (std::size_t i = 0; i < groups.size(); ++i) works.push_back(groups[i].all_reduce_async(data[i]));
+    while (!std::all_of(works.begin(), works.end(), [](const Work& work) { return work.ended(); }))
+      std::this_thread::yield();
+    for (const auto& vector : data) require(vector.front() == 9 && vector.back() == 9, "sum by the thread");
+  }));
 }
 
 // These threads do meet, each at the lobby of its group, all in one process.

@@ -15,14 +15,7 @@ using testing::error_of;
 using testing::Ranks;
 using testing::require;
 
-class Iprobe : public ::testing::TestWithParam<Ranks> {
- protected:
-  void run(int ranks, const RankFunction& body) {
-    Options options;
-    options.timeout = std::chrono::milliseconds(20'000);
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
-  }
-};
+class Iprobe : public testing::OverAllRanks {};
 
 // Asks until there is one.
 Received poll(Communicator& comm, int source, int tag) {

@@ -9,17 +9,9 @@ namespace tutti {
 namespace {
 
 using testing::error_of;
-using testing::Ranks;
 using testing::require;
 
-class Leaving : public ::testing::TestWithParam<Ranks> {
- protected:
-  void run(int ranks, const RankFunction& body) {
-    Options options;
-    options.timeout = std::chrono::milliseconds(20'000);
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
-  }
-};
+class Leaving : public testing::OverAllRanks {};
 
 // Rank 1 sends only when rank 0 has closed its end: who closed and waited in it would wait in vain.
 TEST_P(Leaving, AReceiveUnderWayTakesWhatIsSentAfterwards) {

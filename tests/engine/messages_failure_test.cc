@@ -79,7 +79,7 @@ TEST_P(MessageFailures, ADifferentTypeIsToldByBothEnds) {
   });
 }
 
-// The sender has sent other things since, and the receiver met the one that differs set aside.
+// The sender has sent other things since, and the receiver met the one that differs among the unexpected.
 TEST_P(MessageFailures, ADifferenceInAnEarlierMessageIsToldByBothEnds) {
   run(3, [](Communicator& comm) {
     std::vector<float> data(12, 1.0f);

@@ -9,17 +9,9 @@
 namespace tutti {
 namespace {
 
-using testing::Ranks;
 using testing::require;
 
-class Messages : public ::testing::TestWithParam<Ranks> {
- protected:
-  void run(int ranks, const RankFunction& body) {
-    Options options;
-    options.timeout = std::chrono::milliseconds(20'000);
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
-  }
-};
+class Messages : public testing::OverAllRanks {};
 
 std::vector<int> filled(std::size_t count, int first) {
   std::vector<int> values(count);
@@ -144,8 +136,8 @@ TEST_P(Messages, PostedReceivesTakeThemInTheOrderOfPosting) {
   });
 }
 
-// A receive for another tag may come while the message before it is still on its way aside, and one for that, too.
-TEST_P(Messages, AreSetAsideWholeHoweverLarge) {
+// A receive for another tag may come while the unexpected message before it is still on its way, and one for that, too.
+TEST_P(Messages, AreKeptWholeHoweverLarge) {
   run(2, [](Communicator& comm) {
     constexpr std::size_t kMany = 3 << 20;
     const std::vector<int> large = filled(kMany, 1), larger = filled(kMany + 77, 2);

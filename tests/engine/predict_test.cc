@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "check.h"
-#include "engine/candidates.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/verbs.h"
 #include "topology/discover/cost_file.h"
@@ -22,7 +21,6 @@
 namespace tutti {
 namespace {
 
-using engine::Candidate;
 using testing::error_of;
 using testing::Ranks;
 using testing::require;
@@ -244,15 +242,12 @@ TEST(Predict, WhatIsChosenIsTheCheapest) {
   for (const int ranks : {2, 4}) {
     const Prices chosen = prices_with("", ranks).value();
     Prices least;
-    for (const Candidate& candidate : engine::candidates()) {
-      const bool elsewhere =
-          candidate.where == Candidate::Where::messages || candidate.where == Candidate::Where::symmetric;
-      const schedule::Algorithm* row = schedule::find_algorithm(candidate.verb, candidate.algorithm);
-      if (candidate.verb == Verb::send_recv || candidate.uneven || elsewhere || !row->canonical) continue;
-      const auto prices =
-          prices_with(std::string(name_of(candidate.verb)) + "=" + std::string(candidate.algorithm), ranks);
+    for (const schedule::Algorithm& row : schedule::algorithms()) {
+      const bool elsewhere = row.only_messages || row.user_windows;
+      if (row.verb == Verb::send_recv || !row.is_for_even() || elsewhere || !row.canonical) continue;
+      const auto prices = prices_with(std::string(name_of(row.verb)) + "=" + std::string(row.name), ranks);
       for (const auto& [cell, us] : prices.value_or(Prices())) {
-        if (cell.first != candidate.verb) continue;
+        if (cell.first != row.verb) continue;
         const auto found = least.emplace(cell, us).first;
         found->second = std::min(found->second, us);
       }

@@ -18,6 +18,7 @@
 
 #include "check.h"
 #include "engine/counting.h"
+#include "trace/folder.h"
 
 namespace {
 
@@ -140,6 +141,17 @@ TEST(Quiet, TaggedMessages) {
       comm.send(data, peer, 7);
       comm.recv(received, kAnySource, kAnyTag);
       comm.send_recv(data, peer, received, peer, 8);
+    };
+  });
+}
+
+// What a communicator that records does besides.
+TEST(Quiet, Recording) {
+  const testing::Folder folder;
+  expect_quiet([&](Communicator& comm) {
+    return [recorder = std::make_shared<trace::Recorder>(folder.path(), comm.rank(), comm.size(), 1024)] {
+      const std::uint64_t now_ns = trace::Recorder::now_ns();
+      recorder->record({.begin_ns = now_ns, .end_ns = now_ns});
     };
   });
 }

@@ -114,14 +114,6 @@ void run_uneven(Executor& executor, const Offers& offers, const Algorithm& row, 
   require(untouched == output.numbers.size() - written, what + ": wrote between its chunks");
 }
 
-// Which rows a v-verb may run: those with a lane per edge, and all where every rank knows every count. Windows onto
-// others' buffers need their displacements as well, which only this rank's own are known of.
-bool takes_uneven(const Algorithm& row) {
-  if (row.per_edge) return true;
-  const bool all_known = row.verb == Verb::all_gather || row.verb == Verb::reduce_scatter;
-  return all_known && !row.user_windows;
-}
-
 class Uneven : public ::testing::TestWithParam<std::tuple<Way, int>> {};
 
 TEST_P(Uneven, ChunksArriveWhole) {
@@ -139,7 +131,7 @@ TEST_P(Uneven, ChunksArriveWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Uneven,
-                         ::testing::Combine(::testing::Values(Way::slots, Way::streams, Way::tcp),
+                         ::testing::Combine(::testing::Values(Way::slots, Way::streams, Way::tcp, Way::mixed),
                                             ::testing::Values(1, 2, 3, 4, 5, 8)),
                          [](const auto& test) {
                            return testing::name_of(std::get<0>(test.param)) + "_" +
@@ -180,7 +172,7 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
   EXPECT_GE(tried, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, Hearing, ::testing::Values(Way::slots, Way::streams, Way::tcp),
+INSTANTIATE_TEST_SUITE_P(Everywhere, Hearing, ::testing::Values(Way::slots, Way::streams, Way::tcp, Way::mixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

@@ -10,17 +10,9 @@ namespace tutti {
 namespace {
 
 using testing::error_of;
-using testing::Ranks;
 using testing::require;
 
-class UpTo : public ::testing::TestWithParam<Ranks> {
- protected:
-  void run(int ranks, const RankFunction& body) {
-    Options options;
-    options.timeout = std::chrono::milliseconds(20'000);
-    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body, options));
-  }
-};
+class UpTo : public testing::OverAllRanks {};
 
 std::vector<int> filled(std::size_t count, int first) {
   std::vector<int> values(count);
@@ -80,7 +72,7 @@ TEST_P(UpTo, TheSameReceiveAgainTakesAnotherLength) {
   });
 }
 
-TEST_P(UpTo, AsyncInBatchesAsideAndToOneself) {
+TEST_P(UpTo, AsyncInBatchesUnexpectedAndToOneself) {
   run(2, [](Communicator& comm) {
     const int me = comm.rank(), other = 1 - me;
     for (const std::size_t count : kCounts) {
@@ -98,7 +90,7 @@ TEST_P(UpTo, AsyncInBatchesAsideAndToOneself) {
       require_received(work.received(), other, 1, count);
       for (const auto* data : {&first, &second}) require_only(*data, count, other);
       require_only(own, count, me);
-      // Out of the order they were sent in: the first is set aside.
+      // Out of the order they were sent in: the first is unexpected.
       Work sends[] = {comm.send_async(sent, other, 4), comm.send_async(sent, other, 5)};
       for (const int tag : {5, 4}) {
         std::fill(first.begin(), first.end(), -1);

@@ -1,5 +1,5 @@
 // Waiting: how soon a rank that finds nothing to do looks for a dead peer.
-#include "engine/waiter.h"
+#include "engine/execute/waiter.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@ constexpr std::size_t kMost = 3;
 void at_the_gate(Input& input) {
   Recorder network;
   Gate gate(network, kMost);
-  const auto open = [&] { gate.open({tutti::fuzz::token(), job_hash("job"), 0, 0, {}}); };
+  const auto open = [&] { gate.open({tutti::fuzz::token(), job_hash("job"), 0, {}}); };
   if (input.number() % 2 == 0) open();
   Time now{};
   ConnectionId next = 1;

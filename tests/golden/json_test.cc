@@ -20,7 +20,7 @@ TEST(Json, RoundTripKeepsEveryAlgorithm) {
   for (const Algorithm& algorithm : algorithms()) {
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16, 33}) {
       if (!takes(algorithm, ranks)) continue;
-      for (const Offers& offers : {offers_everything(), offers_streams()}) {
+      for (const Offers& offers : {offers_everything(), offers_streams(), offers_on_two_hosts(ranks)}) {
         if (!why_not(algorithm, {ranks, 0, 0}, offers).empty()) continue;
         const std::vector<Lowered> programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(from_json(to_json(programs)) == programs) << algorithm.name << " with " << ranks << " ranks";
@@ -34,10 +34,10 @@ TEST(Json, ExtremeNumbersSurvive) {
   programs[1].program.lanes[0].steps[0].destinations = {
       Operand::window(Index::exclusive_or(2147483647), Buffer::scratch, {Index::plus(-2147483647), -7, 2147483647},
                       255),
-      Operand::slot(Index::absolute(-1), 255)};
+      Operand::slot(Index::absolute(-1))};
   programs[1].program.lanes[0].name = "ünïcode \"quoted\"\n";
   for (Lowered& lowered : programs) {
-    lowered.offers.slot_bytes = ~std::uint64_t{0};
+    lowered.offers.inside.slot_bytes = ~std::uint64_t{0};
     lowered.segment_bytes = ~std::uint64_t{0};
   }
   EXPECT_TRUE(from_json(to_json(programs)) == programs) << to_json(programs);
@@ -62,8 +62,8 @@ struct Edit {
 
 const std::vector<Edit> kEdits{
     Edit{"{", "", "not JSON at all"},
-    Edit{R"("version": 3)", R"("version": 1)", "version is 1; this program reads version 3"},
-    Edit{R"("version": 3)", R"("version": 3, "colour": 3)", "the document has the unknown key 'colour'"},
+    Edit{R"("version": 5)", R"("version": 1)", "version is 1; this program reads version 5"},
+    Edit{R"("version": 5)", R"("version": 5, "colour": 3)", "the document has the unknown key 'colour'"},
     Edit{R"("verb": "all_reduce",)", "", "the document lacks the key 'verb'"},
     Edit{R"("verb": "all_reduce")", R"("verb": "sing")", "verb is 'sing', should be one of: all_reduce"},
     Edit{R"("ranks": 2)", R"("ranks": 0)", "ranks is out of range: 0"},
@@ -74,7 +74,10 @@ const std::vector<Edit> kEdits{
     Edit{R"("ranks": 2)", R"("ranks": 1)", "programs[1].ranks[0] is rank 1 of 1"},
     Edit{R"("ranks": [1])", R"("ranks": [0])", "programs[1].ranks[0] names rank 0 a second time"},
     Edit{R"("blocks": 2)", R"("blocks": "2")", "blocks should be an integer, but is of type string"},
-    Edit{R"("credits": 2)", R"("credits": -2)", "offers.credits is out of range: -2"},
+    Edit{R"("scratch_bytes": 0)", R"("scratch_bytes": 0, "hosts": [0, 1])", "offers should have both of the keys"},
+    Edit{R"("scratch_bytes": 0)", R"("scratch_bytes": 0, "across": {}, "hosts": [0])",
+         "offers.hosts names the hosts of 1 ranks, and there are 2"},
+    Edit{R"("credits": 2)", R"("credits": -2)", "offers.inside.credits is out of range: -2"},
     Edit{R"("planes":1)", R"("planes":null)", "programs[0].scratch.planes should be an integer, but is null"},
     Edit{R"("op": "copy")", R"("op": "swap")",
          "programs[0].lanes[0].steps[0].op is 'swap', should be one of: copy, reduce, wait"},

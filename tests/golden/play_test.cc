@@ -42,7 +42,7 @@ TEST(Play, EveryAlgorithmEndsComplete) {
   for (const Algorithm& algorithm : algorithms()) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       if (!takes(algorithm, ranks)) continue;
-      for (const Offers& offers : {offers_everything(), offers_streams()}) {
+      for (const Offers& offers : {offers_everything(), offers_streams(), offers_on_two_hosts(ranks)}) {
         if (!why_not(algorithm, {ranks, 0, 0}, offers).empty()) continue;
         const auto programs = programs_of(algorithm, ranks, offers, ranks / 2);
         Player player(programs);

@@ -6,21 +6,25 @@ namespace tutti::schedule {
 
 Offers offers_everything() {
   Offers offers;
-  offers.windows_to_scratch = true;
-  offers.windows_to_user = true;
-  offers.operands_in_slots = true;
-  offers.lends = true;
-  offers.credits = 2;
+  offers.inside = {true, true, true, true, 2, 0};
   return offers;
 }
 
 Offers offers_streams() {
   Offers offers;
-  offers.credits = 3;
-  offers.channels = 2;
-  offers.slot_bytes = 1 << 16;
+  offers.inside.credits = 3;
+  offers.inside.slot_bytes = 1 << 16;
   offers.scratch_bytes = 1 << 26;
   offers.segment_bytes = 1 << 18;
+  return offers;
+}
+
+Offers offers_on_two_hosts(int ranks) {
+  Offers offers = offers_everything();
+  offers.inside.windows_to_user = false;
+  if (ranks < 2) return offers;
+  offers.across = offers_streams().inside;
+  offers.hosts = Hosts::in_blocks(std::vector{ranks / 2, ranks - ranks / 2});
   return offers;
 }
 

@@ -10,6 +10,8 @@ namespace tutti::schedule {
 
 Offers offers_everything();
 Offers offers_streams();
+// Both, by which host a rank is on: the first half of them, and the second.
+Offers offers_on_two_hosts(int ranks);
 
 // Whether the algorithm is made for this many ranks (a message has two).
 bool takes(const Algorithm& algorithm, int ranks);

@@ -83,6 +83,7 @@ std::optional<std::string> Child::read_line(std::chrono::seconds limit) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
     if (::poll(&waiting, 1, static_cast<int>(left)) == 0) {
       ADD_FAILURE() << "no line within " << limit.count() << " s";
+      if (pid_ >= 0) ::kill(-pid_, SIGKILL);  // nobody is to wait for its end in vain
       return std::nullopt;
     }
     std::array<char, 4096> bytes;

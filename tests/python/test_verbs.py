@@ -262,6 +262,11 @@ def test_last_algorithm_timeout_and_barrier(run):
     def job(comm):
         comm.all_reduce(np.ones(2))
         assert comm.last_algorithm and comm.tuned in (False, True)
+        before = comm.counters["all_reduce"]
+        comm.all_reduce(np.ones(10, dtype=np.float32))
+        after = comm.counters["all_reduce"]
+        assert (after["calls"], after["bytes"]) == (before["calls"] + 1, before["bytes"] + 40)
+        assert after["waited"] >= before["waited"] >= 0 and "scan" not in comm.counters
         comm.timeout = 12.5
         assert comm.timeout == 12.5
         comm.barrier()

@@ -27,7 +27,6 @@ Hello hello_of_rank(std::uint32_t from) {
   hello.channel = 3;
   hello.from = from;
   hello.to = 1;
-  hello.epoch = 5;
   hello.job = job_hash("job");
   hello.nonce.fill(std::byte{9});
   return hello;
@@ -36,7 +35,7 @@ Hello hello_of_rank(std::uint32_t from) {
 class GateTest : public ::testing::Test {
  protected:
   GateTest() {
-    gate.open({token(), job_hash("job"), 1, 5, [](const Hello& hello) {
+    gate.open({token(), job_hash("job"), 1, [](const Hello& hello) {
                  return hello.from < 4 ? std::nullopt : std::optional(Refusal::no_such_rank);
                }});
   }
@@ -91,7 +90,6 @@ TEST_F(GateTest, SaysWhyItRefuses) {
   EXPECT_EQ(refused([](Hello& hello) { hello.version = kProtocolVersion + 1; }), Refusal::other_version);
   EXPECT_EQ(refused([](Hello& hello) { hello.job = job_hash("another"); }), Refusal::other_job);
   EXPECT_EQ(refused([](Hello& hello) { hello.to = 2; }), Refusal::other_rank);
-  EXPECT_EQ(refused([](Hello& hello) { hello.epoch = 6; }), Refusal::other_epoch);
   EXPECT_EQ(refused([](Hello& hello) { hello.from = 4; }), Refusal::no_such_rank);
   EXPECT_EQ(refused([](Hello&) {}, Token::random()), Refusal::wrong_token);
   EXPECT_THAT(gate.refusals(), HasSubstr("connections were refused, the last from somewhere: a rank out of range"))
@@ -123,14 +121,13 @@ TEST_F(GateTest, AProofFitsOneHelloAndOneChallenge) {
   Nonce nonce{}, another{};
   another[31] = std::byte{1};
   EXPECT_TRUE(prove(honest, honest, nonce));
-  std::vector<Hello> others(7, honest);
+  std::vector<Hello> others(6, honest);
   others[0].purpose = Purpose::control;
   others[1].channel = 4;
   others[2].from = 2;
   others[3].to = 2;
-  others[4].epoch = 6;
-  others[5].job = job_hash("another");
-  others[6].nonce[0] = std::byte{1};
+  others[4].job = job_hash("another");
+  others[5].nonce[0] = std::byte{1};
   for (const Hello& other : others) EXPECT_FALSE(prove(other, honest, nonce));
   // The server's own mac is no proof either.
   const Bytes challenge = challenge_of(token(), encode(honest), nonce);

@@ -34,7 +34,7 @@ TEST(Roster, OneHostNeedsOnlyMemoryLinks) {
   EXPECT_EQ(count(links_of(roster, 2), Purpose::memory), 1);
 }
 
-TEST(Roster, TwoHostsHaveControlBetweenAllAndDataAcross) {
+TEST(Roster, TwoHostsHaveControlBetweenNeighboursAndDataAcross) {
   const Roster roster = roster_on({0, 1, 0, 1}, Wanted::automatic, 3);
   EXPECT_EQ(memory_ranks(roster, 3), (std::vector<int>{1, 3}));
   for (int rank = 0; rank < 4; ++rank) {
@@ -51,6 +51,13 @@ TEST(Roster, TcpSharesNothing) {
   EXPECT_EQ(count(links_of(roster, 1), Purpose::data), 4);
   EXPECT_EQ(count(links_of(roster, 1), Purpose::memory), 0);
   EXPECT_EQ(count(links_of(roster, 1), Purpose::control), 2);
+}
+
+TEST(Roster, ControlLinksGrowWithTheLogarithm) {
+  for (const auto& [size, links] : {std::pair(2, 1), std::pair(64, 11), std::pair(100, 12), std::pair(1024, 19)}) {
+    const Roster roster = roster_on(std::vector<int>(static_cast<std::size_t>(size), 0), Wanted::tcp, 1);
+    for (const int rank : {0, size / 3, size - 1}) EXPECT_EQ(count(links_of(roster, rank), Purpose::control), links);
+  }
 }
 
 // Each link has two ends, of which one connects.

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tutti::rendezvous {
 
 ClusterOptions linked_layout(std::uint64_t seed) {
   std::mt19937_64 random(seed * 104'729 + 3);
   ClusterOptions options;
-  options.size = 3 + static_cast<int>(random() % 4);
+  options.size = 3 + static_cast<int>(random() % 6);
   options.hosts = {0, 1};
   while (options.hosts.size() < static_cast<std::size_t>(options.size))
     options.hosts.push_back(static_cast<int>(random() % 3));
@@ -18,8 +19,14 @@ ClusterOptions linked_layout(std::uint64_t seed) {
   return options;
 }
 
+std::vector<int> everybody(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 int Rank::named() const {
-  if (watch && watch->failure()) return watch->failure()->rank;
+  if (watch && watch->failure(kEverybody)) return watch->failure(kEverybody)->rank;
   if (joiner && joiner->state() == Joiner::State::failed) return joiner->verdict().peer;
   return -1;
 }
@@ -82,12 +89,13 @@ void Cluster::look_at(Rank& rank) {
       if (link.purpose == Purpose::control) watch.links.emplace_back(link.peer, connection);
     }
     rank.watch = std::make_unique<Watch>(world.network(rank.node), watch, world.now());
+    rank.watch->enter(kEverybody, everybody(options.size));
     world.run(rank.node, rank.watch.get());
   }
   if (rank.watch) {
     for (const auto& suspicion : rank.watch->take_suspicions()) rank.suspicions.push_back(suspicion);
   }
-  const bool failed = rank.joiner->state() == Joiner::State::failed || (rank.watch && rank.watch->failure());
+  const bool failed = rank.joiner->state() == Joiner::State::failed || (rank.watch && rank.watch->failure(kEverybody));
   if (failed && !rank.failed()) rank.failed_at = world.now();
 }
 

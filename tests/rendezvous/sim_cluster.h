@@ -20,6 +20,9 @@ inline constexpr Time kDeadline = std::chrono::seconds(60);
 inline constexpr Time kSlack = std::chrono::milliseconds(100);
 inline constexpr const char* kLobbyAt = "lobby:1";
 
+// The ranks of a group of all.
+std::vector<int> everybody(int size);
+
 struct Rank {
   int node = -1;
   int number = 0;

@@ -102,12 +102,13 @@ TEST(SimFault, WhoGivesUpInTheMeetingIsNamedWithItsCause) {
       ASSERT_TRUE(cluster.world.step(seconds(20)));
     if (rank.joiner->over()) continue;
     rank.joiner->fail({ErrorCode::system, number, "no more memory"}, cluster.world.now());
+    cluster.world.poke(rank.node);
     cluster.run_until_all_failed(seconds(100));
     for (const auto& other : cluster.ranks) {
       ASSERT_EQ(other->named(), number) << "seed " << seed << ", rank " << other->number;
       if (other->watch) {
-        ASSERT_FALSE(other->watch->failure()->died) << "seed " << seed << ", rank " << other->number;
-        ASSERT_EQ(other->watch->failure()->cause, ErrorCode::system);
+        ASSERT_FALSE(other->watch->failure(kEverybody)->died) << "seed " << seed << ", rank " << other->number;
+        ASSERT_EQ(other->watch->failure(kEverybody)->cause, ErrorCode::system);
       }
     }
   }
@@ -154,15 +155,17 @@ TEST(SimFault, HowAConnectionEndedIsHowARankWasLost) {
     const ConnectionId connection = world.network(here).connect("there:1");
     const ConnectionId other = world.network(here).connect("elsewhere:1");
     Watch watch(world.network(here), {0, 3, kSilence, {{1, connection}, {2, other}}}, Time(0));
+    watch.enter(kEverybody, everybody(3));
     watch.closed(connection, end, "", Time(1));
-    ASSERT_TRUE(watch.failure());
-    EXPECT_EQ(watch.failure()->rank, 1);
-    EXPECT_TRUE(watch.failure()->died);
-    EXPECT_EQ(watch.failure()->loss, loss);
+    ASSERT_TRUE(watch.failure(kEverybody));
+    EXPECT_EQ(watch.failure(kEverybody)->rank, 1);
+    EXPECT_TRUE(watch.failure(kEverybody)->died);
+    EXPECT_EQ(watch.failure(kEverybody)->loss, loss);
     Watch told(world.network(here), {2, 3, kSilence, {{0, other}}}, Time(0));
-    told.received(other, failure_frame(*watch.failure()), Time(2));
-    ASSERT_TRUE(told.failure());
-    EXPECT_EQ(told.failure()->loss, loss) << "as the others are told";
+    told.enter(kEverybody, everybody(3));
+    told.received(other, last_words(0, *watch.failure(kEverybody)), Time(2));
+    ASSERT_TRUE(told.failure(kEverybody));
+    EXPECT_EQ(told.failure(kEverybody)->loss, loss) << "as the others are told";
   }
 }
 
@@ -173,13 +176,15 @@ TEST(SimFault, AnAbortReachesAllAndAllSayWhatTheyAreIn) {
     cluster.run_until_met();
     for (const auto& rank : cluster.ranks) {
       const auto number = static_cast<std::uint64_t>(rank->number);
-      rank->watch->set_say([number] { return std::vector<Statement>{{number + 1, 7, 100}, {number + 1, 8, 200}}; });
+      rank->watch->set_say([number](GroupNumber) {
+        return std::vector<Statement>{{number + 1, 7, 100}, {number + 1, 8, 200}};
+      });
     }
-    cluster.ranks[1]->watch->abort(2, ErrorCode::mismatch);
+    cluster.ranks[1]->watch->abort(kEverybody, 2, ErrorCode::mismatch);
     cluster.run_for(seconds(3));
     for (const auto& rank : cluster.ranks) {
-      ASSERT_TRUE(rank->watch->failure()) << "seed " << seed;
-      const Failure failure = *rank->watch->failure();
+      ASSERT_TRUE(rank->watch->failure(kEverybody)) << "seed " << seed;
+      const Failure failure = *rank->watch->failure(kEverybody);
       EXPECT_EQ(failure.rank, 1);
       EXPECT_EQ(failure.blamed, 2);
       EXPECT_FALSE(failure.died);
@@ -187,7 +192,7 @@ TEST(SimFault, AnAbortReachesAllAndAllSayWhatTheyAreIn) {
       for (const auto& peer : cluster.ranks) {
         if (peer == rank) continue;
         const auto number = static_cast<std::uint64_t>(peer->number);
-        EXPECT_EQ(rank->watch->announced(peer->number),
+        EXPECT_EQ(rank->watch->announced(kEverybody, peer->number),
                   (std::vector<Statement>{{number + 1, 7, 100}, {number + 1, 8, 200}}));
       }
     }
@@ -200,14 +205,14 @@ TEST(SimFault, GoodbyeIsNoDeath) {
     Cluster cluster(seed, linked_layout(seed));
     cluster.start_all();
     cluster.run_until_met();
-    cluster.ranks[0]->watch->announce(3, {5, 6, 7});
+    cluster.ranks[0]->watch->announce(kEverybody, 3, {5, 6, 7});
     cluster.ranks[0]->watch->goodbye();
     cluster.run_for(seconds(3));
     for (const auto& rank : cluster.ranks) {
       EXPECT_FALSE(rank->failed()) << "seed " << seed;
       if (rank == cluster.ranks[0]) continue;
-      EXPECT_TRUE(rank->watch->departed(0));
-      EXPECT_EQ(rank->watch->announced(0).at(3), (Statement{5, 6, 7}));
+      EXPECT_TRUE(rank->watch->departed(kEverybody, 0));
+      EXPECT_EQ(rank->watch->announced(kEverybody, 0).at(3), (Statement{5, 6, 7}));
     }
     if (::testing::Test::HasFailure()) return;
   }
@@ -218,12 +223,12 @@ TEST(SimFault, TheFirstFailureNeverChanges) {
   Cluster cluster(17, linked_layout(17));
   cluster.start_all();
   cluster.run_until_met();
-  cluster.ranks[0]->watch->abort(-1, ErrorCode::timeout);
-  cluster.ranks[0]->watch->abort(1, ErrorCode::mismatch);
+  cluster.ranks[0]->watch->abort(kEverybody, -1, ErrorCode::timeout);
+  cluster.ranks[0]->watch->abort(kEverybody, 1, ErrorCode::mismatch);
   cluster.kill(1);
   cluster.run_for(seconds(3));
-  EXPECT_EQ(cluster.ranks[0]->watch->failure()->rank, 0);
-  EXPECT_EQ(cluster.ranks[0]->watch->failure()->cause, ErrorCode::timeout);
+  EXPECT_EQ(cluster.ranks[0]->watch->failure(kEverybody)->rank, 0);
+  EXPECT_EQ(cluster.ranks[0]->watch->failure(kEverybody)->cause, ErrorCode::timeout);
 }
 
 }  // namespace

@@ -5,11 +5,14 @@
 // under way; a frozen node neither sends nor receives, and nobody is told; a paused node receives late.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,16 +28,24 @@ class World {
   int add_node();
   Network& network(int node);
   // The machine may change between events; nullptr = the process is not there (any more).
-  void run(int node, Machine* machine) { nodes_[static_cast<std::size_t>(node)].machine = machine; }
+  void run(int node, Machine* machine);
+  // Its machine may want an earlier tick than before, because something was done to it outside of its events.
+  void poke(int node);
   // Called after every event of the node.
   void after_events(int node, std::function<void()> then) {
     nodes_[static_cast<std::size_t>(node)].then = std::move(then);
   }
   void listen(int node, const Endpoint& at) { listeners_[at] = node; }
+  // A connection that stands and is held at both ends, as links do when all have met.
+  std::pair<ConnectionId, ConnectionId> link(int a, int b);
+  // Everything takes so long from now on, and comes in one piece.
+  void set_delay(Time delay) { fixed_delay_ = delay; }
 
   void kill(int node);
   void freeze(int node) { nodes_[static_cast<std::size_t>(node)].frozen = true; }
   void pause(int node, Time until);
+  // How many times the node has sent something on a connection.
+  std::size_t sends(int node) const { return nodes_[static_cast<std::size_t>(node)].sends; }
   void at(Time when, std::function<void()> act) { push(when, -1, std::move(act)); }
 
   Time now() const { return now_; }
@@ -54,6 +65,8 @@ class World {
     bool dead = false;
     bool frozen = false;
     Time paused_until{};
+    Time tick = kNever;  // as it stands in ticks_
+    std::size_t sends = 0;
   };
   // One end of a connection.
   struct Side {
@@ -76,23 +89,27 @@ class World {
 
   void push(Time when, int node, std::function<void()> act) { queue_.push({when, numbers_++, node, std::move(act)}); }
   Time delay();
+  ConnectionId add_side(int node, ConnectionId other);
+  Side& side(ConnectionId id) { return sides_[id - 1]; }
+  const Side& side(ConnectionId id) const { return sides_[id - 1]; }
   bool reaches(int from, int to) const;
   void arrive(ConnectionId to, std::function<void(Machine&)> event);
   void deliver(ConnectionId to, const std::function<void(Machine&)>& event);
   void do_connect(int node, ConnectionId id, const Endpoint& to);
+  void do_resume(ConnectionId id);
   void do_send(ConnectionId id, std::span<const std::byte> bytes);
   void do_close(ConnectionId id, End how);
-  void do_resume(ConnectionId id);
 
   std::mt19937_64 random_;
   Time now_{};
   std::size_t events_ = 0;
   std::uint64_t numbers_ = 0;
-  ConnectionId next_id_ = 1;
+  std::optional<Time> fixed_delay_;
   std::vector<Node> nodes_;
   std::map<Endpoint, int> listeners_;
-  std::map<ConnectionId, Side> sides_;
+  std::deque<Side> sides_;  // by connection, from 1 on
   std::priority_queue<Event> queue_;
+  std::set<std::pair<Time, int>> ticks_;  // of the nodes that want one
 };
 
 }  // namespace tutti::rendezvous

@@ -30,19 +30,19 @@ using std::chrono::seconds;
 class Listening {
  public:
   explicit Listening(Control& control, int readable = -1, std::uint64_t kinds = 1) : control_(control) {
-    control_.lend({[this] {
-                     const std::lock_guard lock(mutex_);
-                     ++wakes_;
-                     woken_.notify_all();
-                   },
-                   [kinds](std::uint32_t channel) {
-                     return Statement{static_cast<std::uint64_t>(::getpid()), kinds, channel};
-                   },
-                   2,
-                   readable,
-                   {}});
+    control_.attach({[this] {
+                       const std::lock_guard lock(mutex_);
+                       ++wakes_;
+                       woken_.notify_all();
+                     },
+                     [kinds](std::uint32_t channel) {
+                       return Statement{static_cast<std::uint64_t>(::getpid()), kinds, channel};
+                     },
+                     2,
+                     readable,
+                     {}});
   }
-  ~Listening() { control_.lend({}); }
+  ~Listening() { control_.attach({}); }
 
   // Looks again at every wake-up, so a missing one shows.
   void await(const std::function<bool()>& condition, const std::string& what) {
@@ -123,7 +123,66 @@ TEST(Watch, AStoppedRankIsNamedAfterItsSilence) {
   expect_death_is_named(over_tcp_with_short_silence, true, [] { ::kill(::getpid(), SIGSTOP); });
 }
 
-// What the data plane lends may throw, and so may the system: no error of the thread ends the process.
+// More than a rank has neighbours: whoever is no neighbour of the dead hears of it from others.
+TEST(Watch, ADeathAmongManyIsNamedByAll) {
+  constexpr int kSize = 24, kVictim = 7;
+  const auto ends = meet_forked(kSize, fresh_unix_endpoint(), over_tcp, [&](Met& met) {
+    Listening listening(*met.control);
+    met.control->announce(0, {1, 2, 3});
+    for (int peer = 0; peer < kSize; ++peer) {
+      const auto heard = [&] { return met.control->announced(0, peer).sequence == 1; };
+      if (peer != met.rank && met.rank == kVictim) listening.await(heard, "rank " + std::to_string(peer) + " is heard");
+    }
+    if (met.rank == kVictim) ::kill(::getpid(), SIGKILL);
+    listening.await([&] { return met.control->failure().has_value(); }, "the death is noticed");
+    require(met.control->failure()->rank == kVictim && met.control->failure()->died, "the dead is named");
+    // Nobody leaves before all know.
+    met.control->announce(1, {1, 2, 3});
+    for (int peer = 0; peer < kSize; ++peer) {
+      const auto knows = [&] { return met.control->announced(1, peer).sequence == 1 || met.control->departed(peer); };
+      if (peer != met.rank && peer != kVictim) listening.await(knows, "rank " + std::to_string(peer) + " knows, too");
+    }
+  });
+  for (int rank = 0; rank < kSize; ++rank) {
+    const ChildEnd& end = ends[static_cast<std::size_t>(rank)];
+    if (rank == kVictim) {
+      EXPECT_EQ(end.signal, SIGKILL);
+    } else {
+      EXPECT_TRUE(end.ok()) << "rank " << rank << ": " << end.message;
+    }
+  }
+}
+
+// No two of 0, 3 and 6 among 12 are neighbours: once the others have left they must find each other.
+TEST(Watch, ThoseWhoRemainLinkUpAndWatchEachOther) {
+  const auto ends = meet_forked(12, fresh_unix_endpoint(), over_tcp, [](Met& met) {
+    Control& control = *met.control;
+    if (met.rank % 3 != 0 || met.rank == 9) return;  // says goodbye
+    Listening listening(control);
+    for (int peer = 0; peer < 12; ++peer) {
+      if (peer % 3 != 0 || peer == 9)
+        listening.await([&] { return control.departed(peer); }, "rank " + std::to_string(peer) + " has left");
+    }
+    control.announce(0, {1, 2, 3});
+    for (const int peer : {0, 3, 6}) {
+      const auto heard = [&] { return control.announced(0, peer).sequence == 1; };
+      if (peer != met.rank) listening.await(heard, "rank " + std::to_string(peer) + " is heard");
+    }
+    control.announce(1, {1, 2, 3});
+    if (met.rank == 3) {
+      for (const int peer : {0, 6})
+        listening.await([&] { return control.announced(1, peer).sequence == 1; }, "the others have heard all");
+      ::kill(::getpid(), SIGKILL);
+    }
+    listening.await([&] { return control.failure().has_value(); }, "the death is noticed");
+    require(control.failure()->rank == 3 && control.failure()->died, "rank 3 is named");
+  });
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    EXPECT_TRUE(rank == 3 || ends[rank].ok()) << "rank " << rank << ": " << ends[rank].message;
+  }
+}
+
+// What the data plane attaches may throw, and so may the system: no error of the thread ends the process.
 TEST(Watch, AnErrorOfItsThreadIsAFailureInWords) {
   expect_all_ok(meet_forked(2, fresh_unix_endpoint(), over_tcp, [](Met& met) {
     Control& control = *met.control;
@@ -135,16 +194,16 @@ TEST(Watch, AnErrorOfItsThreadIsAFailureInWords) {
       require(failure.words.empty(), "words are for rank 1 alone");
       return;
     }
-    Control::Lent lent;
-    lent.wake = [] { throw std::runtime_error("no memory for this"); };
-    control.lend(lent);
+    Control::Hooks hooks;
+    hooks.wake = [] { throw std::runtime_error("no memory for this"); };
+    control.attach(hooks);
     const auto until = Clock::now() + seconds(20);
     while (!control.failure() && Clock::now() < until) std::this_thread::yield();
     require(control.failure().has_value(), "the failure");
     const Failure failure = *control.failure();
     require(failure.rank == 1 && !failure.died && failure.cause == ErrorCode::system, "rank 1 itself gives up");
     require(failure.words.find("control plane has failed: no memory for this") != std::string::npos, failure.words);
-    control.lend({});
+    control.attach({});
   }));
 }
 
@@ -170,7 +229,7 @@ TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {
     const Failure failure = *control.failure();
     require(failure.rank == 2 && failure.blamed == 1 && !failure.died && failure.cause == ErrorCode::mismatch,
             "as told");
-    // Whoever lends itself after the failure is asked, too.
+    // Whoever attaches after the failure is asked, too.
     Listening listening(control, -1, 1000);
     for (int peer = 0; peer < 3; ++peer) {
       if (peer == met.rank) continue;

@@ -59,10 +59,10 @@ void for_each_of_messages(int most, Visit&& visit) {
   for (const Algorithm& algorithm : algorithms()) {
     if (has_windows(algorithm) || algorithm.per_edge || algorithm.generate({3, 0, 0}).hears_first) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
-      if (algorithm.lent && !offers.lends) continue;
+      if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, most); ++ranks) {
         SCOPED_TRACE(std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks" +
-                     (offers.operands_in_slots ? "" : ", byte streams"));
+                     (offers.inside.operands_in_slots ? "" : ", byte streams"));
         visit(algorithm, programs_of(algorithm, ranks, offers, ranks - 1));
       }
     }
@@ -123,18 +123,17 @@ TEST(Intact, TheVerifierSeesEveryStepThatWritesTooEarly) {
   EXPECT_GT(mutants, 500);
 }
 
-// A rank is heard once, whatever the channel.
+// A rank is heard once, however many messages it sends.
 TEST(Intact, OneMessageOfARankIsEnough) {
-  Offers offers = shared_memory(1);
-  offers.channels = 2;
+  const Offers offers = shared_memory(1);
   Programs programs;
   for (const int rank : {0, 1}) {
-    Program program = begin_program(Verb::broadcast, "two channels", {2, rank, 0}, 2, 1);
+    Program program = begin_program(Verb::broadcast, "two messages", {2, rank, 0}, 2, 1);
     Lane lane{"halves", false, {}};
     for (const int half : {0, 1}) {
       const BlockSet block{Index::absolute(half), 1, 1};
       const Operand input = Operand::own(Buffer::input, block), output = Operand::own(Buffer::output, block);
-      const Operand peer = Operand::slot(Index::plus(1), half);
+      const Operand peer = Operand::slot(Index::plus(1));
       lane.steps.push_back(rank == 0 ? copy_step({output, peer}, input) : copy_step({output}, peer));
     }
     program.lanes.push_back(std::move(lane));
@@ -252,7 +251,7 @@ TEST(Intact, ProgramsThatHearFirstNeedTo) {
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.generate({3, 0, 0}).hears_first) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
-      if (algorithm.lent && !offers.lends) continue;
+      if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 3; ranks <= 9; ++ranks) {
         Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(verify(programs, {64, 4, 1, 0, false}).ok());

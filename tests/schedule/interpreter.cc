@@ -23,7 +23,7 @@ std::string Machine::run(std::uint64_t seed) {
 void Machine::reset() {
   lanes_.clear();
   first_lane_.clear();
-  channels_.clear();
+  edges_.clear();
   now_ = 0;
   const std::size_t blocks = trial_.layout.blocks;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -93,8 +93,8 @@ void Machine::schedule() {
     for (std::size_t i = 0; i < order.size() && !moved; ++i) moved = move(order[(start + i) % order.size()]);
     if (!moved) throw Fault{"deadlock"};
   }
-  for (const auto& [key, channel] : channels_) {
-    if (!channel.messages.empty()) throw Fault{"a message is left over"};
+  for (const auto& [key, edge] : edges_) {
+    if (!edge.messages.empty()) throw Fault{"a message is left over"};
   }
 }
 

@@ -29,7 +29,7 @@ inline constexpr std::string_view kEarlyOutput = "writes its output before it ha
 struct Trial {
   std::span<const Lowered> programs;
   Layout layout;
-  std::uint32_t credits = 1;
+  std::uint32_t credits = 0;  // of every edge; 0 = as it offers
   bool in_place = false;
   bool canonical = true;  // results must come in canonical order, not only agree
 };

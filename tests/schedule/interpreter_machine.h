@@ -37,33 +37,33 @@ struct RankState {
   std::vector<Place> scratch;
   std::vector<Word> outputs;  // as they were on return, by cell
   std::size_t lanes_left = 0;
-  std::set<int> unheard;  // ranks it receives from, until their first message is here
-  std::size_t lent = 0;   // messages that it must stay for: their receivers have yet to copy them
+  std::set<int> unheard;    // ranks it receives from, until their first message is here
+  std::size_t exposed = 0;  // messages that it must stay for: their receivers have yet to copy them
 };
 
 struct Message {
   std::vector<Word> words;
   std::vector<std::uint64_t> sizes;
-  std::vector<Place*> lent;  // single-copy: where it lies instead
+  std::vector<Place*> exposed;  // single-copy: where it lies instead
   int owner = -1;
   bool user = false;
 };
 
-struct ChannelState {
+struct EdgeState {
   std::deque<Message> messages;
   std::uint32_t in_use = 0;  // credits spent and not given back
 };
 
-using ChannelKey = std::tuple<int, int, int>;
+using EdgeKey = std::pair<int, int>;  // from, to
 
 // One operand of a step in flight.
 struct Reach {
   int owner = -1;              // own, window
   int peer = -1;               // slot
   bool user = false;           // touches the owner's input or output
-  bool lent = false;           // slot as source: a message that lies with its owner
-  std::vector<Place*> places;  // own, window, lent
-  ChannelState* channel = nullptr;
+  bool exposed = false;        // slot as source: a message that lies with its owner
+  std::vector<Place*> places;  // own, window, exposed
+  EdgeState* edge = nullptr;
   std::vector<Word> words;  // source: what was read or received
 };
 
@@ -132,14 +132,18 @@ class Machine {
   void happen(LaneRun& lane, const Event& event);
   void finish(LaneRun& lane);
   void leave_if_done(std::size_t rank);
-  bool single_copy() const { return is_single_copy(trial_.programs[0].offers); }
+  const EdgeOffers& offers(int from, int to) const { return trial_.programs[0].offers.of(from, to); }
+  // The trial's own, where it has any.
+  std::uint32_t credits(int from, int to) const {
+    return trial_.credits != 0 ? trial_.credits : offers(from, to).credits;
+  }
 
   const Trial trial_;
   Random random_{0};
   std::vector<RankState> ranks_;
   std::vector<LaneRun> lanes_;  // rank after rank
   std::vector<std::size_t> first_lane_;
-  std::map<ChannelKey, ChannelState> channels_;
+  std::map<EdgeKey, EdgeState> edges_;
   std::uint64_t now_ = 0;  // counts what can unblock somebody
 };
 

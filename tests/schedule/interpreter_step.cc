@@ -64,7 +64,7 @@ Reach Machine::reach(LaneRun& lane, const Operand& operand, bool destination) {
     const int from = destination ? program.rank : peer, to = destination ? peer : program.rank;
     if (from == to) throw Fault{"a message to itself"};
     reached.peer = peer;
-    reached.channel = &channels_[ChannelKey{from, to, operand.channel}];
+    reached.edge = &edges_[EdgeKey{from, to}];
     return reached;
   }
   reached.owner = peer;
@@ -96,14 +96,15 @@ Place& Machine::place(int owner, const Operand& operand, std::uint64_t segment, 
 }
 
 bool Machine::slots_ready(const LaneRun& lane) const {
-  std::map<ChannelState*, std::size_t> wanted;
+  std::map<EdgeState*, std::size_t> wanted;
   for (const Reach& source : lane.sources) {
-    if (source.channel != nullptr && source.channel->messages.size() < ++wanted[source.channel]) return false;
+    if (source.edge != nullptr && source.edge->messages.size() < ++wanted[source.edge]) return false;
   }
   wanted.clear();
   for (const Reach& destination : lane.destinations) {
-    if (destination.channel == nullptr) continue;
-    if (destination.channel->in_use + ++wanted[destination.channel] > trial_.credits) return false;
+    if (destination.edge == nullptr) continue;
+    if (destination.edge->in_use + ++wanted[destination.edge] > credits(lane.program->rank, destination.peer))
+      return false;
   }
   return true;
 }
@@ -116,9 +117,9 @@ bool Machine::may_write(const LaneRun& lane) const {
   if (!writes) return true;
   for (const int sender : ranks_[static_cast<std::size_t>(lane.program->rank)].unheard) {
     bool here = false;
-    for (const auto& [key, channel] : channels_) {
-      const auto& [from, to, number] = key;
-      here = here || (from == sender && to == lane.program->rank && !channel.messages.empty());
+    for (const auto& [key, edge] : edges_) {
+      const auto& [from, to] = key;
+      here = here || (from == sender && to == lane.program->rank && !edge.messages.empty());
     }
     if (!here) return false;
   }
@@ -128,18 +129,18 @@ bool Machine::may_write(const LaneRun& lane) const {
 void Machine::take_slots(LaneRun& lane) {
   for (Reach& source : lane.sources) {
     source.words.resize(lane.sizes.size());
-    if (source.channel == nullptr) continue;
-    Message message = std::move(source.channel->messages.front());
-    source.channel->messages.pop_front();
+    if (source.edge == nullptr) continue;
+    Message message = std::move(source.edge->messages.front());
+    source.edge->messages.pop_front();
     if (message.sizes != lane.sizes) throw Fault{"a message of another size"};
     source.words = std::move(message.words);
-    source.lent = !message.lent.empty();
-    if (source.lent)
-      std::tie(source.places, source.owner, source.user) = std::tie(message.lent, message.owner, message.user);
+    source.exposed = !message.exposed.empty();
+    if (source.exposed)
+      std::tie(source.places, source.owner, source.user) = std::tie(message.exposed, message.owner, message.user);
     ranks_[static_cast<std::size_t>(lane.program->rank)].unheard.erase(source.peer);
   }
   for (Reach& destination : lane.destinations) {
-    if (destination.channel != nullptr) ++destination.channel->in_use;
+    if (destination.edge != nullptr) ++destination.edge->in_use;
   }
 }
 
@@ -153,7 +154,7 @@ void Machine::check_heard(const LaneRun& lane) const {
 // A step uses its blocks from beginning to end: whoever else writes, or reads what it writes, in between races. Memory
 // is not copied onto itself.
 void Machine::mark(LaneRun& lane, int by) {
-  if (by > 0 && lane.current().op == StepOp::copy && lane.sources[0].channel == nullptr) {
+  if (by > 0 && lane.current().op == StepOp::copy && lane.sources[0].edge == nullptr) {
     for (Reach& destination : lane.destinations) {
       for (std::size_t i = 0; i < destination.places.size(); ++i) {
         if (destination.places[i] == lane.sources[0].places[i]) destination.places[i] = nullptr;
@@ -190,7 +191,7 @@ void Machine::plan_events(LaneRun& lane) {
   const auto add = [&](bool write, std::size_t block) {
     const std::vector<Reach>& operands = write ? lane.destinations : lane.sources;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (write || operands[i].channel == nullptr || operands[i].lent) lane.events.push_back({write, i, block});
+      if (write || operands[i].edge == nullptr || operands[i].exposed) lane.events.push_back({write, i, block});
     }
   };
   const std::size_t width = lane.sizes.size();
@@ -217,7 +218,7 @@ void Machine::happen(LaneRun& lane, const Event& event) {
   }
   if (step.last) result = divide_word(result);
   Reach& destination = lane.destinations[event.operand];
-  if (destination.channel == nullptr) {
+  if (destination.edge == nullptr) {
     if (destination.places[event.block] != nullptr) destination.places[event.block]->word = result;
   } else {
     destination.words.resize(lane.sizes.size());
@@ -228,20 +229,20 @@ void Machine::happen(LaneRun& lane, const Event& event) {
 void Machine::finish(LaneRun& lane) {
   mark(lane, -1);
   for (Reach& destination : lane.destinations) {
-    if (destination.channel == nullptr) continue;
+    if (destination.edge == nullptr) continue;
     Message message{std::move(destination.words), lane.sizes, {}, -1, false};
-    if (single_copy()) {
+    if (is_single_copy(offers(lane.program->rank, destination.peer))) {
       const Reach& from = lane.sources[0];
-      std::tie(message.lent, message.owner, message.user) = std::tie(from.places, from.owner, from.user);
-      ++ranks_[static_cast<std::size_t>(lane.program->rank)].lent;
+      std::tie(message.exposed, message.owner, message.user) = std::tie(from.places, from.owner, from.user);
+      ++ranks_[static_cast<std::size_t>(lane.program->rank)].exposed;
     }
-    destination.channel->messages.push_back(std::move(message));
+    destination.edge->messages.push_back(std::move(message));
   }
   for (Reach& source : lane.sources) {
-    if (source.channel == nullptr) continue;
-    --source.channel->in_use;
-    if (!source.lent) continue;
-    --ranks_[static_cast<std::size_t>(source.owner)].lent;
+    if (source.edge == nullptr) continue;
+    --source.edge->in_use;
+    if (!source.exposed) continue;
+    --ranks_[static_cast<std::size_t>(source.owner)].exposed;
     leave_if_done(static_cast<std::size_t>(source.owner));
   }
   lane.in_flight = lane.reached = false;
@@ -256,7 +257,7 @@ void Machine::finish(LaneRun& lane) {
 }
 
 void Machine::leave_if_done(std::size_t rank) {
-  if (ranks_[rank].lanes_left == 0 && ranks_[rank].lent == 0) leave(rank);
+  if (ranks_[rank].lanes_left == 0 && ranks_[rank].exposed == 0) leave(rank);
 }
 
 }  // namespace tutti::schedule::interpretation

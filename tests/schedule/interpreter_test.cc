@@ -26,14 +26,13 @@ std::string first_fault(const Trial& trial, int runs = 200) {
 
 TEST(Interpreter, FindsNothingWrongWithTheAlgorithms) {
   for (const Algorithm& algorithm : algorithms()) {
-    const auto credits = static_cast<std::uint32_t>(algorithm.credits);
-    for (const Offers& offers : {shared_memory(credits), byte_streams(1)}) {
-      if (!offers.windows_to_user && needs_shared_memory(algorithm)) continue;
+    for (const Offers& offers : {shared_memory(algorithm.credits), byte_streams(1)}) {
+      if (!offers.inside.windows_to_user && needs_shared_memory(algorithm)) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, 7); ++ranks) {
         const Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         for (const bool in_place : {false, true}) {
           if (in_place && !runs_in_place(algorithm)) continue;
-          const Trial trial = trial_of(programs, 3, offers.credits, in_place, algorithm.canonical || ranks == 1);
+          const Trial trial = trial_of(programs, 3, 0, in_place, algorithm.canonical || ranks == 1);
           EXPECT_EQ(first_fault(trial, 20), "") << name_of(algorithm.verb) << " by " << algorithm.name << ", " << ranks
                                                 << " ranks" << (in_place ? ", in place" : "");
         }

@@ -46,7 +46,7 @@ TEST(Lower, StatesTheScratchThatSomeRankNeeds) {
 // A segment of a ring has a block per rank, and each block may be a whole slot.
 TEST(Lower, BoundsTheSegmentByWhatLandsInScratch) {
   Offers offers = byte_streams(1);
-  offers.slot_bytes = 256 << 10;
+  offers.inside.slot_bytes = 256 << 10;
   offers.scratch_bytes = 4 << 20;
   const Lowered ring = programs_of(*find_algorithm(Verb::all_reduce, "ring"), 33, offers)[0];
   EXPECT_GT(ring.segment_bytes, 0u);

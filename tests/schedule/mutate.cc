@@ -147,8 +147,8 @@ class Editor {
     std::vector<Operand>& operands = side(*step);
     Operand& operand = *any_of(operands);
     if (!in_memory(operand)) {
-      operand.channel = 1;
-      return "another channel" + place_;
+      operand.rank.value += 1;
+      return "another peer" + place_;
     }
     switch (below(9)) {
       case 8: operand.blocks.run += coin() || operand.blocks.run == 1 ? 1 : -1; return "another run" + place_;

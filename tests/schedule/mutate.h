@@ -17,7 +17,7 @@ namespace tutti::schedule {
   X(duplicate, "a step or an operand comes twice")                                     \
   X(misdirect, "an operand or a wait names another rank, lane or step")                \
   X(reorder, "two steps or two operands change places")                                \
-  X(range, "an operand names other blocks, another buffer, plane or channel")          \
+  X(range, "an operand names other blocks, another buffer, plane or peer")             \
   X(missing_wait, "a wait is missing")                                                 \
   X(added_wait, "a wait too many, which may close a circle")                           \
   X(segments_back, "a wait is for another segment")                                    \

@@ -35,7 +35,7 @@ std::vector<Subject> subjects() {
   std::vector<Subject> all;
   for (const Algorithm& algorithm : algorithms()) {
     for (int ranks = 2; ranks <= most_ranks(algorithm, 6); ++ranks) {
-      const auto credits = static_cast<std::uint32_t>(algorithm.credits);
+      const auto credits = algorithm.credits;
       const std::string name = std::string(name_of(algorithm.verb)) + " by " + std::string(algorithm.name) + ", " +
                                std::to_string(ranks) + " ranks";
       const bool in_place = runs_in_place(algorithm);

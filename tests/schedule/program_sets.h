@@ -13,19 +13,47 @@ namespace tutti::schedule {
 
 inline Offers shared_memory(std::uint32_t credits) {
   Offers offers;
-  offers.windows_to_scratch = offers.windows_to_user = offers.operands_in_slots = offers.lends = true;
-  offers.credits = credits;
+  offers.inside = {true, true, true, true, credits, 0};
   return offers;
 }
 
 inline Offers byte_streams(std::uint32_t credits) {
   Offers offers;
-  offers.credits = credits;
+  offers.inside.credits = credits;
   return offers;
 }
 
+// Shared memory inside hosts and byte streams across, as ranks on hosts have them.
+inline Offers mixed(const Hosts& hosts, std::uint32_t credits_inside = 2, std::uint32_t credits_across = 1) {
+  Offers offers = shared_memory(credits_inside);
+  offers.inside.windows_to_user = false;
+  offers.across.credits = credits_across;
+  offers.hosts = hosts;
+  return offers;
+}
+
+// Ways to place so many ranks on two or three hosts: in blocks, even and uneven, dealt in turn, and in no order.
+inline std::vector<Hosts> placements_of(int ranks) {
+  std::vector<Hosts> placements;
+  const auto add = [&](const auto& host_of) {
+    std::vector<int> by_rank;
+    for (int rank = 0; rank < ranks; ++rank) by_rank.push_back(host_of(rank));
+    const Hosts hosts(by_rank);
+    const bool known = std::find(placements.begin(), placements.end(), hosts) != placements.end();
+    if (hosts.several() && !known) placements.push_back(hosts);
+  };
+  add([&](int rank) { return 2 * rank / ranks; });
+  add([&](int rank) { return 3 * rank / ranks; });
+  add([](int rank) { return rank % 2; });
+  add([](int rank) { return rank % 3; });
+  add([](int rank) { return rank == 0 ? 0 : 1; });
+  add([&](int rank) { return rank == ranks - 1 ? 1 : 0; });
+  add([](int rank) { return "011020122"[rank % 9] - '0'; });
+  return placements;
+}
+
 inline bool has_windows(const Algorithm& algorithm) { return algorithm.user_windows || algorithm.scratch_windows; }
-inline bool needs_shared_memory(const Algorithm& algorithm) { return has_windows(algorithm) || algorithm.lent; }
+inline bool needs_shared_memory(const Algorithm& algorithm) { return has_windows(algorithm) || algorithm.single_copy; }
 
 inline std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, const Offers& offers, int root = 0) {
   return lower_all(algorithm, ranks, offers, root);

@@ -138,8 +138,8 @@ TEST_P(EveryAlgorithm, HasOneLanePerEdgeWhereItsRowSaysSo) {
 // Every rank must cut the vector alike, whatever its own messages and scratch are.
 TEST_P(EveryAlgorithm, IsProvedWithBoundedSlotsAndScratch) {
   for (Offers offers : {shared_memory(2), byte_streams(2)}) {
-    if (needs_shared_memory(GetParam()) && !offers.windows_to_user) continue;
-    offers.slot_bytes = 32768;
+    if (needs_shared_memory(GetParam()) && !offers.inside.windows_to_user) continue;
+    offers.inside.slot_bytes = 32768;
     offers.scratch_bytes = 1 << 20;
     for (const int ranks : {2, 3, 5, 8, 13, 33}) {
       if (ranks > most_ranks(GetParam(), kMostRanks)) continue;
@@ -153,7 +153,7 @@ TEST_P(EveryAlgorithm, IsProvedWithBoundedSlotsAndScratch) {
 INSTANTIATE_TEST_SUITE_P(Verify, EveryAlgorithm, testing::ValuesIn(algorithms().begin(), algorithms().end()),
                          [](const auto& row) { return title_of(row.param); });
 
-// Bytes all ranks send together: exact for every count (shared/facts/collective-costs.md times p).
+// Bytes all ranks send together: exact for every count.
 struct Formula {
   const char* algorithm;
   Verb verb;

@@ -23,11 +23,11 @@ Programs direct(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce
 Programs staged(int ranks) { return programs_of(*find_algorithm(Verb::all_reduce, "staged"), ranks, shared_memory(2)); }
 Programs message() { return programs_of(*find_algorithm(Verb::send_recv, "message"), 2, shared_memory(2)); }
 
-// Rows that were not made for it, lowered as if their messages could be lent.
-Programs lent_programs(const Algorithm& row, int ranks) {
+// Rows that were not made for it, lowered as if their messages could be copied once.
+Programs single_copy_programs(const Algorithm& row, int ranks) {
   Programs programs;
   for (int rank = 0; rank < ranks; ++rank)
-    programs.push_back(lower(row.generate({ranks, rank, 0}), lending(shared_memory(2))));
+    programs.push_back(lower(row.generate({ranks, rank, 0}), single_copy_offers(shared_memory(2))));
   return programs;
 }
 
@@ -129,21 +129,21 @@ TEST(WrongPrograms, NameBlocksBeyondAnInteger) {
   EXPECT_TRUE(verify(programs, kOneSegment).ok()) << "1 + 2147483647 is even";
 }
 
-// Both ranks lend their input and reduce what they copied from the other. Nothing tells a rank that its own input has
+// Both ranks expose their input and reduce what they copied from the other. Nothing tells a rank that its own input has
 // been copied before it writes the sum, which in place lies there.
-TEST(WrongPrograms, WriteWhatTheyLent) {
-  Programs programs = lent_programs(*find_algorithm(Verb::all_reduce, "recursive_doubling"), 2);
+TEST(WrongPrograms, WriteWhatTheyExposed) {
+  Programs programs = single_copy_programs(*find_algorithm(Verb::all_reduce, "recursive_doubling"), 2);
   EXPECT_TRUE(verify(programs, kOneSegment).ok());
   const VerifyOptions in_place{64, 4, 1, 0, true};
   expect_problem(programs, Kind::race, "of input of rank 1, and nothing orders it with rank 1", in_place);
   // As messages that are copied into a slot when they are sent, the same programs are right.
-  for (Lowered& lowered : programs) lowered.offers.lends = false;
+  for (Lowered& lowered : programs) lowered.offers.inside.single_copy = false;
   EXPECT_TRUE(verify(programs, in_place).ok());
 }
 
-// A receipt orders: what was lent may be written once the other has said that it has it.
-TEST(WrongPrograms, MayWriteWhatTheyLentAfterTheReceipt) {
-  Programs programs = programs_of(*find_algorithm(Verb::broadcast, "lent"), 2, shared_memory(1));
+// A receipt orders: what was exposed may be written once the other has said that it has it.
+TEST(WrongPrograms, MayWriteWhatTheyExposedAfterTheReceipt) {
+  Programs programs = programs_of(*find_algorithm(Verb::broadcast, "single_copy"), 2, shared_memory(1));
   for (Lowered& lowered : programs) lowered.program.scratch_planes = 2;
   const Operand other = Operand::slot(Index::plus(1));
   const auto scratch = [](int plane) { return Operand::own(Buffer::scratch, all_blocks(1), plane); };
@@ -163,16 +163,13 @@ TEST(WrongPrograms, MayWriteWhatTheyLentAfterTheReceipt) {
 
 TEST(WrongPrograms, UseWhatIsNotOffered) {
   Programs programs = direct(3);
-  for (Lowered& lowered : programs) lowered.offers.windows_to_user = false;
+  for (Lowered& lowered : programs) lowered.offers.inside.windows_to_user = false;
   expect_problem(programs, Kind::malformed, "a window onto output of rank 0, which the transport does not offer");
   programs = ring(3);
-  for (Lowered& lowered : programs) lowered.offers.operands_in_slots = false;
+  for (Lowered& lowered : programs) lowered.offers.inside.operands_in_slots = false;
   expect_problem(programs, Kind::malformed, "a message is an operand of a reduction");
-  programs = ring(3);
-  step_of(programs, 1, 0, 0).destinations[0].channel = 1;
-  expect_problem(programs, Kind::malformed, "channel 1 of 1");
   programs = message();
-  for (Lowered& lowered : programs) lowered.offers.slot_bytes = 128;
+  for (Lowered& lowered : programs) lowered.offers.inside.slot_bytes = 128;
   expect_problem(programs, Kind::malformed, "a message of 256 bytes to rank 1, and a slot holds 128");
   programs = ring(3);
   for (Lowered& lowered : programs) lowered.program.message_blocks = 0;
@@ -182,12 +179,11 @@ TEST(WrongPrograms, UseWhatIsNotOffered) {
   expect_problem(programs, Kind::malformed, "rank 2: scratch of 512 bytes, and the transport offers 100");
 }
 
-TEST(WrongPrograms, LetTwoLanesRaceForAChannel) {
+TEST(WrongPrograms, LetTwoLanesRaceForAnEdge) {
   Programs programs = ring(3);
   Program& program = programs[1].program;
   program.lanes.push_back({"more", false, {program.lanes[0].steps[0]}});
-  expect_problem(programs, Kind::malformed,
-                 "rank 1, lane 'more', step 0: sends to rank 2 on channel 0, which another lane uses");
+  expect_problem(programs, Kind::malformed, "rank 1, lane 'more', step 0: sends to rank 2, as another lane does");
 }
 
 TEST(WrongPrograms, OverwriteWhatTheyRead) {
@@ -308,8 +304,7 @@ TEST(WrongPrograms, SpoilTheInput) {
 TEST(WrongPrograms, SendWhatNobodyReceives) {
   Programs programs = message();
   programs[0].program.lanes[0].steps.push_back(programs[0].program.lanes[0].steps[0]);
-  expect_problem(programs, Kind::unmatched,
-                 "1 messages from rank 0 (lane 'message') to rank 1 on channel 0 are never received");
+  expect_problem(programs, Kind::unmatched, "1 messages from rank 0 (lane 'message') to rank 1 are never received");
 }
 
 TEST(WrongPrograms, ReceiveAnotherSize) {

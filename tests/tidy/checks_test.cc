@@ -28,6 +28,9 @@ TEST(IncludeDirection, FollowsTheTable) {
   EXPECT_THAT(complaints("src/schedule/a.cc", "kernels/kernels.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/schedule/a.cc", "topology/rates.h"), IsEmpty());
   EXPECT_THAT(complaints("src/schedule/a.cc", "topology/discover/probe.h"), SizeIs(1));
+  EXPECT_THAT(complaints("src/trace/a.cc", "schedule/program.h"), IsEmpty());
+  EXPECT_THAT(complaints("src/trace/a.cc", "engine/engine.h"), SizeIs(1));
+  EXPECT_THAT(complaints("src/schedule/a.cc", "trace/event.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/memory/b.h"), IsEmpty());
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/transport.h"), IsEmpty());
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "transport/threads/b.h"), SizeIs(1));
@@ -132,10 +135,23 @@ TEST(Algorithms, NeedPictureCostAndBrevity) {
 }
 
 TEST(Goldens, BelongToEveryRow) {
-  const Source table = file("src/schedule/algorithms/table.cc",
-                            "Algorithm{Verb::all_reduce, \"ring\", f}, Algorithm{Verb::broadcast, \"tree\", f}");
+  const Source table =
+      file("src/schedule/algorithms/algorithms.def",
+           "// ALGORITHM(verb, name)\nALGORITHM(all_reduce, ring)\nALGORITHM(broadcast, tree, .a = 1)\n");
   const Source ring = file("tests/golden/all_reduce.ring.4.txt", "");
   EXPECT_THAT(check_golden_files({table, ring}), ElementsAre("no golden file tests/golden/broadcast.tree.4.txt"));
+  EXPECT_THAT(check_golden_files({ring}), ElementsAre("no table of algorithms"));
+}
+
+TEST(TypeNames, AreOneThingEach) {
+  const Source plan = file("src/a/plan.h", "struct Plan {\n  struct Step {};\n};\nclass Other;\n// struct Third {\n");
+  const Source step =
+      file("src/b/step.h", "class Step final : public X {\n};\nclass Other {\n};\nstruct Third {\n};\n");
+  const Source again = file("src/c/plan.cc", "enum class Plan : int { a };\nstruct alignas(64) Step {\n};\n");
+  EXPECT_THAT(check_type_names({plan, step}), IsEmpty());
+  EXPECT_THAT(check_type_names({plan, step, again}),
+              ElementsAre("src/c/plan.cc: a type named Plan, as in src/a/plan.h",
+                          "src/c/plan.cc: a type named Step, as in src/b/step.h"));
 }
 
 TEST(Code, IsBlankedOutsideOfIt) {

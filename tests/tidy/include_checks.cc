@@ -29,14 +29,18 @@ const std::map<std::string, Rule>& rules() {
       {"kernels", {false, {"base"}}},
       {"topology", {false, {"base"}}},
       {"schedule", {false, {"base", "topology"}}},
+      {"choice", {false, {"base", "topology", "schedule"}}},
+      {"trace", {false, {"base", "topology", "schedule"}}},
       {"transport", {false, {"base", "topology"}}},
       {"rendezvous", {false, {"base", "topology"}}},
-      {"engine", {true, {"base", "kernels", "topology", "schedule", "transport", "rendezvous"}}},
+      {"runtime", {false, {"base", "transport", "rendezvous"}}},
+      {"engine",
+       {true, {"base", "kernels", "topology", "schedule", "choice", "trace", "transport", "rendezvous", "runtime"}}},
       {"capi", {true, {}}},
       {"train", {true, {"base", "kernels"}}},
-      {"plan", {true, {"base", "kernels", "schedule"}}},
+      {"plan", {true, {"base", "kernels", "schedule", "choice"}}},
       {"bindings", {true, {}}},
-      {"tools", {true, {"base", "plan", "topology", "schedule", "rendezvous"}}},
+      {"tools", {true, {"base", "plan", "topology", "schedule", "choice", "trace", "rendezvous"}}},
   };
   return kRules;
 }

@@ -16,8 +16,8 @@ bool is_skipped_folder(const std::string& name) {
 }
 
 bool is_text(const fs::path& path) {
-  static const std::vector<std::string> kEndings{".h",     ".hpp", ".cc",   ".c",  ".md", ".txt",
-                                                 ".cmake", ".sh",  ".json", ".py", ".ts"};
+  static const std::vector<std::string> kEndings{".h",   ".hpp",   ".cc", ".c",    ".def", ".md",
+                                                 ".txt", ".cmake", ".sh", ".json", ".py",  ".ts"};
   static const std::vector<std::string> kNames{"Makefile", "run", ".clang-format", ".clang-tidy", ".gitignore"};
   const std::string name = path.filename().string();
   return std::find(kEndings.begin(), kEndings.end(), path.extension().string()) != kEndings.end() ||

@@ -1,5 +1,6 @@
 // The checks that look at the text of a file.
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 
@@ -160,15 +161,33 @@ Complaints check_algorithm_file(const Source& source) {
 }
 
 Complaints check_golden_files(const std::vector<Source>& sources) {
-  static const std::regex kRow(R"re(Algorithm\{\s*Verb::(\w+),\s*"(\w+)")re");
+  static const std::regex kRow(R"re((?:^|\n)ALGORITHM\((\w+),\s*(\w+))re");
+  const auto table = std::find_if(sources.begin(), sources.end(), [](const Source& source) {
+    return source.path == "src/schedule/algorithms/algorithms.def";
+  });
+  if (table == sources.end() || !std::regex_search(table->text, kRow)) return {"no table of algorithms"};
+  Complaints complaints;
+  for (std::sregex_iterator row(table->text.begin(), table->text.end(), kRow), end; row != end; ++row) {
+    const std::string prefix = "tests/golden/" + (*row)[1].str() + "." + (*row)[2].str() + ".";
+    const auto is_golden = [&](const Source& file) { return file.is_under(prefix) && file.path.ends_with(".txt"); };
+    if (std::none_of(sources.begin(), sources.end(), is_golden))
+      complaints.push_back("no golden file " + prefix + "4.txt");
+  }
+  return complaints;
+}
+
+Complaints check_type_names(const std::vector<Source>& sources) {
+  static const std::regex kType(
+      R"re((?:^|\n)(?:struct|class|enum class)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?!::)[^;{()]*\{)re");
+  std::map<std::string, std::string> first;
   Complaints complaints;
   for (const Source& source : sources) {
-    if (source.path != "src/schedule/algorithms/table.cc") continue;
-    for (std::sregex_iterator row(source.text.begin(), source.text.end(), kRow), end; row != end; ++row) {
-      const std::string prefix = "tests/golden/" + (*row)[1].str() + "." + (*row)[2].str() + ".";
-      const auto is_golden = [&](const Source& file) { return file.is_under(prefix) && file.path.ends_with(".txt"); };
-      if (std::none_of(sources.begin(), sources.end(), is_golden))
-        complaints.push_back("no golden file " + prefix + "4.txt");
+    if (!source.is_under("src/") || !source.is_code()) continue;
+    const std::string code = code_of(source.text);
+    for (std::sregex_iterator type(code.begin(), code.end(), kType), end; type != end; ++type) {
+      const auto [known, is_new] = first.emplace((*type)[1].str(), source.path);
+      if (!is_new && known->second != source.path)
+        complaints.push_back(source.path + ": a type named " + known->first + ", as in " + known->second);
     }
   }
   return complaints;

@@ -31,6 +31,7 @@ TEST(House, FunctionsAreShort) { expect_none_in_tree(check_function_sizes); }
 TEST(House, LinesFitTheColumns) { expect_none_in_tree(check_columns); }
 TEST(House, FilesOpenWithWhatTheyAre) { expect_none_in_tree(check_opening); }
 TEST(House, AlgorithmsAreTold) { expect_none_in_tree(check_algorithm_file); }
+TEST(House, TypesHaveNamesOfTheirOwn) { expect_none(check_type_names(tree())); }
 TEST(House, AlgorithmsHaveGoldenFiles) { expect_none(check_golden_files(tree())); }
 
 TEST(House, FilesAreShort) {

@@ -81,8 +81,8 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
-  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, staged");
-  expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: direct, staged, binomial");
+  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, exchange");
+  expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: direct, binomial");
   expect_usage("show all_reduce -n 0", "-n must be 1 to 1024, not 0");
   expect_usage("show all_reduce -n -3", "-n must be 1 to 1024, not -3");
   expect_usage("show all_reduce -n four", "four");
@@ -98,7 +98,8 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
   expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which no file of programs has");
   expect_usage("verify --file - </dev/zero", "standard input has more than 256 MB");
-  expect_usage("verify broadcast -a lent --transport stream", "may read each other's memory, which --transport stream");
+  expect_usage("verify broadcast -a single_copy --transport stream",
+               "may read each other's memory, which --transport stream");
 }
 
 TEST(Tool, ListsEveryVerb) {
@@ -122,6 +123,39 @@ TEST(Tool, ShowsHowAStreamLandsItsMessages) {
   EXPECT_THAT(tutti("show all_reduce -a ring -n 4 --transport stream").output, HasSubstr("scratch[rank-1]"));
 }
 
+TEST(Tool, PlacesRanksOnHosts) {
+  const Ended shown = tutti("show all_reduce -a ring -n 4 --hosts 2");
+  EXPECT_EQ(shown.exit_code, 0) << shown.output;
+  EXPECT_THAT(shown.output, HasSubstr("copy    scratch[rank-1]          <-  ←rank-1  on ranks 0, 2\n"));
+  EXPECT_THAT(shown.output, HasSubstr("reduce  scratch[rank-1]          <+  ←rank-1, input[rank-1]  on ranks 1, 3\n"));
+  EXPECT_THAT(shown.output, HasSubstr("hosts     ranks 0, 1 | 2, 3\n"));
+  EXPECT_THAT(tutti("show all_reduce -a ring -n 7 --hosts 3").output, HasSubstr("ranks 0-2 | 3, 4 | 5, 6\n"));
+  const json uneven = json::parse(tutti("show broadcast -a single_copy -n 4 --hosts 1,3 --json").output);
+  EXPECT_EQ(uneven.at("offers").at("hosts"), json({0, 1, 1, 1}));
+  EXPECT_FALSE(uneven.at("offers").at("across").at("single_copy").get<bool>());
+  for (const char* arguments :
+       {"all_reduce -a ring -n 7 --hosts 3 --segments 2", "reduce_scatter -n 5 -a pairwise --hosts 4,1",
+        "all_gather -a single_copy -n 6 --hosts 1,2,3", "send_recv -a message --hosts 2"}) {
+    const Ended ended = tutti(std::string("verify ") + arguments);
+    EXPECT_EQ(ended.exit_code, 0) << arguments << "\n" << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("\nverified\n")) << arguments;
+  }
+  const auto expected_us = [](const std::string& arguments) {
+    const std::string output = tutti("show all_reduce -a ring -n 4 --bytes 1048576 " + arguments).output;
+    const std::size_t at = output.find("expected  ");
+    return at == std::string::npos ? -1 : std::stod(output.substr(at + 10));
+  };
+  EXPECT_GT(expected_us(""), 0);
+  EXPECT_GT(expected_us("--hosts 2"), 0);
+  EXPECT_LT(expected_us("--hosts 2"), expected_us("--transport stream")) << "half of the links are memory";
+  expect_usage("show all_reduce -a staged -n 4 --hosts 2",
+               "all_reduce by staged needs windows onto peers' scratch, which ranks of different hosts do not have");
+  expect_usage("show all_reduce -a ring -n 4 --hosts 5", "--hosts must be a number of hosts for 4 ranks");
+  expect_usage("show all_reduce -a ring -n 4 --hosts 2,1", "--hosts must be");
+  expect_usage("show all_reduce -a ring -n 4 --hosts two", "not 'two'");
+  expect_usage("show all_reduce -a ring -n 4 --hosts 2 --transport stream", "leave --transport away");
+}
+
 TEST(Tool, VerifiesEveryAlgorithm) {
   for (const char* arguments : {"all_reduce -a direct", "all_reduce -a staged --segments 3", "all_reduce -a exchange",
                                 "all_reduce -a recursive_doubling -n 7", "all_reduce -a recursive_halving -n 6",
@@ -135,17 +169,17 @@ TEST(Tool, VerifiesEveryAlgorithm) {
 }
 
 // As the engine runs them: out of the sender's own memory, and in place only where that is not overwritten.
-TEST(Tool, VerifiesWhatIsLentAsTheEngineRunsIt) {
-  const json shown = json::parse(tutti("show broadcast -a lent -n 3 --json").output);
-  EXPECT_TRUE(shown.at("offers").at("lends").get<bool>());
-  EXPECT_FALSE(shown.at("offers").at("operands_in_slots").get<bool>());
+TEST(Tool, VerifiesSingleCopyAsTheEngineRunsIt) {
+  const json shown = json::parse(tutti("show broadcast -a single_copy -n 3 --json").output);
+  EXPECT_TRUE(shown.at("offers").at("inside").at("single_copy").get<bool>());
+  EXPECT_FALSE(shown.at("offers").at("inside").at("operands_in_slots").get<bool>());
   for (const char* verb : {"broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter"}) {
-    const Ended ended = tutti(std::string("verify -a lent ") + verb);
+    const Ended ended = tutti(std::string("verify -a single_copy ") + verb);
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
     EXPECT_THAT(ended.output, HasSubstr("none, also in place")) << verb;
   }
   for (const char* verb : {"all_to_all", "scan", "exclusive_scan"}) {
-    const Ended ended = tutti(std::string("verify -a lent ") + verb);
+    const Ended ended = tutti(std::string("verify -a single_copy ") + verb);
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
     EXPECT_THAT(ended.output, HasSubstr("in place the input is kept aside first")) << verb;
   }
@@ -228,7 +262,7 @@ TEST(Tool, EveryVerbIsShownAndVerified) {
 }
 
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
-  const TextFile file("{ \"version\": 3 }");
+  const TextFile file("{ \"version\": 5 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
 }
 

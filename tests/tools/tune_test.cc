@@ -25,6 +25,10 @@ Ended tutti(const std::string& arguments, const std::string& variables = "") {
 
 json content_of(const std::string& path) { return json::parse(std::ifstream(path)); }
 
+// Seconds a step or a call: whatever factor the algorithm got from the few calls of a quick tune, the price of a call
+// is seconds then, where it is microseconds otherwise.
+constexpr double kVerySlow = 100;
+
 // In the surveys, which hold before what holds where none was made.
 void replace(const std::string& path, const char* kind, const char* rate, double value) {
   json costs = content_of(path);
@@ -59,10 +63,10 @@ TEST(Tune, WhatItKeepsALaterJobTakes) {
   EXPECT_THAT(ended.output, HasSubstr("wrote " + file));
   for (const char* kind : {"memory", "streams"}) EXPECT_GT(content_of(file).at(kind).at("step").get<double>(), 0);
   EXPECT_LT(predicted_us(folder, named), 1e6);
-  replace(file, "memory", "step", 2);
-  EXPECT_GT(predicted_us(folder, named), 2e6) << "two seconds a step";
+  replace(file, "memory", "step", kVerySlow);
+  EXPECT_GT(predicted_us(folder, named), 2e6);
   EXPECT_LT(predicted_us(folder, named, "tcp"), 1e6) << "streams have rates of their own";
-  replace(file, "streams", "call", 2);
+  replace(file, "streams", "call", kVerySlow);
   EXPECT_GT(predicted_us(folder, named, "tcp"), 2e6);
 }
 
@@ -75,12 +79,22 @@ TEST(Tune, JobsFindItInTheCache) {
     if (!entry.path().filename().string().starts_with("speeds-")) files.push_back(entry.path());
   }
   ASSERT_EQ(files.size(), 1U) << "and nothing beside it";
-  replace(files[0], "memory", "step", 2);
+  replace(files[0], "memory", "step", kVerySlow);
   EXPECT_GT(predicted_us(folder, variables), 2e6);
   std::ofstream(files[0]) << "{";
   EXPECT_LT(predicted_us(folder, variables), 1e6) << "one that is broken is as good as none";
   ASSERT_EQ(tutti("tune --quick -n 2", variables).exit_code, 0);
   EXPECT_GT(content_of(files[0]).at("memory").at("step").get<double>(), 0) << "and is replaced";
+}
+
+TEST(Tune, BuiltInCostsAreNoFileToKeepTheResultIn) {
+  const Folder folder;
+  const std::string variables =
+      "-C " + folder.path("") + " TUTTI_COSTS=built-in XDG_CACHE_HOME=" + folder.path("cache");
+  const Ended ended = tutti("tune --quick -n 2", variables);
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_FALSE(fs::exists(folder.path("built-in")));
+  EXPECT_TRUE(fs::exists(folder.path("cache/tutti"))) << ended.output;
 }
 
 TEST(Tune, GroupsOfOtherSizesKeepTheirSurveys) {

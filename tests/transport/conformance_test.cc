@@ -31,11 +31,11 @@ TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
     // Around what is special to someone: the payload inside a slot's line, a frame, a buffer read ahead with it.
     std::vector<std::size_t> sizes{0, 1, 15, 16, 17, 47, 48, 49, 64, 1000, 4096};
     for (const std::size_t bytes : {(16 << 10) - 17, (16 << 10) - 16, 16 << 10, (16 << 10) + 1}) sizes.push_back(bytes);
-    sizes.push_back(transport.offers().slot_bytes - 1);
-    sizes.push_back(transport.offers().slot_bytes);
+    sizes.push_back(transport.offers().slot_bytes() - 1);
+    sizes.push_back(transport.offers().slot_bytes());
     for (int round = 0; round < static_cast<int>(tries(40)); ++round) {
       for (const std::size_t bytes : sizes) {
-        if (bytes > transport.offers().slot_bytes) continue;
+        if (bytes > transport.offers().slot_bytes()) continue;
         const auto fingerprint = static_cast<std::uint64_t>(round);
         talk.send(right, text_of(bytes, round), fingerprint);
         require(talk.receive(left, bytes, fingerprint) == text_of(bytes, round), "payload of " + std::to_string(bytes));
@@ -48,7 +48,7 @@ TEST_P(Conformance, MessagesArriveInOrderWhateverTheirSize) {
 TEST_P(Conformance, ManyMegabytesGoInMessages) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().slot_bytes();
     const int messages = static_cast<int>((tries(24) << 20) / bytes);
     for (int m = 0; m < messages; ++m) {
       if (transport.rank() == 0) talk.send(1, text_of(bytes, m), static_cast<std::uint64_t>(m));
@@ -63,7 +63,7 @@ TEST_P(Conformance, ManyMegabytesGoInMessages) {
 
 TEST_P(Conformance, MessagesAreGatheredAndScattered) {
   run(2, [](Transport& transport) {
-    const std::size_t largest = transport.offers().slot_bytes;
+    const std::size_t largest = transport.offers().slot_bytes();
     const std::vector<std::vector<std::size_t>> cuts{
         {1000000}, {1, 0, 3}, {7, 64, 4096}, {largest / 200, 0, 1}, {5000}};
     std::uint64_t number = 0;
@@ -92,7 +92,7 @@ TEST_P(Conformance, MessagesAreGatheredAndScattered) {
 // A label is seen, as often as one likes, before its payload goes anywhere; then comes the next message.
 TEST_P(Conformance, LabelsAreSeenBeforeTheirPayload) {
   run(2, [](Transport& transport) {
-    const std::size_t largest = transport.offers().slot_bytes - kLabelBytes;
+    const std::size_t largest = transport.offers().slot_bytes() - kLabelBytes;
     std::vector<std::size_t> sizes{0, 1, 71, 72, 73, 500, 5000, (64 << 10) - 48, (64 << 10) + 100, largest};
     std::erase_if(sizes, [&](std::size_t bytes) { return bytes > largest; });
     constexpr std::uint64_t kMark = 77;
@@ -123,7 +123,7 @@ TEST_P(Conformance, LabelsAreSeenBeforeTheirPayload) {
 TEST_P(Conformance, SentMemoryIsFreeAtOnce) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().slot_bytes();
     for (int m = 0; m < 20; ++m) {
       if (transport.rank() == 0) {
         std::string text = text_of(bytes, m);
@@ -141,7 +141,7 @@ TEST_P(Conformance, SentMemoryIsFreeAtOnce) {
 TEST_P(Conformance, AMessageOfAnotherCallLandsNowhereAndStays) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().slot_bytes();
     if (transport.rank() == 0) {
       talk.send(1, text_of(bytes, 1), 1);
       talk.send(1, "next", 3);
@@ -152,7 +152,7 @@ TEST_P(Conformance, AMessageOfAnotherCallLandsNowhereAndStays) {
     std::string text(bytes, '-');
     await(transport, [&] { return receiver.ready(); });
     for (int look = 0; look < 3; ++look) require(talk.try_receive(0, text, 2) == Arrival::other, "another fingerprint");
-    if (!transport.offers().operands_in_slots) {  // slots hold no size: there the fingerprint speaks for it
+    if (!transport.offers().of(0, 1).operands_in_slots) {  // slots hold no size: there the fingerprint speaks for it
       std::string shorter(bytes - 1, '-');
       require(talk.try_receive(0, shorter, 1) == Arrival::other, "another size");
       require(shorter == std::string(bytes - 1, '-'), "nothing has landed");
@@ -163,36 +163,16 @@ TEST_P(Conformance, AMessageOfAnotherCallLandsNowhereAndStays) {
   });
 }
 
-TEST_P(Conformance, ASenderHasAsManyCreditsAsOffered) {
-  // Both send as much as may be sent ahead, of the largest messages, and only then begin to receive.
-  run(2, [](Transport& transport) {
-    Talk talk(transport, 0), orders(transport, 1);
-    const int peer = 1 - transport.rank(), credits = static_cast<int>(transport.offers().credits);
-    const std::size_t bytes = transport.offers().slot_bytes;
-    for (int round = 0; round < 20; ++round) {
-      for (int m = 0; m < credits; ++m) {
-        require(transport.sender(0, peer).has_credit(), "credit " + std::to_string(m));
-        require(talk.try_send(peer, text_of(bytes, m)), "message " + std::to_string(m) + " is taken");
-      }
-      for (int m = 0; m < credits; ++m) require(talk.receive(peer, bytes) == text_of(bytes, m), "message ahead");
-      // Who is told so has all its credits back.
-      orders.send(peer, "read");
-      orders.receive(peer, 4);
-    }
-    talk.flush();
-    orders.flush();
-  });
-}
-
 TEST_P(Conformance, ASenderWithoutCreditGoesOnWhenThePeerReads) {
   run(2, [](Transport& transport) {
     Talk data(transport, 0), orders(transport, 1);
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().of(0, 1).slot_bytes;
     if (transport.rank() == 0) {
       int sent = 0;
       while (data.try_send(1, text_of(bytes, sent))) ++sent;
       require(!transport.sender(0, 1).has_credit(), "no credit after " + std::to_string(sent));
-      require(transport.offers().operands_in_slots || !transport.sender(0, 1).try_flush(), "something is left here");
+      require(transport.offers().of(0, 1).operands_in_slots || !transport.sender(0, 1).try_flush(),
+              "something is left");
       orders.send(1, std::to_string(100'000 + sent));
       data.send(1, text_of(bytes, sent));  // waits until the peer has read something
       data.flush();
@@ -210,7 +190,7 @@ TEST_P(Conformance, ASenderWithoutCreditGoesOnWhenThePeerReads) {
 TEST_P(Conformance, ChannelsDoNotDisturbEachOther) {
   run(2, [](Transport& transport) {
     const int peer = 1 - transport.rank();
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().slot_bytes();
     Talk full(transport, 0), talk(transport, 1);
     // Channel 0 is full both ways; channel 1 still carries.
     while (full.try_send(peer, text_of(bytes, 0))) {
@@ -353,7 +333,7 @@ TEST_P(Conformance, MemoryOfOnesOwnIsZeroedAndAligned) {
     const auto* bytes = static_cast<const std::byte*>(memory.get());
     require(reinterpret_cast<std::uintptr_t>(bytes) % 64 == 0, "memory is aligned");
     require(std::all_of(bytes, bytes + 1000, [](std::byte b) { return b == std::byte{0}; }), "memory is zeroed");
-    const bool shared = transport.offers().windows_to_user;
+    const bool shared = transport.offers().of(0, 1).windows_to_user;
     require(transport.has_allocations() == shared && (transport.locate(bytes, 8) != 0) == shared, "known to peers");
   });
 }

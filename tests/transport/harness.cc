@@ -27,6 +27,12 @@ bool has_memory_alone(Kind kind) { return kind == Kind::threads || kind == Kind:
 bool is_mixed(Kind kind) { return kind == Kind::mixed_threads || kind == Kind::mixed; }
 int host_of(int rank) { return rank % 2; }  // which is also the first rank of it
 
+Hosts hosts_of(int ranks) {
+  std::vector<int> by_rank;
+  for (int rank = 0; rank < ranks; ++rank) by_rank.push_back(host_of(rank));
+  return Hosts(by_rank);
+}
+
 std::vector<int> neighbours_of(int rank, int ranks) {
   std::vector<int> neighbours;
   for (int peer = 0; peer < ranks; ++peer) {
@@ -37,6 +43,7 @@ std::vector<int> neighbours_of(int rank, int ranks) {
 
 // What a rank gets before it starts.
 struct RankLinks {
+  int channels = 0;
   TcpLinks tcp;
   std::vector<FileDescriptor> control;         // by peer
   std::vector<FileDescriptor> memory_sockets;  // as ShmLinks wants them, among the ranks of the host
@@ -55,9 +62,11 @@ void link_hosts(std::vector<RankLinks>& links) {
   }
 }
 
-std::vector<RankLinks> make_links(Kind kind, int ranks) {
+std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
   const auto size = static_cast<std::size_t>(ranks);
   std::vector<RankLinks> links(size);
+  for (RankLinks& each : links) each.channels = channels;
+  if (has_memory_alone(kind)) return links;
   for (std::size_t rank = 0; rank < size; ++rank) {
     links[rank].tcp.rank = static_cast<int>(rank);
     links[rank].tcp.size = ranks;
@@ -68,7 +77,7 @@ std::vector<RankLinks> make_links(Kind kind, int ranks) {
     for (std::size_t b = a + 1; b < size; ++b) {
       std::tie(links[a].control[b], links[b].control[a]) = make_control_pair();
       if (is_mixed(kind) && host_of(static_cast<int>(a)) == host_of(static_cast<int>(b))) continue;
-      for (int channel = 0; channel < kChannels; ++channel) {
+      for (int channel = 0; channel < channels; ++channel) {
         auto [one, other] = connect_loopback(kind == Kind::tcp_v6 ? AF_INET6 : AF_INET);
         links[a].tcp.data[b].push_back(std::move(one));
         links[b].tcp.data[a].push_back(std::move(other));
@@ -80,22 +89,28 @@ std::vector<RankLinks> make_links(Kind kind, int ranks) {
 }
 
 std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {}) {
-  options.channels = kChannels;
+  options.channels = links.channels;
   options.oversubscribed = true;
   auto control = make_test_control(links.tcp.rank, std::move(links.control));
   return std::make_unique<TcpTransport>(std::move(links.tcp), std::move(control), std::move(options));
 }
 
+// As the engine's factory does it. A rank that is alone on its host has no mapper.
 std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> mapper) {
-  auto neighbours = neighbours_of(links.tcp.rank, links.tcp.size);
-  auto inner = std::make_unique<MemoryTransport>(std::move(mapper), kChannels, soon());
+  MixedTransport::Parts parts;
+  parts.hosts = hosts_of(links.tcp.size);
+  parts.memory = MemoryTransport::offers_for(parts.hosts.most_on_one(links.tcp.size));
   TcpOptions options;
-  options.slot_bytes = inner->offers().slot_bytes;  // of the larger host, which is the same for all of so few ranks
-  options.wake = [bell = inner.get()] { bell->notify_self(); };
+  if (mapper) {
+    parts.inner = std::make_unique<MemoryTransport>(std::move(mapper), links.channels, soon());
+    Transport* const memory = parts.inner.get();
+    options.wake = [memory] { memory->notify_self(); };
+    options.said = [memory](int channel) { return stated(*memory->flags(channel, memory->rank())); };
+  }
   auto outer = make_tcp(links, std::move(options));
-  TcpTransport* tcp = outer.get();
-  return std::make_unique<MixedTransport>(std::move(inner), std::move(neighbours), std::move(outer),
-                                          [tcp] { tcp->arm(); });
+  parts.arm = [tcp = outer.get()] { tcp->arm(); };
+  parts.outer = std::move(outer);
+  return std::make_unique<MixedTransport>(std::move(parts), soon());
 }
 
 // The mapper of every rank: one group of threads, or one per host.
@@ -104,7 +119,7 @@ std::vector<std::unique_ptr<Mapper>> make_mappers(Kind kind, int ranks) {
   std::vector<std::unique_ptr<Mapper>> mappers(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     const auto neighbours = neighbours_of(rank, ranks);
-    if (rank != neighbours.front()) continue;
+    if (rank != neighbours.front() || neighbours.size() == 1) continue;
     auto made = make_threads_mappers(static_cast<int>(neighbours.size()));
     for (std::size_t i = 0; i < made.size(); ++i) {
       mappers[static_cast<std::size_t>(neighbours[i])] = std::move(made[i]);
@@ -113,9 +128,9 @@ std::vector<std::unique_ptr<Mapper>> make_mappers(Kind kind, int ranks) {
   return mappers;
 }
 
-std::vector<std::string> run_threads(Kind kind, int ranks, const Body& body) {
+std::vector<std::string> run_threads(Kind kind, int ranks, int channels, const OwningBody& body) {
   auto mappers = make_mappers(kind, ranks);
-  auto links = make_links(kind, ranks);
+  auto links = make_links(kind, ranks, channels);
   std::vector<std::string> words(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
@@ -123,13 +138,13 @@ std::vector<std::string> run_threads(Kind kind, int ranks, const Body& body) {
       try {
         std::unique_ptr<Transport> transport;
         if (kind == Kind::threads) {
-          transport = std::make_unique<MemoryTransport>(std::move(mappers[rank]), kChannels, soon());
+          transport = std::make_unique<MemoryTransport>(std::move(mappers[rank]), channels, soon());
         } else if (kind == Kind::tcp_threads) {
           transport = make_tcp(links[rank]);
         } else {
           transport = make_mixed(links[rank], std::move(mappers[rank]));
         }
-        body(*transport);
+        body(std::move(transport));
       } catch (const std::exception& error) {
         words[rank] = error.what();
       }
@@ -142,10 +157,11 @@ std::vector<std::string> run_threads(Kind kind, int ranks, const Body& body) {
 std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLinks host, RankLinks links) {
   if (kind == Kind::shm) {
     ShmLinks shm{rank, size, std::move(host.sockets), std::move(host.life), {}};
-    return std::make_unique<MemoryTransport>(make_shm_mapper(std::move(shm)), kChannels, soon());
+    return std::make_unique<MemoryTransport>(make_shm_mapper(std::move(shm), soon()), links.channels, soon());
   }
   if (!is_mixed(kind)) return make_tcp(links);
   const auto neighbours = neighbours_of(rank, size);
+  if (neighbours.size() == 1) return make_mixed(links, nullptr);
   ShmLinks shm;
   shm.known_as = neighbours;
   shm.size = static_cast<int>(neighbours.size());
@@ -154,21 +170,18 @@ std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLi
     if (neighbours[i] == rank) shm.rank = static_cast<int>(i);
     shm.life.push_back(std::move(host.life[static_cast<std::size_t>(neighbours[i])]));
   }
-  return make_mixed(links, make_shm_mapper(std::move(shm)));
+  return make_mixed(links, make_shm_mapper(std::move(shm), soon()));
 }
 
-std::vector<std::string> run_processes(Kind kind, int ranks, const Body& body) {
-  std::vector<RankLinks> links;
-  if (!has_memory_alone(kind)) links = make_links(kind, ranks);
-  links.resize(static_cast<std::size_t>(ranks));
+std::vector<std::string> run_processes(Kind kind, int ranks, int channels, const OwningBody& body) {
+  std::vector<RankLinks> links = make_links(kind, ranks, channels);
   auto wiring = std::make_unique<Wiring>(ranks);
   rendezvous::ForkedGroup group(ranks, [&](int rank) {
     HostLinks host = wiring->take(rank);
     const FileDescriptor life = std::move(host.own_life);
     RankLinks mine = std::move(links[static_cast<std::size_t>(rank)]);
     links.clear();  // a peer's connections must end with the peer
-    const auto transport = make_in_process(kind, rank, ranks, std::move(host), std::move(mine));
-    body(*transport);
+    body(make_in_process(kind, rank, ranks, std::move(host), std::move(mine)));
   });
   links.clear();
   wiring.reset();
@@ -186,8 +199,12 @@ std::string name_of(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body) {
+  return has_processes(kind) ? run_processes(kind, ranks, channels, body) : run_threads(kind, ranks, channels, body);
+}
+
 std::vector<std::string> run_transport(Kind kind, int ranks, const Body& body) {
-  return has_processes(kind) ? run_processes(kind, ranks, body) : run_threads(kind, ranks, body);
+  return run_transport(kind, ranks, kChannels, [&](std::unique_ptr<Transport> transport) { body(*transport); });
 }
 
 std::pair<FileDescriptor, FileDescriptor> connect_loopback(int family) {

@@ -159,7 +159,7 @@ TEST_P(Losses, ADeadPeerIsNamedByEverySurvivor) {
 TEST_P(Losses, APeerThatLeftInGoodOrderIsNoFailure) {
   run(3, [](Transport& transport) {
     Talk talk(transport, 0);
-    const std::size_t bytes = transport.offers().slot_bytes;
+    const std::size_t bytes = transport.offers().slot_bytes();
     if (transport.rank() == 2) {
       for (int peer = 0; peer < 2; ++peer) {
         await(transport, [&] { return transport.receiver(0, peer).ready(); });  // and never reads it
@@ -191,7 +191,7 @@ TEST_P(Losses, APeerThatLeftInGoodOrderIsNoFailure) {
 TEST_P(Losses, AReceiverThatGivesUpLeavesTheSenderAbleToNotice) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
-    std::string text = text_of(transport.offers().slot_bytes, 0);
+    std::string text = text_of(transport.offers().slot_bytes(), 0);
     if (transport.rank() == 0) {
       const Failure failure = await_failure(transport, [&] {
         while (talk.try_send(1, text)) {
@@ -208,7 +208,7 @@ TEST_P(Losses, AReceiverThatGivesUpLeavesTheSenderAbleToNotice) {
 TEST_P(Losses, ASenderThatGivesUpLeavesTheReceiverAbleToNotice) {
   run(2, [](Transport& transport) {
     Talk talk(transport, 0);
-    std::string text = text_of(transport.offers().slot_bytes, 0);
+    std::string text = text_of(transport.offers().slot_bytes(), 0);
     if (transport.rank() == 0) {
       while (talk.try_send(1, text)) {  // the last of them has left in part only, where there are parts
       }

@@ -46,7 +46,7 @@ std::string receive(Transport& transport, int channel, int peer, std::size_t byt
 TEST_P(MemoryConformance, SlotsArriveInOrderWhateverTheirSize) {
   run(3, [](Transport& transport) {
     const int right = (transport.rank() + 1) % 3, left = (transport.rank() + 2) % 3;
-    const std::size_t sizes[] = {0, 1, 47, 64, 103, 104, 105, 1000, transport.offers().slot_bytes};
+    const std::size_t sizes[] = {0, 1, 47, 64, 103, 104, 105, 1000, transport.offers().slot_bytes()};
     for (int round = 0; round < 200; ++round) {
       for (const std::size_t bytes : sizes) {
         send(transport, 0, right, text_of(bytes, round), static_cast<std::uint64_t>(round));
@@ -62,10 +62,10 @@ TEST_P(MemoryConformance, SlotsArriveInOrderWhateverTheirSize) {
 // The largest messages as many as there are credits, the smallest many more; then the sender waits for its receiver.
 TEST_P(MemoryConformance, ASenderRunsAheadAsFarAsThereIsRoom) {
   run(2, [](Transport& transport) {
-    const std::size_t large = transport.offers().slot_bytes;
+    const std::size_t large = transport.offers().slot_bytes();
     for (const std::size_t bytes : {std::size_t{8}, large}) {
       std::uint64_t fingerprint = 0;
-      const std::uint32_t least = bytes == 8 ? kHeaders : transport.offers().credits;
+      const std::uint32_t least = bytes == 8 ? kHeaders : transport.offers().inside.credits;
       if (transport.rank() == 0) {
         std::uint32_t sent = 0;
         for (; transport.sender(0, 1).try_begin(bytes) != nullptr; ++sent) transport.sender(0, 1).end(sent);
@@ -89,7 +89,7 @@ TEST_P(MemoryConformance, ASenderRunsAheadAsFarAsThereIsRoom) {
 // Payloads of every length go around the end of the ring in one piece.
 TEST_P(MemoryConformance, PayloadsGoAroundTheEndOfTheRing) {
   run(2, [](Transport& transport) {
-    const std::size_t large = transport.offers().slot_bytes;
+    const std::size_t large = transport.offers().slot_bytes();
     std::uint64_t fingerprint = 0;
     for (std::size_t m = 0; m < 3000; ++m) {
       const std::size_t bytes = (m * 7919) % large + 1;
@@ -104,9 +104,9 @@ TEST_P(MemoryConformance, PayloadsGoAroundTheEndOfTheRing) {
   });
 }
 
-TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
+TEST_P(MemoryConformance, WhatIsExposedStaysUntilItWasCopied) {
   run(2, [](Transport& transport) {
-    require(transport.offers().lends, "ranks of one user on one host can read each other");
+    require(transport.offers().inside.single_copy, "ranks of one user on one host can read each other");
     constexpr std::size_t kBytes = 300'000;
     std::string text(kBytes, '-');
     std::vector<Piece> pieces;  // of uneven lengths
@@ -115,7 +115,7 @@ TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
     std::uint64_t fingerprint = 0;
     if (transport.rank() == 0) {
       for (std::size_t i = 0; i < kBytes; ++i) text[i] = static_cast<char>('a' + i % 23);
-      require(transport.sender(0, 1).try_lend(pieces, kBytes, 7, {}), "lent");
+      require(transport.sender(0, 1).try_expose(pieces, kBytes, 7, {}), "exposed");
       require(!transport.sender(0, 1).try_flush(), "and not copied yet");
       send(transport, 1, 1, "go", 0);
       await(transport, [&] { return transport.sender(0, 1).try_flush(); });
@@ -123,23 +123,23 @@ TEST_P(MemoryConformance, WhatIsLentStaysUntilItWasCopied) {
     } else {
       receive(transport, 1, 0, 2, &fingerprint);
       const Piece whole{reinterpret_cast<std::byte*>(text.data()), kBytes};
-      require(transport.receiver(0, 0).try_borrow({&whole, 1}, kBytes, 8) == Arrival::other, "another call's");
+      require(transport.receiver(0, 0).try_pull({&whole, 1}, kBytes, 8) == Arrival::other, "another call's");
       require(text == std::string(kBytes, '-'), "nothing has landed");
-      require(transport.receiver(0, 0).try_borrow({&whole, 1}, kBytes, 7) == Arrival::whole, "it is there");
+      require(transport.receiver(0, 0).try_pull({&whole, 1}, kBytes, 7) == Arrival::whole, "it is there");
       for (std::size_t i = 0; i < kBytes; ++i) require(text[i] == static_cast<char>('a' + i % 23), "byte");
       send(transport, 1, 0, "done", 0);
     }
   });
 }
 
-// Whoever gives up may free what it has lent: others are to hear that it gave up, not that its memory is gone.
-TEST_P(MemoryConformance, WhatARankHasLentMayGoWhenItGivesUp) {
+// Whoever gives up may free what it has exposed: others are to hear that it gave up, not that its memory is gone.
+TEST_P(MemoryConformance, WhatARankHasExposedMayGoWhenItGivesUp) {
   run(2, [](Transport& transport) {
     std::uint64_t fingerprint = 0;
     auto* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{4096});
     const Piece gone{nowhere, 100'000};
     if (transport.rank() == 0) {
-      require(transport.sender(0, 1).try_lend({&gone, 1}, gone.bytes, 7, {}), "lent");
+      require(transport.sender(0, 1).try_expose({&gone, 1}, gone.bytes, 7, {}), "exposed");
       transport.abort(-1, ErrorCode::timeout);
       send(transport, 1, 1, "go", 0);
       receive(transport, 1, 1, 4, &fingerprint);
@@ -147,13 +147,13 @@ TEST_P(MemoryConformance, WhatARankHasLentMayGoWhenItGivesUp) {
       receive(transport, 1, 0, 2, &fingerprint);
       std::string text(gone.bytes, '-');
       const Piece whole{reinterpret_cast<std::byte*>(text.data()), text.size()};
-      require(transport.receiver(0, 0).try_borrow({&whole, 1}, text.size(), 7) == Arrival::none, "nothing comes of it");
+      require(transport.receiver(0, 0).try_pull({&whole, 1}, text.size(), 7) == Arrival::none, "nothing comes of it");
       send(transport, 1, 0, "done", 0);
     }
   });
 }
 
-TEST_P(MemoryConformance, WhatIsLentOutOfSymmetricMemoryIsReadThroughAWindow) {
+TEST_P(MemoryConformance, WhatIsExposedOutOfSymmetricMemoryIsReadThroughAWindow) {
   run(2, [](Transport& transport) {
     constexpr std::size_t kBytes = 300'000, kBegin = 777;
     const auto memory = std::static_pointer_cast<std::byte>(transport.allocate(kBytes + kBegin, soon()));
@@ -166,14 +166,14 @@ TEST_P(MemoryConformance, WhatIsLentOutOfSymmetricMemoryIsReadThroughAWindow) {
       const std::vector<Piece> pieces{{nowhere, 1000}, {nowhere + 2000, kBytes - 2000}};
       const Located within{nowhere, transport.locate(begin, kBytes)};
       require(within.ref != 0, "it is symmetric");
-      require(transport.sender(0, 1).try_lend(pieces, kBytes - 1000, 7, within), "lent");
+      require(transport.sender(0, 1).try_expose(pieces, kBytes - 1000, 7, within), "exposed");
       await(transport, [&] { return transport.sender(0, 1).try_flush(); });
       receive(transport, 1, 1, 4, &fingerprint);
     } else {
       std::string text(kBytes - 1000, '-');
       const Piece whole{reinterpret_cast<std::byte*>(text.data()), text.size()};
       Receiver& receiver = transport.receiver(0, 0);
-      await(transport, [&] { return receiver.try_borrow({&whole, 1}, text.size(), 7) == Arrival::whole; });
+      await(transport, [&] { return receiver.try_pull({&whole, 1}, text.size(), 7) == Arrival::whole; });
       for (std::size_t i = 0; i < text.size(); ++i) {
         const std::size_t from = i < 1000 ? i : i + 1000;
         require(static_cast<unsigned char>(text[i]) == from % 251, "byte");
@@ -334,7 +334,7 @@ TEST(ShmTransport, SharedMemoryIsSealedAndPrivateToTheUser) {
       require(::ftruncate(file.get(), 4096) != 0, "a peer cannot shrink it");
       ++seen;
     }
-    require(seen == 2, "the arena and the allocation, not " + std::to_string(seen));
+    require(seen == 3, "the head, the arena and the allocation, not " + std::to_string(seen));
   });
   EXPECT_EQ(words, (std::vector<std::string>{"", ""}));
 }

@@ -22,7 +22,7 @@ using testing::soon;
 using testing::text_of;
 
 std::string framed(const std::string& text, std::uint64_t fingerprint) {
-  const Frame frame{text.size(), fingerprint};
+  const StreamHeader frame{text.size(), fingerprint};
   return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + text;
 }
 
@@ -48,13 +48,14 @@ TEST(TcpReceiver, TakesAMessageByteByByte) {
     std::string text(40, '-');
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       put(far, bytes.substr(i, 1));
-      EXPECT_EQ(receiver.ready(), i + 1 >= sizeof(Frame)) << "byte " << i;
+      EXPECT_EQ(receiver.ready(), i + 1 >= sizeof(StreamHeader)) << "byte " << i;
       const Arrival arrival = receiver.try_receive(cut(text, {3, 0, 30, 1}), 40, 9);
-      if (i + 1 <= sizeof(Frame)) {
+      if (i + 1 <= sizeof(StreamHeader)) {
         EXPECT_EQ(arrival, Arrival::none) << "byte " << i;
       } else {
         EXPECT_EQ(arrival, i + 1 < bytes.size() ? Arrival::moved : Arrival::whole) << "byte " << i;
-        EXPECT_EQ(text.substr(0, i + 1 - sizeof(Frame)), text_of(40, message).substr(0, i + 1 - sizeof(Frame)));
+        EXPECT_EQ(text.substr(0, i + 1 - sizeof(StreamHeader)),
+                  text_of(40, message).substr(0, i + 1 - sizeof(StreamHeader)));
       }
     }
     EXPECT_FALSE(receiver.ready());
@@ -227,7 +228,7 @@ TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
   const Untouchable memory(TcpReceiver::kAheadBytes);
   TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
   const Piece piece = memory.piece();
-  put(far, framed(std::string(piece.bytes, 'x'), 1).substr(0, sizeof(Frame)));
+  put(far, framed(std::string(piece.bytes, 'x'), 1).substr(0, sizeof(StreamHeader)));
   // Only the frame has come: what follows lands straight in the caller's memory.
   EXPECT_EQ(receiver.try_receive({&piece, 1}, piece.bytes, 1), Arrival::none);
   put(far, std::string(1000, 'x'));
@@ -251,15 +252,15 @@ TEST(Breakage, TellsWhatTheNetworkDidFromWhatTheOtherEndMayHaveDone) {
 // A control plane that has heard nothing, or only a goodbye.
 class SilentControl final : public Control {
  public:
-  explicit SilentControl(bool goodbye, Lent* lent = nullptr) : goodbye_(goodbye), lent_(lent) {}
+  explicit SilentControl(bool goodbye, Hooks* hooks = nullptr) : goodbye_(goodbye), hooks_(hooks) {}
   std::optional<Failure> failure() const override { return std::nullopt; }
   bool departed(int) const override { return goodbye_; }
   void abort(int, ErrorCode) override {}
   void lose(int peer, Loss) override { lost = peer; }
   void announce(std::uint32_t, const Statement&) override {}
   Statement announced(std::uint32_t, int) const override { return {}; }
-  void lend(Lent lent) override {
-    if (lent_ != nullptr) *lent_ = std::move(lent);
+  void attach(Hooks hooks) override {
+    if (hooks_ != nullptr) *hooks_ = std::move(hooks);
   }
   void arm() override {}
 
@@ -267,7 +268,7 @@ class SilentControl final : public Control {
 
  private:
   bool goodbye_;
-  Lent* lent_;
+  Hooks* hooks_;
 };
 
 TcpOptions options_for(int channels) {
@@ -308,14 +309,14 @@ TEST(TcpTransport, TheControlPlaneIsToldHowLongAgoDataCame) {
   auto [near_two, far_two] = connect_loopback(AF_INET);
   TcpLinks links = links_to_one(std::move(near));
   links.data[1].push_back(std::move(near_two));
-  Control::Lent lent;
-  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(false, &lent), options_for(2));
-  ASSERT_TRUE(lent.quiet_for);
-  EXPECT_EQ(lent.quiet_for(0), std::chrono::nanoseconds::max()) << "there is no connection to oneself";
+  Control::Hooks hooks;
+  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(false, &hooks), options_for(2));
+  ASSERT_TRUE(hooks.quiet_for);
+  EXPECT_EQ(hooks.quiet_for(0), std::chrono::nanoseconds::max()) << "there is no connection to oneself";
   const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
   const auto data_came_since = [&](auto moment) {
     const auto looked_at = now();
-    return looked_at - lent.quiet_for(1) > moment - std::chrono::milliseconds(50);
+    return looked_at - hooks.quiet_for(1) > moment - std::chrono::milliseconds(50);
   };
   const Deadline deadline = soon();
   while (data_came_since(now() - std::chrono::milliseconds(100)) && !deadline.passed()) ::usleep(1000);
@@ -380,7 +381,7 @@ std::string refusal(Act&& act) {
 TEST(TcpTransport, RefusesWhatItCannotDo) {
   auto [near, far] = connect_loopback(AF_INET);
   TcpTransport transport(links_to_one(std::move(near)), nullptr, options_for(1));
-  const std::string text(transport.offers().slot_bytes + 1, 'x');
+  const std::string text(transport.offers().slot_bytes() + 1, 'x');
   EXPECT_EQ(refusal([&] { transport.sender(0, 0); }), "tcp: rank 0 has no connection to rank 0");
   EXPECT_NE(refusal([&] { testing::Talk(transport, 0).try_send(1, text); }), "");
   EXPECT_NE(refusal([&] { transport.sender(0, 1).try_begin(1); }), "");

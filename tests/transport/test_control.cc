@@ -56,7 +56,7 @@ class TestControl final : public Control {
   }
   void lose(int, Loss) override {}
   void announce(std::uint32_t channel, const Statement& statement) override {
-    const std::lock_guard lock(lent_mutex_);
+    const std::lock_guard lock(hooks_mutex_);
     tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, statement});
   }
   Statement announced(std::uint32_t channel, int peer) const override {
@@ -64,9 +64,9 @@ class TestControl final : public Control {
     const auto found = announced_.find({channel, peer});
     return found == announced_.end() ? Statement{} : found->second;
   }
-  void lend(Lent lent) override {
-    const std::lock_guard lock(lent_mutex_);
-    lent_ = std::move(lent);
+  void attach(Hooks hooks) override {
+    const std::lock_guard lock(hooks_mutex_);
+    hooks_ = std::move(hooks);
   }
   void arm() override {
     armed_ = true;
@@ -84,11 +84,11 @@ class TestControl final : public Control {
   // whatever a rank says because it has seen the failure comes later.
   template <class Tell>
   void fail(const Failure& failure, Tell&& tell_it) {
-    const std::lock_guard saying(lent_mutex_);  // what is asked for here is told before anything newer is announced
+    const std::lock_guard saying(hooks_mutex_);  // what is asked for here is told before anything newer is announced
     if (this->failure()) return;
     tell_it();
-    for (std::uint32_t channel = 0; lent_.say && channel < lent_.channels; ++channel) {
-      tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, lent_.say(channel)});
+    for (std::uint32_t channel = 0; hooks_.say && channel < hooks_.channels; ++channel) {
+      tell({News::Kind::statement, -1, ErrorCode::peer_failed, channel, hooks_.say(channel)});
     }
     const std::lock_guard lock(mutex_);
     failure_ = failure;
@@ -114,14 +114,14 @@ class TestControl final : public Control {
       for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
         if (entries[peer + 2].revents != 0) news = hear(static_cast<int>(peer)) || news;
       }
-      const std::lock_guard lock(lent_mutex_);
-      if (news && lent_.wake) lent_.wake();
+      const std::lock_guard lock(hooks_mutex_);
+      if (news && hooks_.wake) hooks_.wake();
     }
   }
 
   int readable() {
-    const std::lock_guard lock(lent_mutex_);
-    return lent_.readable;
+    const std::lock_guard lock(hooks_mutex_);
+    return hooks_.readable;
   }
 
   bool hear(int peer) {
@@ -153,8 +153,8 @@ class TestControl final : public Control {
   mutable std::mutex mutex_;  // of failure_, departed_, announced_
   std::optional<Failure> failure_;
   std::map<std::pair<std::uint32_t, int>, Statement> announced_;
-  std::mutex lent_mutex_;  // taken before mutex_
-  Lent lent_;
+  std::mutex hooks_mutex_;  // taken before mutex_
+  Hooks hooks_;
   std::thread thread_;
 };
 

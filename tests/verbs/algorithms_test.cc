@@ -24,7 +24,7 @@ std::vector<std::vector<const Algorithm*>> deal(bool canonical, bool over_memory
   std::vector<std::vector<const Algorithm*>> sets;
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.canonical != canonical || row.verb == Verb::send_recv) continue;
-    if (!over_memory && (row.user_windows || row.scratch_windows || row.lent)) continue;
+    if (!over_memory && (row.user_windows || row.scratch_windows || row.single_copy)) continue;
     const auto lacks = [&](const std::vector<const Algorithm*>& set) {
       return std::none_of(set.begin(), set.end(), [&](const Algorithm* other) { return other->verb == row.verb; });
     };

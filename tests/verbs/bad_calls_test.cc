@@ -146,7 +146,7 @@ void refuse_bad_roots_and_operators(Desk& desk, Verb verb, bool uneven) {
   desk.refused(bad, "give an operator of your own (tutti::Op::of)", ErrorCode::unsupported);
   bad.element = DType::float32;
   bad.op = ReduceOp::average;
-  if (schedule::is_prefix(verb)) desk.refused(bad, "average has no meaning for prefixes", ErrorCode::unsupported);
+  if (schedule::facts_of(verb).prefix) desk.refused(bad, "average has no meaning for prefixes", ErrorCode::unsupported);
 }
 
 void refuse_bad_lengths(Desk& desk, Verb verb) {

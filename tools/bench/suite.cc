@@ -207,8 +207,8 @@ void check_plan(const Plan& plan) {
   }
   for (const Verb verb : plan.verbs) {
     if (verb == Verb::send_recv && fewest < 2) refuse("send_recv needs two ranks at least: -n 2");
-    const bool prefix = verb == Verb::scan || verb == Verb::exclusive_scan;
-    if (prefix && plan.op == ReduceOp::average) refuse(fmt::format("{} has no average: use -o sum", name_of(verb)));
+    if (schedule::facts_of(verb).prefix && plan.op == ReduceOp::average)
+      refuse(fmt::format("{} has no average: use -o sum", name_of(verb)));
   }
   if (plan.op == ReduceOp::premul_sum) refuse("-o premul_sum has a factor per rank, and is not measured: use -o sum");
 }

@@ -149,6 +149,23 @@ void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
         return turn->tuned();
       },
       "Whether algorithms are chosen by costs that `tutti tune` has measured; by built-in ones otherwise.");
+  communicator.def_prop_ro(
+      "counters",
+      [](const CommunicatorBase& self) {
+        const Group::Turn turn(group_of(self));
+        const Counters counters = turn->counters();
+        nb::dict verbs;
+        for (std::size_t i = 0; i < kVerbs; ++i) {
+          if (counters.verbs[i].calls == 0) continue;
+          nb::dict counted;
+          counted["calls"] = counters.verbs[i].calls;
+          counted["bytes"] = counters.verbs[i].bytes;
+          counted["waited"] = std::chrono::duration<double>(counters.verbs[i].waited).count();
+          verbs[nb::str(std::string(name_of(static_cast<Verb>(i))).c_str())] = counted;
+        }
+        return verbs;
+      },
+      "What this rank has called so far: calls, bytes and seconds waited, of every verb that it called.");
   communicator.def("_split", [](const CommunicatorBase& self, int color, int key) {
     return make_child(self, [&](Communicator& parent) { return parent.split(color, key); });
   });

@@ -50,17 +50,17 @@ std::string job_of(const Launch& launch, unsigned meeting) {
 }
 
 // What rank 0 leaves in the store, a line each.
-struct Invitation {
+struct LobbyWords {
   Endpoint lobby;
   std::string loopback;  // loopback_id() of rank 0
   std::string token;     // hexadecimal, or empty where the ranks have it from elsewhere
 };
 
-std::string text_of(const Invitation& invitation) {
+std::string text_of(const LobbyWords& invitation) {
   return invitation.lobby + "\n" + invitation.loopback + "\n" + invitation.token;
 }
 
-Invitation invitation_of(std::string_view text) {
+LobbyWords invitation_of(std::string_view text) {
   const std::size_t first = text.find('\n');
   const std::size_t second = first == std::string_view::npos ? first : text.find('\n', first + 1);
   const auto lobby = parse(Endpoint(text.substr(0, first)));
@@ -92,7 +92,7 @@ std::optional<Token> own_token(TokenSource source, const Environment& environmen
 void invite(const Launch& launch, const Environment& environment, const Deadline& deadline,
             std::shared_ptr<Store> store, const std::string& key, Rendezvous& result) {
   result.lobby = endpoint_of(own_address(launch, environment, deadline), 0);
-  Invitation invitation{"", loopback_id(), ""};
+  LobbyWords invitation{"", loopback_id(), ""};
   if (!result.token) {
     result.token = Token::random();
     invitation.token = result.token->hex();
@@ -106,7 +106,7 @@ void invite(const Launch& launch, const Environment& environment, const Deadline
 
 // The others' part.
 void follow(const Deadline& deadline, Store& store, const std::string& key, Rendezvous& result) {
-  const Invitation invitation = invitation_of(store.get(key, deadline));
+  const LobbyWords invitation = invitation_of(store.get(key, deadline));
   if (is_loopback(invitation.lobby) && invitation.loopback != loopback_id()) {
     throw Error(ErrorCode::invalid_argument,
                 "rank 0 can be reached at " + invitation.lobby +

@@ -15,14 +15,14 @@ std::vector<Wait> wait_for_others(int ranks, int lane, int step, int segments_ba
   return waits;
 }
 
-std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks) {
-  return of_every_rank(shape, buffer, blocks, Operand::window(Index::absolute(shape.rank), buffer, blocks));
+std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks) {
+  return of_every_rank(placement, buffer, blocks, Operand::window(Index::absolute(placement.rank), buffer, blocks));
 }
 
-std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks, const Operand& mine) {
+std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks, const Operand& mine) {
   std::vector<Operand> operands;
-  for (int rank = 0; rank < shape.ranks; ++rank)
-    operands.push_back(rank == shape.rank ? mine : Operand::window(Index::absolute(rank), buffer, blocks));
+  for (int rank = 0; rank < placement.ranks; ++rank)
+    operands.push_back(rank == placement.rank ? mine : Operand::window(Index::absolute(rank), buffer, blocks));
   return operands;
 }
 
@@ -44,11 +44,11 @@ int largest_half(int ranks) {
   return most;
 }
 
-TreePlace TreePlace::of(const Shape& shape) {
-  const int relative = (shape.rank - shape.root + shape.ranks) % shape.ranks;
+TreePlace TreePlace::of(const Placement& placement) {
+  const int relative = (placement.rank - placement.root + placement.ranks) % placement.ranks;
   int reach = 1;
-  while (reach < shape.ranks && (relative & reach) == 0) reach *= 2;
-  return {relative, reach, std::min(reach, shape.ranks - relative)};
+  while (reach < placement.ranks && (relative & reach) == 0) reach *= 2;
+  return {relative, reach, std::min(reach, placement.ranks - relative)};
 }
 
 CoreRole CoreRole::of(int ranks, int rank, int root) {
@@ -61,13 +61,14 @@ CoreRole CoreRole::of(int ranks, int rank, int root) {
   return {core, pairs, goes_on ? rank / 2 : -1, partner, odd};
 }
 
-Step join_pair(const Shape& shape, const CoreRole& role, BlockSet all) {
+Step join_pair(const Placement& placement, const CoreRole& role, BlockSet all) {
   return reduce_step(
       {Operand::own(Buffer::scratch, all)},
-      in_order(shape.rank < role.partner, Operand::own(Buffer::input, all), role.partner_slot(shape.rank)), false);
+      in_order(placement.rank < role.partner, Operand::own(Buffer::input, all), role.partner_slot(placement.rank)),
+      false);
 }
 
-void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Halving& halving) {
+void add_halving(Lane& lane, const Placement& placement, const CoreRole& role, const Halving& halving) {
   Buffer held = role.partner >= 0 ? Buffer::scratch : Buffer::input;
   for (int distance = 1; distance < role.core; distance *= 2) {
     const std::vector<BlockSet> keep = halving.blocks_of(role, role.member, 2 * distance);
@@ -78,7 +79,7 @@ void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Hal
     for (std::size_t set = 0; set < keep.size(); ++set) {
       if (give[set].count != 0) lane.steps.push_back(copy_step({peer}, Operand::own(held, give[set])));
       if (keep[set].count == 0) continue;
-      const Operand result = last ? halving.result(shape, keep[set]) : Operand::own(Buffer::scratch, keep[set]);
+      const Operand result = last ? halving.result(placement, keep[set]) : Operand::own(Buffer::scratch, keep[set]);
       lane.steps.push_back(
           reduce_step({result}, in_order((role.member & distance) == 0, Operand::own(held, keep[set]), peer), last));
     }

@@ -9,22 +9,23 @@
 
 namespace tutti::schedule {
 
-inline Program begin_program(Verb verb, std::string algorithm, const Shape& shape, int blocks, int message_blocks) {
+inline Program begin_program(Verb verb, std::string algorithm, const Placement& placement, int blocks,
+                             int message_blocks) {
   Program program;
   program.verb = verb;
   program.algorithm = std::move(algorithm);
-  program.ranks = shape.ranks;
-  program.rank = shape.rank;
-  program.root = shape.root;
+  program.ranks = placement.ranks;
+  program.rank = placement.rank;
+  program.root = placement.root;
   program.blocks = blocks;
   program.message_blocks = message_blocks;
   return program;
 }
 
 // Through a plane of scratch that peers can read, two segments deep so that copies and their readers overlap.
-inline Program begin_staged(Verb verb, const Shape& shape, int blocks) {
-  Program program = begin_program(verb, "staged", shape, blocks, 0);
-  if (shape.ranks == 1) return program;
+inline Program begin_staged(Verb verb, const Placement& placement, int blocks) {
+  Program program = begin_program(verb, "staged", placement, blocks, 0);
+  if (placement.ranks == 1) return program;
   program.scratch_planes = 1;
   program.scratch_depth = 2;
   return program;
@@ -58,8 +59,8 @@ std::vector<Wait> wait_for_others(int ranks, int lane, int step, int segments_ba
 inline std::vector<Wait> others_entered(int ranks) { return wait_for_others(ranks, Wait::kEntryLane, 0); }
 
 // The same blocks of every rank's buffer, in the order of the ranks: through windows, but for what `mine` is.
-std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks);
-std::vector<Operand> of_every_rank(const Shape& shape, Buffer buffer, BlockSet blocks, const Operand& mine);
+std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks);
+std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks, const Operand& mine);
 
 // One rank has nothing to ask of others: output <- input, where there is an output.
 Program alone(Program program);
@@ -74,7 +75,7 @@ struct TreePlace {
   int reach;  // distance to the parent; for the root the least power of two >= p
   int below;  // ranks of its subtree: this one and those behind it
 
-  static TreePlace of(const Shape& shape);
+  static TreePlace of(const Placement& placement);
   int below_child(int distance) const { return below - distance < distance ? below - distance : distance; }
 };
 
@@ -108,7 +109,7 @@ struct Halving {
   // The blocks of all members congruent to `member`, as one or more sets; a set of count 0 is left out.
   std::vector<BlockSet> (*blocks_of)(const CoreRole& role, int member, int modulus);
   // Where the last reduction of a set goes.
-  Operand (*result)(const Shape& shape, const BlockSet& blocks);
+  Operand (*result)(const Placement& placement, const BlockSet& blocks);
 };
 
 // One block for each core member.
@@ -117,10 +118,10 @@ inline std::vector<BlockSet> strided_blocks(const CoreRole& role, int member, in
 }
 
 // Adds the steps of halving, for a rank that is a member of the core, to `lane`; a pair has joined before.
-void add_halving(Lane& lane, const Shape& shape, const CoreRole& role, const Halving& halving);
+void add_halving(Lane& lane, const Placement& placement, const CoreRole& role, const Halving& halving);
 
 // A pair joins: the sum of both lies in scratch.
-Step join_pair(const Shape& shape, const CoreRole& role, BlockSet all);
+Step join_pair(const Placement& placement, const CoreRole& role, BlockSet all);
 
 // Around the ring: chunks are summed on their way to the right, and that of `end` ends here, in `results`.
 void add_ring_reduction(Lane& lane, int ranks, int end, std::vector<Operand> results);

@@ -8,6 +8,7 @@
 
 #include "schedule/fold.h"
 #include "schedule/layout.h"
+#include "schedule/readers/firing.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
@@ -32,20 +33,23 @@ struct LaneState {
   // When the step at its head may start, once that is known: it changes only with what this rank does. Until then, the
   // wait that was not met last time.
   std::optional<double> ready;
-  std::size_t missing = 0;
+  const Wait* missing = nullptr;
 };
 
 class Play {
  public:
-  Play(std::span<const Lowered> programs, const Layout& layout, const Rates& rates, std::uint64_t segments)
+  Play(std::span<const Lowered> programs, const Layout& layout, const LinkRates& rates, std::uint64_t segments)
       : programs_(programs),
+        offers_(programs.front().offers),
         layout_(layout),
-        rates_(rates),
+        rates_(rates.inside),
+        across_(rates.across),
         segments_(segments),
-        bytes_weight_(outgrows_caches() ? rates.far : 1),
-        credits_(std::max<std::uint64_t>(1, programs.front().offers.credits)),
+        bytes_weight_(outgrows_caches() ? rates_.far : 1),
         rank_free_(programs.size(), 0),
-        cores_(static_cast<std::size_t>(std::clamp<int>(rates.cores, 1, static_cast<int>(programs.size())))) {
+        cores_(static_cast<std::size_t>(offers_.hosts.count())),
+        edges_(programs.size() * programs.size()) {
+    share_cores();
     for (const Lowered& lowered : programs) {
       lanes_.emplace_back(lowered.program.lanes.size());
       for (std::size_t i = 0; i < lowered.program.lanes.size(); ++i) {
@@ -98,61 +102,84 @@ class Play {
   std::size_t resolve(std::size_t rank, const Index& index) const {
     return static_cast<std::size_t>(index.resolve(static_cast<int>(rank), program(rank).ranks));
   }
-  Edge& edge(std::size_t from, std::size_t to, std::size_t channel) {
-    const std::size_t index = (channel * programs_.size() + from) * programs_.size() + to;
-    if (index >= edges_.size()) edges_.resize((channel + 1) * programs_.size() * programs_.size());
-    return edges_[index];
+  Edge& edge(std::size_t from, std::size_t to) { return edges_[from * programs_.size() + to]; }
+  const EdgeOffers& offers(std::size_t from, std::size_t to) const {
+    return offers_.of(static_cast<int>(from), static_cast<int>(to));
+  }
+  // Of the link between two ranks.
+  const Rates& rates(std::size_t from, std::size_t to) const {
+    return offers_.hosts.share(static_cast<int>(from), static_cast<int>(to)) ? rates_ : across_;
+  }
+  std::vector<Core>& cores_of(std::size_t rank) {
+    return cores_[static_cast<std::size_t>(offers_.hosts.of(static_cast<int>(rank)))];
   }
 
-  // When what the rank waits for is there, if that is known yet.
-  std::optional<double> met_at(std::size_t rank, const LaneState& state, const Wait& wait) const {
+  // Each host has its own, and ranks that have one each need not take turns.
+  void share_cores() {
+    std::vector<int> ranks(cores_.size(), 0);
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank)
+      ++ranks[static_cast<std::size_t>(offers_.hosts.of(static_cast<int>(rank)))];
+    for (std::size_t host = 0; host < cores_.size(); ++host) {
+      const int cores = std::max(1, rates_.cores);
+      if (cores < ranks[host]) cores_[host].resize(static_cast<std::size_t>(cores));
+    }
+  }
+
+  // When what a step waits for is there: true where that is known, and `at` is then not before it.
+  struct Seen {
+    Play& play;
+    std::size_t rank;
+    std::uint64_t segment;
+    double at;
+
+    bool known(double moment) {
+      at = std::max(at, moment);
+      return true;
+    }
+    double latency(const Wait& wait) const { return play.resolve(rank, wait.rank) == rank ? 0 : play.rates_.progress; }
+    bool entered(const Wait& wait) { return known(latency(wait) + play.rates_.enter); }
+    bool finished(const Wait& wait) {
+      const double moment = play.finished_at(rank, segment, wait);
+      return moment >= 0 && known(moment + latency(wait));
+    }
+    bool has_come(const Operand& source) {
+      const Edge& from = play.edge(play.resolve(rank, source.rank), rank);
+      return !from.arrivals.empty() && known(from.arrivals.front());
+    }
+    bool has_credit(const Operand& destination) {
+      const std::size_t peer = play.resolve(rank, destination.rank);
+      const std::uint64_t credits = std::max<std::uint64_t>(1, play.offers(rank, peer).credits);
+      const Edge& to = play.edge(rank, peer);
+      if (to.sent < credits) return true;
+      const std::uint64_t before = to.sent - credits;  // the message whose place this one takes
+      return before < to.freed.size() && known(to.freed[before] + play.rates(rank, peer).message);
+    }
+    bool heard_all() {
+      const auto heard = [&](std::size_t sender) {
+        const std::optional<double>& first = play.edge(sender, rank).first;
+        return first && known(*first);
+      };
+      return std::all_of(play.senders_[rank].begin(), play.senders_[rank].end(), heard);
+    }
+  };
+
+  // When the step that a wait names was over, in the segment it means; negative where that is not known yet.
+  double finished_at(std::size_t rank, std::uint64_t segment, const Wait& wait) const {
     const std::size_t peer = resolve(rank, wait.rank);
-    const double latency = peer == rank ? 0 : rates_.progress;
-    if (wait.lane == Wait::kEntryLane) return latency + rates_.enter;
-    const auto back = static_cast<std::uint64_t>(wait.segments_back);
-    if (state.segment < back) return 0;
     const LaneState& theirs = lanes_[peer][static_cast<std::size_t>(wait.lane)];
     const std::size_t steps = program(peer).lanes[static_cast<std::size_t>(wait.lane)].steps.size();
-    const double finished = theirs.finished[(state.segment - back) * steps + static_cast<std::size_t>(wait.step)];
-    if (finished < 0) return std::nullopt;
-    return finished + latency;
+    const std::uint64_t meant = segment - static_cast<std::uint64_t>(wait.segments_back);
+    return theirs.finished[meant * steps + static_cast<std::size_t>(wait.step)];
   }
 
   // When the rank may start the step at the head of a lane, if that is known yet.
   std::optional<double> ready_at(std::size_t rank, std::size_t lane) {
     LaneState& state = lanes_[rank][lane];
-    const Step& step = step_of(rank, lane);
-    if (state.missing < step.waits.size() && !met_at(rank, state, step.waits[state.missing])) return std::nullopt;
-    double at = std::max(state.ended, rank_free_[rank]);
-    for (std::size_t i = 0; i < step.waits.size(); ++i) {
-      const std::optional<double> met = met_at(rank, state, step.waits[i]);
-      if (!met) {
-        state.missing = i;
-        return std::nullopt;
-      }
-      at = std::max(at, *met);
-    }
-    for (const Operand& source : step.sources) {
-      if (!is_slot(source)) continue;
-      const Edge& from = edge(resolve(rank, source.rank), rank, source.channel);
-      if (from.arrivals.empty()) return std::nullopt;
-      at = std::max(at, from.arrivals.front());
-    }
-    for (const Operand& destination : step.destinations) {
-      if (!is_slot(destination)) continue;
-      const Edge& to = edge(rank, resolve(rank, destination.rank), destination.channel);
-      if (to.sent < credits_) continue;
-      if (to.freed.size() <= to.sent - credits_) return std::nullopt;
-      at = std::max(at, to.freed[to.sent - credits_] + rates_.message);
-    }
-    if (program(rank).hears_first && writes_user(step)) {
-      for (const auto& [from, channel] : senders_[rank]) {
-        const std::optional<double>& first = edge(from, rank, channel).first;
-        if (!first) return std::nullopt;
-        at = std::max(at, *first);
-      }
-    }
-    return at;
+    if (state.missing != nullptr && finished_at(rank, state.segment, *state.missing) < 0) return std::nullopt;
+    Seen seen{*this, rank, state.segment, std::max(state.ended, rank_free_[rank])};
+    const auto unmet = first_unmet(step_of(rank, lane), state.segment, program(rank).hears_first, seen);
+    state.missing = unmet.wait;
+    return unmet.may_fire() ? std::optional(seen.at) : std::nullopt;
   }
 
   // Whom a rank that hears first hears before it writes.
@@ -162,7 +189,7 @@ class Play {
     for (const Lane& lane : program.lanes) {
       for (const Step& step : lane.steps) {
         for (const Operand& source : step.sources) {
-          if (is_slot(source)) senders_[rank].insert({resolve(rank, source.rank), source.channel});
+          if (is_slot(source)) senders_[rank].insert(resolve(rank, source.rank));
         }
       }
     }
@@ -188,22 +215,26 @@ class Play {
   double time_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
     if (step.op == StepOp::wait) return rates_.step;
     const double bytes = bytes_of(rank, step, segment);
-    const bool streams = !programs_[rank].offers.operands_in_slots;
+    const auto is_stream = [&](const Operand& operand, std::size_t peer) {
+      return is_slot(operand) && !offers(rank, peer).operands_in_slots;
+    };
     double time = rates_.step;
     std::size_t sources = 0, destinations = 0;
     for (const Operand& source : step.sources) {
-      if (is_slot(source) && streams) {
-        time += rates_.call + bytes * rates_.stream;
+      const std::size_t peer = resolve(rank, source.rank);
+      if (is_stream(source, peer)) {
+        time += rates(rank, peer).call + bytes * rates(rank, peer).stream;
         continue;
       }
       ++sources;
-      const bool far = is_slot(source) || (source.kind == Operand::Kind::window && resolve(rank, source.rank) != rank);
+      const bool far = is_slot(source) || (source.kind == Operand::Kind::window && peer != rank);
       if (far) time += bytes * rates_.peer;
     }
     for (const Operand& destination : step.destinations) {
-      if (is_slot(destination) && streams) {
-        if (!is_single_copy(programs_[rank].offers))
-          time += rates_.call + bytes * rates_.stream;  // else the receiver does it all
+      const std::size_t peer = resolve(rank, destination.rank);
+      if (is_stream(destination, peer)) {
+        if (!is_single_copy(offers(rank, peer)))  // else the receiver does it all
+          time += rates(rank, peer).call + bytes * rates(rank, peer).stream;
       } else {
         ++destinations;
       }
@@ -217,7 +248,7 @@ class Play {
   double start_on_core(std::size_t rank, double at, Core*& core) {
     core = nullptr;
     double best = 0;
-    for (Core& each : cores_) {
+    for (Core& each : cores_of(rank)) {
       const bool new_here = each.rank != rank && each.rank != ~std::size_t{0};
       const double start = std::max(at, each.free) + (new_here ? rates_.turn : 0);
       if (core == nullptr || start < best) {
@@ -232,24 +263,25 @@ class Play {
     LaneState& state = lanes_[ready.rank][ready.lane];
     const Step& step = step_of(ready.rank, ready.lane);
     Core* core = nullptr;
-    const bool shared = cores_.size() < programs_.size();
+    const bool shared = !cores_of(ready.rank).empty();
     const double start = shared ? start_on_core(ready.rank, ready.at, core) : ready.at;
     const double end = start + time_of(ready.rank, step, state.segment);
     rank_free_[ready.rank] = state.ended = end;
     for (LaneState& mine : lanes_[ready.rank]) mine.ready.reset();
-    state.missing = 0;
+    state.missing = nullptr;
     if (core != nullptr) *core = {end, ready.rank};
     for (const Operand& source : step.sources) {
       if (!is_slot(source)) continue;
-      Edge& from = edge(resolve(ready.rank, source.rank), ready.rank, source.channel);
+      Edge& from = edge(resolve(ready.rank, source.rank), ready.rank);
       from.arrivals.pop_front();
       from.freed.push_back(end);
     }
     for (const Operand& destination : step.destinations) {
       if (!is_slot(destination)) continue;
-      Edge& to = edge(ready.rank, resolve(ready.rank, destination.rank), destination.channel);
-      to.arrivals.push_back(end + rates_.message);
-      if (!to.first) to.first = end + rates_.message;
+      const std::size_t peer = resolve(ready.rank, destination.rank);
+      Edge& to = edge(ready.rank, peer);
+      to.arrivals.push_back(end + rates(ready.rank, peer).message);
+      if (!to.first) to.first = to.arrivals.back();
       ++to.sent;
     }
     const std::size_t steps = program(ready.rank).lanes[ready.lane].steps.size();
@@ -262,22 +294,23 @@ class Play {
   }
 
   std::span<const Lowered> programs_;
+  const Offers& offers_;
   const Layout& layout_;
-  const Rates& rates_;
+  const Rates& rates_;   // of memory, cores and links inside hosts
+  const Rates& across_;  // of links between hosts
   std::uint64_t segments_;
   double bytes_weight_;
-  std::uint64_t credits_;
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
-  std::vector<Core> cores_;
-  std::vector<Edge> edges_;                                             // by channel, source and destination
-  std::vector<std::set<std::pair<std::size_t, std::size_t>>> senders_;  // by rank: source and channel
+  std::vector<std::vector<Core>> cores_;        // by host; none where every rank has its own
+  std::vector<Edge> edges_;                     // by source and destination
+  std::vector<std::set<std::size_t>> senders_;  // by rank: whom it hears from
 };
 
 }  // namespace
 
 double predict(std::span<const Lowered> programs, std::uint64_t count, std::uint32_t element_bytes,
-               const Rates& rates) {
+               const LinkRates& rates) {
   require_program_set(programs);
   const Lowered& first = programs.front();
   const Layout layout = Layout::of(first.program.verb, count, element_bytes,

@@ -1,7 +1,8 @@
 // Cost: how long a collective takes on a machine that is described by a few measured numbers.
 //
 // Every rank runs one step at a time, whichever of its lanes is ready first; a step takes a fixed time and time per
-// byte, and what it publishes or sends is seen by others a latency later. Ranks that outnumber the cores take turns.
+// byte, and what it publishes or sends is seen by others a latency later. Ranks that outnumber the cores of their host
+// take turns. Messages between hosts have rates of their own.
 // So the schedule itself is priced, with its overlap, its credits and its critical path, and not a formula about it.
 // Long calls are priced by their first segments and go on at the pace of the last of these.
 #pragma once
@@ -14,10 +15,11 @@
 
 namespace tutti::schedule {
 
-using topology::Rates;
+using topology::LinkRates, topology::Rates;
 
 // Seconds until the last rank has finished, for `count` elements (of the vector, or of each chunk). The programs of all
 // ranks. Throws Error(invalid_argument) where they wait for each other for ever.
-double predict(std::span<const Lowered> programs, std::uint64_t count, std::uint32_t element_bytes, const Rates& rates);
+double predict(std::span<const Lowered> programs, std::uint64_t count, std::uint32_t element_bytes,
+               const LinkRates& rates);
 
 }  // namespace tutti::schedule

@@ -141,6 +141,24 @@ std::string over_ranks(std::span<const Traffic> all, std::int64_t Traffic::*numb
   return text;
 }
 
+std::string credits_of(const Offers& offers) {
+  const auto credits = [](const EdgeOffers& edge) {
+    return std::to_string(edge.credits) + (edge.credits == 1 ? " credit" : " credits") + " per edge";
+  };
+  if (!offers.hosts.several()) return credits(offers.inside);
+  return credits(offers.inside) + " inside a host, " + std::to_string(offers.across.credits) + " across";
+}
+
+// "0-2 | 3, 4": the ranks of each host.
+std::string text_of_hosts(const Hosts& hosts) {
+  std::vector<Ranks> ranks(static_cast<std::size_t>(hosts.count()));
+  for (std::size_t rank = 0; rank < hosts.by_rank().size(); ++rank)
+    ranks[static_cast<std::size_t>(hosts.by_rank()[rank])].push_back(static_cast<int>(rank));
+  std::string text;
+  for (const Ranks& each : ranks) text += (text.empty() ? "" : " | ") + text_of_ranks(each);
+  return text;
+}
+
 std::string facts(std::span<const Lowered> programs) {
   std::vector<Traffic> all;
   std::int32_t scratch = 0;
@@ -163,13 +181,14 @@ std::string facts(std::span<const Lowered> programs) {
   if (any(&Traffic::messages_sent)) {
     text += "  messages  " + count(&Traffic::messages_sent) + " sent with " + share(&Traffic::blocks_sent) + ", " +
             count(&Traffic::messages_received) + " received with " + share(&Traffic::blocks_received) + "; " +
-            std::to_string(first.offers.credits) + (first.offers.credits == 1 ? " credit" : " credits") + " per edge\n";
+            credits_of(first.offers) + "\n";
   }
   if (any(&Traffic::blocks_loaded)) text += "  loaded    " + share(&Traffic::blocks_loaded) + " through windows\n";
   if (any(&Traffic::blocks_stored)) text += "  stored    " + share(&Traffic::blocks_stored) + " through windows\n";
   if (any(&Traffic::blocks_reduced)) text += "  reduced   " + share(&Traffic::blocks_reduced) + "\n";
   if (first.program.hears_first) text += "  hears     every sender before it writes its output\n";
   if (scratch != 0) text += "  scratch   " + std::to_string(scratch) + (scratch == 1 ? " segment\n" : " segments\n");
+  if (first.offers.hosts.several()) text += "  hosts     ranks " + text_of_hosts(first.offers.hosts) + "\n";
   if (first.segment_bytes != 0) text += "  segments  of at most " + std::to_string(first.segment_bytes) + " bytes\n";
   return text;
 }

@@ -87,7 +87,7 @@ class Drawing {
   // What a message that waits in the inbox holds of `block`.
   static std::vector<const Contribution*> arrived(const RankState& state, std::size_t block) {
     std::vector<const Contribution*> contributions;
-    for (const Message& message : state.inbox) {
+    for (const PlayedMessage& message : state.inbox) {
       const auto at = std::find(message.blocks.begin(), message.blocks.end(), static_cast<int>(block));
       if (at != message.blocks.end())
         contributions.push_back(&message.contents[static_cast<std::size_t>(at - message.blocks.begin())]);

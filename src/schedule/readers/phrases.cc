@@ -42,10 +42,7 @@ std::string phrase_of_ranks(const std::vector<Index>& ranks) {
 
 std::string phrase_of(const Operand& operand, const Index& last_rank, Side side, int blocks) {
   const std::string ranks = phrase_of_run(operand.rank, last_rank);
-  if (is_slot(operand)) {
-    const std::string channel = operand.channel == 0 ? "" : "#" + std::to_string(operand.channel);
-    return (side == Side::destination ? "→" : "←") + ranks + channel;
-  }
+  if (is_slot(operand)) return (side == Side::destination ? "→" : "←") + ranks;
   std::string text(name_of(operand.buffer));
   if (operand.plane != 0) text += "." + std::to_string(operand.plane);
   if (operand.kind == Operand::Kind::window) text += "@" + ranks;

@@ -6,15 +6,16 @@
 #include <utility>
 
 #include "schedule/fold.h"
+#include "schedule/readers/firing.h"
 #include "schedule/verbs.h"
 #include "tutti/error.h"
 
 namespace tutti::schedule {
 namespace {
 
-// Input that a rank gives to the collective: of a broadcast only the root does, though all ranks have a buffer.
+// Input that a rank gives to the collective.
 bool gives_input(const Program& program, int block) {
-  if (program.verb == Verb::broadcast) return program.rank == program.root;
+  if (program.rank != program.root && facts_of(program.verb).reads_input_at_root_only) return false;
   return holds_block(program, Buffer::input, program.rank, block);
 }
 
@@ -110,32 +111,36 @@ std::vector<int> Player::blocks_of(int rank, const BlockSet& blocks) const {
   return numbers;
 }
 
-const Message* Player::oldest(int rank, int from, int channel) const {
-  const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
-  const auto matches = [&](const Message& message) { return message.from == from && message.channel == channel; };
+const PlayedMessage* Player::oldest(int rank, int from) const {
+  const std::vector<PlayedMessage>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
+  const auto matches = [&](const PlayedMessage& message) { return message.from == from; };
   const auto found = std::find_if(inbox.begin(), inbox.end(), matches);
   return found == inbox.end() ? nullptr : &*found;
 }
 
+// What a rank sees when a round begins. One segment is played, and all ranks have entered.
+struct Player::Seen {
+  const Player& player;
+  int rank;
+
+  int peer_of(const Index& index) const { return index.resolve(rank, player.program(rank).ranks); }
+  bool entered(const Wait&) const { return true; }
+  bool finished(const Wait& wait) const {
+    const RankState& peer = player.ranks_[static_cast<std::size_t>(peer_of(wait.rank))];
+    return peer.next_step[static_cast<std::size_t>(wait.lane)] > static_cast<std::size_t>(wait.step);
+  }
+  bool has_come(const Operand& source) const { return player.oldest(rank, peer_of(source.rank)) != nullptr; }
+  bool has_credit(const Operand& destination) const {
+    const int to = peer_of(destination.rank);
+    const std::vector<PlayedMessage>& inbox = player.ranks_[static_cast<std::size_t>(to)].inbox;
+    const auto mine = [&](const PlayedMessage& message) { return message.from == rank; };
+    return std::count_if(inbox.begin(), inbox.end(), mine) < player.programs_.front().offers.of(rank, to).credits;
+  }
+  bool heard_all() const { return player.heard_all(rank); }
+};
+
 bool Player::ready(const StepPlace& place) const {
-  const Step& step = step_at(place);
-  const int ranks = program(place.rank).ranks;
-  const auto peer_of = [&](const Index& index) { return index.resolve(place.rank, ranks); };
-  for (const Wait& wait : step.waits) {
-    if (wait.lane == Wait::kEntryLane || wait.segments_back > 0) continue;
-    const RankState& peer = ranks_[static_cast<std::size_t>(peer_of(wait.rank))];
-    if (peer.next_step[static_cast<std::size_t>(wait.lane)] <= static_cast<std::size_t>(wait.step)) return false;
-  }
-  for (const Operand& source : step.sources) {
-    if (is_slot(source) && oldest(place.rank, peer_of(source.rank), source.channel) == nullptr) return false;
-  }
-  if (program(place.rank).hears_first && writes_user(step) && !heard_all(place.rank)) return false;
-  return std::all_of(step.destinations.begin(), step.destinations.end(), [&](const Operand& destination) {
-    if (!is_slot(destination)) return true;
-    const std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(peer_of(destination.rank))].inbox;
-    const auto mine = [&](const Message& m) { return m.from == place.rank && m.channel == destination.channel; };
-    return std::count_if(inbox.begin(), inbox.end(), mine) < programs_.front().offers.credits;
-  });
+  return first_unmet(step_at(place), 0, program(place.rank).hears_first, Seen{*this, place.rank}).may_fire();
 }
 
 // Whether a message from every rank that sends to this one has come.
@@ -146,7 +151,7 @@ bool Player::heard_all(int rank) const {
       for (const Operand& source : step.sources) {
         if (!is_slot(source)) continue;
         const int from = source.rank.resolve(rank, program(rank).ranks);
-        const auto by = [&](const Message& message) { return message.from == from; };
+        const auto by = [&](const PlayedMessage& message) { return message.from == from; };
         const bool here = std::any_of(state.inbox.begin(), state.inbox.end(), by);
         if (!here && std::find(state.heard.begin(), state.heard.end(), from) == state.heard.end()) return false;
       }
@@ -163,7 +168,7 @@ Player::Effect Player::evaluate(const StepPlace& place) {
   for (const Operand& source : step.sources) {
     if (is_slot(source)) {
       const int from = source.rank.resolve(place.rank, program(place.rank).ranks);
-      const Message& message = *oldest(place.rank, from, source.channel);
+      const PlayedMessage& message = *oldest(place.rank, from);
       const std::size_t blocks = std::min(message.contents.size(), effect.contents.size());
       for (std::size_t i = 0; i < blocks; ++i) add(effect.contents[i], message.contents[i]);
     } else {
@@ -180,8 +185,8 @@ void Player::take_messages(const Effect& effect) {
   const int rank = effect.place.rank;
   for (const Operand& source : step_at(effect.place).sources) {
     if (!is_slot(source)) continue;
-    std::vector<Message>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
-    const Message* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks), source.channel);
+    std::vector<PlayedMessage>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
+    const PlayedMessage* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks));
     if (taken == nullptr) continue;
     ranks_[static_cast<std::size_t>(rank)].heard.push_back(taken->from);
     inbox.erase(inbox.begin() + (taken - inbox.data()));
@@ -199,8 +204,7 @@ void Player::deliver(const Effect& effect, Round& round) {
   for (const Operand& destination : step.destinations) {
     const int peer = destination.rank.resolve(rank, program(rank).ranks);
     if (is_slot(destination)) {
-      ranks_[static_cast<std::size_t>(peer)].inbox.push_back(
-          {rank, destination.channel, effect.blocks, effect.contents});
+      ranks_[static_cast<std::size_t>(peer)].inbox.push_back({rank, effect.blocks, effect.contents});
       round.transfers.push_back({Transfer::Kind::message, rank, peer, effect.blocks});
       continue;
     }

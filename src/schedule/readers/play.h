@@ -16,9 +16,8 @@ namespace tutti::schedule {
 // The ranks whose input a block holds, ascending; a rank stands twice if it was added twice. Empty: nothing yet.
 using Contribution = std::vector<int>;
 
-struct Message {
+struct PlayedMessage {
   int from = 0;
-  int channel = 0;
   std::vector<int> blocks;  // the sender's numbers of the blocks it carries
   std::vector<Contribution> contents;
 };
@@ -27,7 +26,7 @@ struct RankState {
   std::vector<Contribution> input;
   std::vector<Contribution> output;
   std::vector<std::vector<Contribution>> scratch;  // by plane
-  std::vector<Message> inbox;                      // arrived and not yet taken, oldest first
+  std::vector<PlayedMessage> inbox;                // arrived and not yet taken, oldest first
   std::vector<int> heard;                          // whose messages were taken
   std::vector<std::size_t> next_step;              // by lane
 };
@@ -71,6 +70,8 @@ class Player {
   Contribution wanted(int rank, int block) const;
 
  private:
+  struct Seen;
+
   // What a step that fires will have done when the round ends.
   struct Effect {
     StepPlace place;
@@ -82,7 +83,7 @@ class Player {
   const Step& step_at(const StepPlace& place) const;
   std::vector<Contribution>& memory(int rank, const Operand& operand);
   std::vector<int> blocks_of(int rank, const BlockSet& blocks) const;
-  const Message* oldest(int rank, int from, int channel) const;
+  const PlayedMessage* oldest(int rank, int from) const;
   bool ready(const StepPlace& place) const;
   bool heard_all(int rank) const;
   Effect evaluate(const StepPlace& place);

@@ -15,7 +15,7 @@ namespace {
 // Compares what every buffer holds at the end with what the verb promises (verbs.h).
 class Promise {
  public:
-  Promise(const Plan& plan, Run& run, Problems& problems) : plan_(plan), run_(run), problems_(problems) {}
+  Promise(const VerifyPlan& plan, Run& run, Problems& problems) : plan_(plan), run_(run), problems_(problems) {}
 
   // Whether all reductions came out in the order that all algorithms of the verb should follow.
   bool check() {
@@ -52,7 +52,7 @@ class Promise {
     } else if (promise.contributors != 0) {
       check_reduced(rank, value, promise);
     } else if (value != run_.leaf(promise.from_rank, segment_, promise.from_block)) {
-      const VerbFacts facts = facts_of(plan_.any->verb);
+      const VerbFacts& facts = facts_of(plan_.any->verb);
       const bool spreads = facts.rooted && facts.cut == Cut::vector;
       wrong(rank, Buffer::output, spreads ? "not what the root has there" : "not the chunk that belongs there");
     }
@@ -68,8 +68,9 @@ class Promise {
     std::vector<Value> leaves;
     for (int i = 0; i < promise.contributors; ++i) leaves.push_back(run_.leaf(i, segment_, promise.from_block));
     const auto join = [&](Value left, Value right) { return run_.expressions().join(left, right, false); };
-    const Value expected = is_prefix(plan_.any->verb) ? prefix_fold(std::span<const Value>(leaves), join)
-                                                      : run_.expressions().reduce(leaves, promise.contributors > 1);
+    const Value expected = facts_of(plan_.any->verb).prefix
+                               ? prefix_fold(std::span<const Value>(leaves), join)
+                               : run_.expressions().reduce(leaves, promise.contributors > 1);
     if (value == expected) return;
     canonical_ = false;
     check_sum(rank, value, promise);
@@ -78,7 +79,7 @@ class Promise {
   // Each contribution once, and the division of an average at the very end. A prefix has no average, and its
   // contributions stand in the order of their ranks, whatever their association.
   void check_sum(int rank, Value root, const Promised& promise) {
-    const bool prefix = is_prefix(plan_.any->verb);
+    const bool prefix = facts_of(plan_.any->verb).prefix;
     std::vector<bool> seen(static_cast<std::size_t>(promise.contributors));
     std::vector<Value> todo{root};
     std::size_t contributions = 0;
@@ -87,7 +88,7 @@ class Promise {
       const Value value = todo.back();
       todo.pop_back();
       if (!run_.expressions().is_leaf(value)) {
-        const Join join = run_.expressions().join_of(value);
+        const JoinNode join = run_.expressions().join_of(value);
         if (join.last != (!prefix && value == root)) why = "not marked last, or marked last before its last reduction";
         todo.insert(todo.end(), {join.right, join.left});
         continue;
@@ -107,7 +108,7 @@ class Promise {
     if (!why.empty()) wrong(rank, Buffer::output, why);
   }
 
-  const Plan& plan_;
+  const VerifyPlan& plan_;
   Run& run_;
   Problems& problems_;
   std::uint64_t segment_ = 0;  // at hand
@@ -123,7 +124,7 @@ VerifyReport verify(std::span<const Lowered> programs, const VerifyOptions& opti
   Problems problems;
   VerifyReport report;
   report.canonical = false;
-  if (const std::optional<Plan> plan = make_plan(programs, options, problems)) {
+  if (const std::optional<VerifyPlan> plan = make_plan(programs, options, problems)) {
     Run run(*plan, problems);
     // Only without races are the values of this run those of every run.
     const bool determined = run.to_the_end() && problems.empty();

@@ -32,7 +32,7 @@ struct VerifyOptions {
   std::uint64_t count = 0;
   std::uint32_t element_bytes = 4;
   std::uint32_t segments = 1;  // how many segments to cut it into
-  std::uint32_t credits = 0;   // 0 = as offered
+  std::uint32_t credits = 0;   // of every edge; 0 = as it offers
   bool in_place = false;
 };
 

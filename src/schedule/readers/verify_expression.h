@@ -18,12 +18,12 @@ using Value = std::uint32_t;
 
 inline constexpr Value kPoison = 0;
 
-struct Join {
+struct JoinNode {
   Value left;
   Value right;
   bool last;  // an average divides here
 
-  bool operator==(const Join&) const = default;
+  bool operator==(const JoinNode&) const = default;
 };
 
 class Expressions {
@@ -33,12 +33,12 @@ class Expressions {
   Value leaf(std::size_t index) const { return static_cast<Value>(index) + 1; }
   bool is_leaf(Value value) const { return value != kPoison && value <= leaves_; }
   std::size_t leaf_index(Value leaf) const { return leaf - 1; }
-  const Join& join_of(Value value) const { return joins_[value - leaves_ - 1]; }
+  const JoinNode& join_of(Value value) const { return joins_[value - leaves_ - 1]; }
 
   Value join(Value left, Value right, bool last) {
     if (left == kPoison || right == kPoison) return kPoison;
     const auto next = static_cast<Value>(leaves_ + joins_.size() + 1);
-    const auto [found, fresh] = numbers_.try_emplace(Join{left, right, last}, next);
+    const auto [found, fresh] = numbers_.try_emplace(JoinNode{left, right, last}, next);
     if (fresh) joins_.push_back({left, right, last});
     return found->second;
   }
@@ -52,7 +52,7 @@ class Expressions {
 
  private:
   struct Hash {
-    std::size_t operator()(const Join& join) const {
+    std::size_t operator()(const JoinNode& join) const {
       const std::uint64_t key = (std::uint64_t{join.left} << 32 | join.right) * 2 + (join.last ? 1 : 0);
       const std::uint64_t mixed = (key ^ (key >> 31)) * 0x9E3779B97F4A7C15u;
       return static_cast<std::size_t>(mixed ^ (mixed >> 32));
@@ -60,8 +60,8 @@ class Expressions {
   };
 
   Value leaves_;
-  std::vector<Join> joins_;
-  std::unordered_map<Join, Value, Hash> numbers_;
+  std::vector<JoinNode> joins_;
+  std::unordered_map<JoinNode, Value, Hash> numbers_;
 };
 
 }  // namespace tutti::schedule::verification

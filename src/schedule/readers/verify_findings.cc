@@ -29,11 +29,11 @@ void Run::check_heard(int number, const PlannedOperand& operand) {
   const int self = lane(number).rank;
   const std::span<const std::uint32_t> now = clock(number);
   std::set<int> senders, heard;
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    if (plan_.channels[i].to != self || plan_.channels[i].receiver == -1) continue;
-    senders.insert(plan_.channels[i].from);
-    const Epoch& first = channels_[i].heard;
-    if (first.time != 0 && first.before(now)) heard.insert(plan_.channels[i].from);
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    if (plan_.edges[i].to != self || plan_.edges[i].receiver == -1) continue;
+    senders.insert(plan_.edges[i].from);
+    const Epoch& first = edges_[i].heard;
+    if (first.time != 0 && first.before(now)) heard.insert(plan_.edges[i].from);
   }
   for (const int sender : senders) {
     if (heard.contains(sender)) continue;
@@ -45,16 +45,16 @@ void Run::check_heard(int number, const PlannedOperand& operand) {
 }
 
 // A rank returns when its lanes have finished: by then it must know that the peers are through with its buffers. It
-// stays for what it lent.
+// stays for what others have yet to copy.
 void Run::check_returns() {
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     Clock returned(width_);
     for (int number = plan_.first_lane[index_of(rank)]; number < plan_.first_lane[index_of(rank) + 1]; ++number) {
       acquire(returned, clock(number));
     }
-    for (std::size_t i = 0; plan_.single_copy && i < channels_.size(); ++i) {
-      if (plan_.channels[i].from != rank) continue;
-      for (const Told& receipt : channels_[i].returned_credits) acquire(returned, receipt->clock);
+    for (std::size_t i = 0; i < edges_.size(); ++i) {
+      if (plan_.edges[i].from != rank || !plan_.edges[i].single_copy) continue;
+      for (const Told& receipt : edges_[i].returned_credits) acquire(returned, receipt->clock);
     }
     for (std::size_t number = 0; number < plan_.lanes.size(); ++number) {
       const Epoch touched{static_cast<std::uint32_t>(number),
@@ -63,7 +63,7 @@ void Run::check_returns() {
       problems_.add(Problem::Kind::race, place(touched), " may touch buffers of rank ", rank,
                     " after that rank has returned");
     }
-    if (plan_.any->verb == Verb::barrier) check_met(rank, returned);
+    if (!moves_data(plan_.any->verb)) check_met(rank, returned);
   }
 }
 
@@ -76,12 +76,11 @@ void Run::check_met(int rank, const Clock& returned) {
 }
 
 void Run::check_left_over() {
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    const Channel& channel = plan_.channels[i];
-    if (channels_[i].messages.empty()) continue;
-    problems_.add(Problem::Kind::unmatched, channels_[i].messages.size(), " messages from rank ", channel.from,
-                  " (lane '", lane(channel.sender).lane->name, "') to rank ", channel.to, " on channel ",
-                  channel.number, " are never received");
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    const PlannedEdge& edge = plan_.edges[i];
+    if (edges_[i].messages.empty()) continue;
+    problems_.add(Problem::Kind::unmatched, edges_[i].messages.size(), " messages from rank ", edge.from, " (lane '",
+                  lane(edge.sender).lane->name, "') to rank ", edge.to, " are never received");
   }
 }
 
@@ -123,7 +122,7 @@ std::string Run::words(const Blocker& blocker) const {
       break;
     case Blocker::Kind::message: text << " waits for a message from rank " << blocker.rank; break;
     case Blocker::Kind::credit:
-      text << " waits for rank " << blocker.rank << " to take a message (" << plan_.credits << " credits)";
+      text << " waits for rank " << blocker.rank << " to take a message (" << blocker.credits << " credits)";
       break;
   }
   if (blocker.lane == -1)

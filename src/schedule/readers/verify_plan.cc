@@ -13,21 +13,21 @@ namespace {
 
 constexpr auto kRace = Problem::Kind::race;
 
-struct Place {
+struct PlaceInPlan {
   int rank;
   const Lane* lane;
   std::size_t step;
 
-  friend std::ostream& operator<<(std::ostream& out, const Place& place) {
+  friend std::ostream& operator<<(std::ostream& out, const PlaceInPlan& place) {
     return out << "rank " << place.rank << ", lane '" << place.lane->name << "', step " << place.step << ": ";
   }
 };
 
 class Planner {
  public:
-  Planner(Plan plan, Problems& problems) : plan_(std::move(plan)), problems_(problems) {}
+  Planner(VerifyPlan plan, Problems& problems) : plan_(std::move(plan)), problems_(problems) {}
 
-  Plan run() {
+  VerifyPlan run() {
     plan_.first_lane.push_back(0);
     for (const Lowered& lowered : plan_.programs) {
       plan_.first_lane.push_back(plan_.first_lane.back() + static_cast<int>(lowered.program.lanes.size()));
@@ -50,10 +50,11 @@ class Planner {
     }
   }
 
-  PlannedStep plan_step(const Lowered& lowered, const Step& step, const Place& place) {
+  PlannedStep plan_step(const Lowered& lowered, const Step& step, const PlaceInPlan& place) {
     PlannedStep planned{step.op, step.last, {}, {}, {}, {}};
     planned.writes_user = writes_user(step);
-    check_arity(step, lowered.offers, place);
+    check_arity(step, place);
+    check_streams(step, place);
     for (const Operand& operand : step.destinations) {
       if (auto resolved = resolve(lowered, operand, place, true)) planned.destinations.push_back(std::move(*resolved));
     }
@@ -72,7 +73,7 @@ class Planner {
     return planned;
   }
 
-  void check_arity(const Step& step, const Offers& offers, const Place& place) {
+  void check_arity(const Step& step, const PlaceInPlan& place) {
     const std::size_t sources = step.sources.size();
     const bool moves = step.op != StepOp::wait;
     if (!moves && (sources != 0 || !step.destinations.empty())) problems_.add(kMalformed, place, "a wait has operands");
@@ -82,16 +83,26 @@ class Planner {
       problems_.add(kMalformed, place, "a reduction of ", sources, " sources");
     if (step.op != StepOp::reduce && step.last)
       problems_.add(kMalformed, place, "only a reduction can be the last one");
-    if (offers.operands_in_slots) return;
-    const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
-    const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
-    if (step.op == StepOp::reduce && (receives || sends))
+  }
+
+  // Where messages are byte streams they are no operands of anything but a copy, and leave from memory.
+  void check_streams(const Step& step, const PlaceInPlan& place) {
+    const auto slot = [](const Operand& operand) { return schedule::is_slot(operand); };
+    const auto stream = [&](const Operand& operand) {
+      const int peer = operand.rank.resolve(place.rank, plan_.ranks);
+      return slot(operand) && !plan_.offers(place.rank, peer).operands_in_slots;
+    };
+    const auto any = [](const std::vector<Operand>& operands, const auto& which) {
+      return std::any_of(operands.begin(), operands.end(), which);
+    };
+    const bool lands = any(step.sources, stream), leaves = any(step.destinations, stream);
+    if (step.op == StepOp::reduce && (lands || leaves))
       problems_.add(kMalformed, place, "a message is an operand of a reduction, which the transport does not offer");
-    if (receives && sends)
+    if ((lands && any(step.destinations, slot)) || (leaves && any(step.sources, slot)))
       problems_.add(kMalformed, place, "forwards a message without landing it, which the transport does not offer");
   }
 
-  std::optional<PlannedOperand> resolve(const Lowered& lowered, const Operand& operand, const Place& place,
+  std::optional<PlannedOperand> resolve(const Lowered& lowered, const Operand& operand, const PlaceInPlan& place,
                                         bool destination) {
     const Program& program = lowered.program;
     const bool own = operand.kind == Operand::Kind::own;
@@ -106,11 +117,12 @@ class Planner {
       return std::nullopt;
     }
     if (operand.kind == Operand::Kind::slot) {
-      if (!resolve_slot(planned, operand, lowered.offers, place, destination)) return std::nullopt;
+      if (!resolve_slot(planned, place, destination)) return std::nullopt;
       return planned;
     }
     const bool scratch = operand.buffer == Buffer::scratch;
-    if (!own && !(scratch ? lowered.offers.windows_to_scratch : lowered.offers.windows_to_user)) {
+    const EdgeOffers& edge = plan_.offers(program.rank, planned.rank);
+    if (!own && !(scratch ? edge.windows_to_scratch : edge.windows_to_user)) {
       problems_.add(kMalformed, place, "a window onto ", name_of(operand.buffer), " of rank ", planned.rank,
                     ", which the transport does not offer");
       return std::nullopt;
@@ -126,7 +138,7 @@ class Planner {
     return planned;
   }
 
-  bool resolve_blocks(PlannedOperand& planned, const BlockSet& set, const Program& program, const Place& place,
+  bool resolve_blocks(PlannedOperand& planned, const BlockSet& set, const Program& program, const PlaceInPlan& place,
                       bool destination) {
     const std::int64_t blocks = program.blocks;
     const std::int64_t first = set.first.resolve(program.rank, program.blocks);
@@ -152,38 +164,40 @@ class Planner {
     return true;
   }
 
-  bool resolve_slot(PlannedOperand& planned, const Operand& operand, const Offers& offers, const Place& place,
-                    bool destination) {
+  bool resolve_slot(PlannedOperand& planned, const PlaceInPlan& place, bool destination) {
     if (planned.rank == place.rank) {
       problems_.add(kMalformed, place, "a message to itself");
       return false;
     }
-    if (operand.channel >= offers.channels) {
-      problems_.add(kMalformed, place, "channel ", int{operand.channel}, " of ", offers.channels);
-      return false;
-    }
     const int from = destination ? place.rank : planned.rank;
     const int to = destination ? planned.rank : place.rank;
-    const auto [found, fresh] =
-        numbers_.try_emplace({from, to, operand.channel}, static_cast<int>(plan_.channels.size()));
-    if (fresh) plan_.channels.push_back({from, to, operand.channel});
-    planned.channel = found->second;
-    Channel& channel = plan_.channels[static_cast<std::size_t>(found->second)];
-    int& user = destination ? channel.sender : channel.receiver;
+    const auto [found, fresh] = numbers_.try_emplace({from, to}, static_cast<int>(plan_.edges.size()));
+    if (fresh) {
+      const EdgeOffers& offers = plan_.offers(from, to);
+      const std::uint32_t credits = plan_.credits != 0 ? plan_.credits : offers.credits;
+      plan_.edges.push_back({from, to, credits, offers.slot_bytes, is_single_copy(offers)});
+    }
+    planned.edge = found->second;
+    PlannedEdge& edge = plan_.edges[static_cast<std::size_t>(found->second)];
+    int& user = destination ? edge.sender : edge.receiver;
     if (user != -1 && user != lane_) {
       // Two lanes would race for the order of the messages.
       problems_.add(kMalformed, place, destination ? "sends to" : "receives from", " rank ", planned.rank,
-                    " on channel ", channel.number, ", which another lane uses");
+                    ", as another lane does");
     }
     user = lane_;
     return true;
   }
 
-  void plan_wait(PlannedStep& planned, const Wait& wait, const Place& place) {
+  void plan_wait(PlannedStep& planned, const Wait& wait, const PlaceInPlan& place) {
     const int rank = wait.rank.resolve(place.rank, plan_.ranks);
     if (rank < 0 || rank >= plan_.ranks || wait.segments_back < 0) {
       problems_.add(kMalformed, place, "waits for rank ", rank, " of ", plan_.ranks, ", ", wait.segments_back,
                     " segments back");
+      return;
+    }
+    if (rank != place.rank && !plan_.offers(place.rank, rank).operands_in_slots) {
+      problems_.add(kMalformed, place, "waits for rank ", rank, ", whose flags are not in sight");
       return;
     }
     int lane = Wait::kEntryLane;
@@ -203,7 +217,7 @@ class Planner {
   }
 
   // Segments differ in size only if they are the last one.
-  void check_sizes(PlannedStep& step, const Place& place) {
+  void check_sizes(PlannedStep& step, const PlaceInPlan& place) {
     for (const auto* operands : {&step.destinations, &step.sources}) {
       for (const PlannedOperand& operand : *operands) {
         if (operand.kind == Operand::Kind::slot) continue;
@@ -217,8 +231,8 @@ class Planner {
         if (!same) problems_.add(kMalformed, place, "operands of different sizes");
       }
     }
-    const auto is_slot = [](const PlannedOperand& operand) { return operand.kind == Operand::Kind::slot; };
-    if (std::any_of(step.destinations.begin(), step.destinations.end(), is_slot) &&
+    const auto slot = [](const PlannedOperand& operand) { return is_slot(operand); };
+    if (std::any_of(step.destinations.begin(), step.destinations.end(), slot) &&
         step.blocks.size() > static_cast<std::size_t>(plan_.any->message_blocks)) {
       problems_.add(kMalformed, place, "sends ", step.blocks.size(), " blocks, and states at most ",
                     plan_.any->message_blocks);
@@ -226,11 +240,11 @@ class Planner {
     if (step.blocks.empty()) problems_.add(kMalformed, place, "no operand names its size");
   }
 
-  void check_slots_differ(const std::vector<PlannedOperand>& operands, const Place& place) {
+  void check_slots_differ(const std::vector<PlannedOperand>& operands, const PlaceInPlan& place) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (operands[i].channel != -1 && operands[i].channel == operands[j].channel) {
-          problems_.add(kMalformed, place, "two messages on one channel, rank ", operands[i].rank);
+        if (operands[i].edge != -1 && operands[i].edge == operands[j].edge) {
+          problems_.add(kMalformed, place, "two messages on one edge, rank ", operands[i].rank);
         }
       }
     }
@@ -241,11 +255,11 @@ class Planner {
       const bool aliased = plan_.in_place && operand.buffer == Buffer::output;
       return std::tuple(operand.rank, aliased ? Buffer::input : operand.buffer, operand.plane);
     };
-    return a.channel == -1 && b.channel == -1 && place_of(a) == place_of(b);
+    return a.edge == -1 && b.edge == -1 && place_of(a) == place_of(b);
   }
 
   // A step works element by element: it may write where it reads only if that is the very same element.
-  void check_overlap(const PlannedStep& step, const Place& place) {
+  void check_overlap(const PlannedStep& step, const PlaceInPlan& place) {
     const auto crossing = [](const std::vector<int>& a, const std::vector<int>& b) {
       for (std::size_t i = 0; i < a.size(); ++i) {
         const auto found = std::find(b.begin(), b.end(), a[i]);
@@ -273,24 +287,24 @@ class Planner {
     }
   }
 
-  Plan plan_;
+  VerifyPlan plan_;
   Problems& problems_;
-  int lane_ = 0;  // the one being planned
-  std::map<std::tuple<int, int, int>, int> numbers_;
+  int lane_ = 0;                                // the one being planned
+  std::map<std::pair<int, int>, int> numbers_;  // of edges
 };
 
 }  // namespace
 
-std::optional<Plan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems) {
+std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options,
+                                    Problems& problems) {
   if (!check_shape(programs, options, problems)) return std::nullopt;
-  Plan plan;
+  VerifyPlan plan;
   plan.programs = programs;
   plan.any = &programs[0].program;
   plan.ranks = plan.any->ranks;
   plan.in_place = options.in_place;
-  plan.credits = options.credits != 0 ? options.credits : programs[0].offers.credits;
+  plan.credits = options.credits;
   plan.layout = layout_of(programs[0], options);
-  plan.single_copy = is_single_copy(programs[0].offers);
   if (!check_bounds(programs, plan.layout, problems)) return std::nullopt;
   plan = Planner(std::move(plan), problems).run();
   if (!problems.empty()) return std::nullopt;

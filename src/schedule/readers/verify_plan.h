@@ -1,7 +1,7 @@
 // The programs of all ranks side by side, every index resolved: what the verifier runs.
 //
 // A plan exists only for well-formed programs: ranks, blocks, planes, lanes and steps are in range, operands of a step
-// have equal sizes, no step overlaps itself, and every channel has one sending and one receiving lane.
+// have equal sizes, no step overlaps itself, and every edge has one sending and one receiving lane.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,14 @@ struct PlannedOperand {
   Buffer buffer;
   int plane;
   std::vector<int> blocks;  // own, window
-  int channel = -1;         // slot: number in Plan::channels
+  int edge = -1;            // slot: number in VerifyPlan::edges
 };
+
+inline bool is_slot(const PlannedOperand& operand) { return operand.kind == Operand::Kind::slot; }
 
 struct PlannedWait {
   int rank;
-  int lane;  // number in Plan::lanes, or Wait::kEntryLane
+  int lane;  // number in VerifyPlan::lanes, or Wait::kEntryLane
   int step;
   std::uint64_t segments_back;
 };
@@ -43,6 +45,8 @@ struct PlannedStep {
   bool writes_user = false;  // some rank's input or output
 };
 
+inline bool writes_user(const PlannedStep& step) { return step.writes_user; }
+
 struct PlannedLane {
   int rank;
   int number;  // in its program
@@ -50,27 +54,29 @@ struct PlannedLane {
   std::vector<PlannedStep> steps;
 };
 
-struct Channel {
+struct PlannedEdge {
   int from;
   int to;
-  int number;
-  int sender = -1;  // lanes, -1 where nobody does
+  std::uint32_t credits;
+  std::uint64_t slot_bytes;  // 0 = any size
+  bool single_copy;          // its messages are read where the sender has them, when they are received
+  int sender = -1;           // lanes, -1 where nobody does
   int receiver = -1;
 };
 
-struct Plan {
+struct VerifyPlan {
   std::span<const Lowered> programs;
   const Program* any = nullptr;  // what all programs agree on: verb, root, blocks, depth
   int ranks = 0;
   bool in_place = false;
   bool user_windows = false;  // onto some rank's input or output
-  bool single_copy = false;   // messages are read where the sender has them, when they are received
-  std::uint32_t credits = 0;
+  std::uint32_t credits = 0;  // of every edge; 0 = as it offers
   Layout layout;
   std::vector<PlannedLane> lanes;  // rank after rank
   std::vector<int> first_lane;     // per rank, and one past the last
-  std::vector<Channel> channels;
+  std::vector<PlannedEdge> edges;
 
+  const EdgeOffers& offers(int from, int to) const { return programs[0].offers.of(from, to); }
   std::uint64_t size(std::uint64_t segment, int block) const {
     return layout.size(segment, static_cast<std::uint64_t>(block));
   }
@@ -81,6 +87,7 @@ struct Plan {
 };
 
 // Empty where a problem was found.
-std::optional<Plan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems);
+std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options,
+                                    Problems& problems);
 
 }  // namespace tutti::schedule::verification

@@ -2,21 +2,24 @@
 
 #include <algorithm>
 
+#include "schedule/readers/firing.h"
+
 namespace tutti::schedule::verification {
 namespace {
 
-std::size_t leaves_of(const Plan& plan) { return index_of(plan.ranks) * plan.layout.segments * plan.layout.blocks; }
+std::size_t leaves_of(const VerifyPlan& plan) {
+  return index_of(plan.ranks) * plan.layout.segments * plan.layout.blocks;
+}
 
 }  // namespace
 
-Run::Run(const Plan& plan, Problems& problems)
+Run::Run(const VerifyPlan& plan, Problems& problems)
     : plan_(plan),
       problems_(problems),
       expressions_(leaves_of(plan)),
       states_(plan.lanes.size()),
       width_(plan.lanes.size() + index_of(plan.ranks)) {
-  channels_.resize(plan.channels.size());
-  for (ChannelState& channel : channels_) channel.unused_credits = plan.credits;
+  for (const PlannedEdge& edge : plan.edges) edges_.emplace_back().unused_credits = edge.credits;
   clocks_.resize(plan.lanes.size() * width_);
   for (std::size_t i = 0; i < plan.lanes.size(); ++i) clocks_[i * width_ + entry_component(plan.lanes[i].rank)] = 1;
 
@@ -63,36 +66,50 @@ bool Run::to_the_end() {
   return true;
 }
 
+struct Run::Seen {
+  const Run& run;
+  int lane;
+
+  const EdgeState& edge(const PlannedOperand& slot) const { return run.edges_[index_of(slot.edge)]; }
+  bool entered(const PlannedWait&) const { return true; }  // sooner or later; what is done before is a race
+  bool finished(const PlannedWait& wait) const {
+    const std::uint64_t segment = run.states_[index_of(lane)].segment - wait.segments_back;
+    const LaneState& other = run.states_[index_of(wait.lane)];
+    return other.segment > segment || (other.segment == segment && other.step > index_of(wait.step));
+  }
+  bool has_come(const PlannedOperand& source) const { return !edge(source).messages.empty(); }
+  bool has_credit(const PlannedOperand& destination) const {
+    return edge(destination).unused_credits != 0 || !edge(destination).returned_credits.empty();
+  }
+  bool heard_all() const { return run.unheard(lane).kind == Blocker::Kind::none; }
+};
+
 Run::Blocker Run::blocker(int number) const {
   const LaneState& state = states_[index_of(number)];
   const PlannedStep& step = lane(number).steps[state.step];
-  for (const PlannedWait& wait : step.waits) {
-    if (wait.lane == Wait::kEntryLane || wait.segments_back > state.segment) continue;
-    const std::uint64_t segment = state.segment - wait.segments_back;
-    const LaneState& other = states_[index_of(wait.lane)];
-    const bool holds = other.segment > segment || (other.segment == segment && other.step > index_of(wait.step));
-    if (!holds) return {Blocker::Kind::wait, wait.rank, wait.lane, &wait};
+  const auto unmet = first_unmet(step, state.segment, plan_.any->hears_first, Seen{*this, number});
+  using Kind = decltype(unmet)::Kind;
+  switch (unmet.kind) {
+    case Kind::nothing: break;
+    case Kind::wait: return {Blocker::Kind::wait, unmet.wait->rank, unmet.wait->lane, unmet.wait};
+    case Kind::message:
+      return {Blocker::Kind::message, unmet.operand->rank, plan_.edges[index_of(unmet.operand->edge)].sender};
+    case Kind::credit: {
+      const PlannedEdge& edge = plan_.edges[index_of(unmet.operand->edge)];
+      return {Blocker::Kind::credit, unmet.operand->rank, edge.receiver, nullptr, edge.credits};
+    }
+    case Kind::hearing: return unheard(number);
   }
-  for (const PlannedOperand& operand : step.sources) {
-    if (operand.channel == -1 || !channels_[index_of(operand.channel)].messages.empty()) continue;
-    return {Blocker::Kind::message, operand.rank, plan_.channels[index_of(operand.channel)].sender, nullptr};
-  }
-  for (const PlannedOperand& operand : step.destinations) {
-    if (operand.channel == -1) continue;
-    const ChannelState& channel = channels_[index_of(operand.channel)];
-    if (channel.unused_credits != 0 || !channel.returned_credits.empty()) continue;
-    return {Blocker::Kind::credit, operand.rank, plan_.channels[index_of(operand.channel)].receiver, nullptr};
-  }
-  return plan_.any->hears_first && step.writes_user ? unheard(number) : Blocker{};
+  return {};
 }
 
 // A rank that sends to this one and of whom no message has come yet.
 Run::Blocker Run::unheard(int number) const {
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    const Channel& channel = plan_.channels[i];
-    if (channel.to != lane(number).rank || channel.receiver == -1) continue;
-    if (channels_[i].heard.time != 0 || !channels_[i].messages.empty()) continue;
-    return {Blocker::Kind::message, channel.from, channel.sender, nullptr};
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    const PlannedEdge& edge = plan_.edges[i];
+    if (edge.to != lane(number).rank || edge.receiver == -1) continue;
+    if (edges_[i].heard.time != 0 || !edges_[i].messages.empty()) continue;
+    return {Blocker::Kind::message, edge.from, edge.sender, nullptr};
   }
   return {};
 }
@@ -109,7 +126,7 @@ void Run::fire(int number) {
   for (const int block : step.blocks) sizes.push_back(plan_.size(state.segment, block));
   std::vector<Value> values = gather(number, step, sizes);
   for (const PlannedOperand& operand : step.destinations) {
-    if (operand.channel == -1) write(number, step, operand, values);
+    if (operand.edge == -1) write(number, step, operand, values);
   }
   tell(number, step, std::move(values), std::move(sizes));
 
@@ -135,14 +152,14 @@ void Run::acquire_waits(const PlannedStep& step, std::uint64_t segment, std::spa
 
 void Run::acquire_credits(const PlannedStep& step, std::span<std::uint32_t> now) {
   for (const PlannedOperand& operand : step.destinations) {
-    if (operand.channel == -1) continue;
-    ChannelState& channel = channels_[index_of(operand.channel)];
-    if (channel.unused_credits != 0) {
-      --channel.unused_credits;
+    if (operand.edge == -1) continue;
+    EdgeState& edge = edges_[index_of(operand.edge)];
+    if (edge.unused_credits != 0) {
+      --edge.unused_credits;
       continue;
     }
-    acquire(now, channel.returned_credits.front()->clock);
-    channel.returned_credits.pop_front();
+    acquire(now, edge.returned_credits.front()->clock);
+    edge.returned_credits.pop_front();
   }
 }
 
@@ -153,10 +170,10 @@ std::vector<Value> Run::gather(int number, const PlannedStep& step, const std::v
   std::vector<Value> read_values(step.sources.size() * width);
   const auto row = [&](std::size_t source) { return std::span(read_values).subspan(source * width, width); };
   for (std::size_t i = 0; i < step.sources.size(); ++i) {
-    if (step.sources[i].channel != -1) receive(number, step.sources[i], sizes, row(i));
+    if (step.sources[i].edge != -1) receive(number, step.sources[i], sizes, row(i));
   }
   for (std::size_t i = 0; i < step.sources.size(); ++i) {
-    if (step.sources[i].channel == -1) read(number, step.sources[i], row(i));
+    if (step.sources[i].edge == -1) read(number, step.sources[i], row(i));
   }
   if (step.op == StepOp::copy) return read_values;
   std::vector<Value> results(width), items(step.sources.size());
@@ -169,17 +186,17 @@ std::vector<Value> Run::gather(int number, const PlannedStep& step, const std::v
 
 void Run::receive(int number, const PlannedOperand& operand, const std::vector<std::uint64_t>& sizes,
                   std::span<Value> values) {
-  ChannelState& channel = channels_[index_of(operand.channel)];
-  const Told message = std::move(channel.messages.front());
-  channel.messages.pop_front();
+  EdgeState& edge = edges_[index_of(operand.edge)];
+  const Told message = std::move(edge.messages.front());
+  edge.messages.pop_front();
   acquire(clock(number), message->clock);
-  if (channel.heard.time == 0) channel.heard = {static_cast<std::uint32_t>(number), clock(number)[index_of(number)]};
+  if (edge.heard.time == 0) edge.heard = {static_cast<std::uint32_t>(number), clock(number)[index_of(number)]};
   if (message->sizes == sizes) {
     std::copy(message->values.begin(), message->values.end(), values.begin());
-    if (message->lent == nullptr) return;
+    if (!plan_.edges[index_of(operand.edge)].single_copy) return;
     // Small ones were copied when they were sent, others are read now: that it is the same is the sender's duty.
-    check_entered(number, *message->lent);
-    return look(number, *message->lent, message->segment, values);
+    check_entered(number, *message->exposed);
+    return look(number, *message->exposed, message->segment, values);
   }
   std::uint64_t sent = 0, expected = 0;
   for (const std::uint64_t size : message->sizes) sent += size;
@@ -215,7 +232,7 @@ void Run::write(int number, const PlannedStep& step, const PlannedOperand& opera
     return cell_index(from.rank, from.buffer, from.plane, segment, from.blocks[i]);
   };
   const PlannedOperand* const copied =
-      step.op == StepOp::copy && step.sources[0].channel == -1 ? &step.sources[0] : nullptr;
+      step.op == StepOp::copy && step.sources[0].edge == -1 ? &step.sources[0] : nullptr;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t index = index_in(operand, i);
     if (copied != nullptr && index_in(*copied, i) == index) continue;  // in place: nobody copies memory onto itself
@@ -227,26 +244,26 @@ void Run::write(int number, const PlannedStep& step, const PlannedOperand& opera
 
 // The step is over: its progress is published, its messages leave and the messages it used up give their credits back.
 void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, std::vector<std::uint64_t> sizes) {
-  const auto is_slot = [](const PlannedOperand& operand) { return operand.channel != -1; };
-  const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), is_slot);
-  const bool receives = std::any_of(step.sources.begin(), step.sources.end(), is_slot);
+  const auto slot = [](const PlannedOperand& operand) { return is_slot(operand); };
+  const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), slot);
+  const bool receives = std::any_of(step.sources.begin(), step.sources.end(), slot);
   const bool published = lane(number).lane->published;
   if (!sends && !receives && !published) return;
   const std::span<const std::uint32_t> now = clock(number);
-  const PlannedOperand* const lent = sends && plan_.single_copy ? &step.sources[0] : nullptr;
-  const Told told = std::make_shared<Finished>(
-      Finished{{now.begin(), now.end()}, std::move(values), std::move(sizes), lent, states_[index_of(number)].segment});
+  const PlannedOperand* const exposed = sends ? &step.sources[0] : nullptr;
+  const Told told = std::make_shared<Finished>(Finished{
+      {now.begin(), now.end()}, std::move(values), std::move(sizes), exposed, states_[index_of(number)].segment});
   if (published) states_[index_of(number)].published.push_back(told);
   for (const PlannedOperand& operand : step.sources) {
-    if (is_slot(operand)) channels_[index_of(operand.channel)].returned_credits.push_back(told);
+    if (is_slot(operand)) edges_[index_of(operand.edge)].returned_credits.push_back(told);
   }
   std::uint64_t elements = 0;
   for (const std::uint64_t size : told->sizes) elements += size;
   for (const PlannedOperand& operand : step.destinations) {
     if (!is_slot(operand)) continue;
-    channels_[index_of(operand.channel)].messages.push_back(told);
+    edges_[index_of(operand.edge)].messages.push_back(told);
     count_bytes(lane(number).rank, operand.rank, elements);
-    const std::uint64_t most = plan_.programs[0].offers.slot_bytes;
+    const std::uint64_t most = plan_.edges[index_of(operand.edge)].slot_bytes;
     if (most != 0 && elements * plan_.layout.element_bytes > most) {
       problems_.add(Problem::Kind::malformed, place(number), ": a message of ", elements * plan_.layout.element_bytes,
                     " bytes to rank ", operand.rank, ", and a slot holds ", most);

@@ -24,7 +24,7 @@ namespace tutti::schedule::verification {
 
 class Run {
  public:
-  Run(const Plan& plan, Problems& problems);
+  Run(const VerifyPlan& plan, Problems& problems);
 
   // Everything that can happen happens. False where a lane got stuck.
   bool to_the_end();
@@ -40,7 +40,7 @@ class Run {
     Clock clock;
     std::vector<Value> values;
     std::vector<std::uint64_t> sizes;
-    const PlannedOperand* lent = nullptr;  // single-copy: where what it sent lies until it is received
+    const PlannedOperand* exposed = nullptr;  // where what it sent lies, on single-copy edges until it is received
     std::uint64_t segment = 0;
   };
   using Told = std::shared_ptr<const Finished>;
@@ -52,7 +52,7 @@ class Run {
     std::vector<Told> published;  // in order of steps, segment after segment
   };
 
-  struct ChannelState {
+  struct EdgeState {
     std::uint32_t unused_credits = 0;  // never spent so far: they tell of nothing
     std::deque<Told> messages;
     std::deque<Told> returned_credits;
@@ -65,7 +65,11 @@ class Run {
     int rank = -1;
     int lane = -1;
     const PlannedWait* wait = nullptr;
+    std::uint32_t credits = 0;  // that are all used up
   };
+
+  // What a lane sees of the others.
+  struct Seen;
 
   const PlannedLane& lane(int number) const { return plan_.lanes[static_cast<std::size_t>(number)]; }
   std::span<std::uint32_t> clock(int lane);
@@ -100,11 +104,11 @@ class Run {
   void count_bytes(int from, int to, std::uint64_t elements);
   void count_window(int lane, const PlannedOperand& operand, bool writes);
 
-  const Plan& plan_;
+  const VerifyPlan& plan_;
   Problems& problems_;
   Expressions expressions_;
   std::vector<LaneState> states_;
-  std::vector<ChannelState> channels_;
+  std::vector<EdgeState> edges_;
   std::vector<std::uint32_t> clocks_;  // one row per lane
   std::size_t width_;                  // components of a clock
   std::vector<Cell> cells_;

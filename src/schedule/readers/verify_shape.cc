@@ -35,7 +35,7 @@ void check_published(const Program& program, Problems& problems) {
   }
 }
 
-void check_program(const Program& program, Problems& problems) {
+void check_program(const Program& program, const Hosts& hosts, Problems& problems) {
   const auto malformed = [&](const auto&... parts) { problems.add(kMalformed, "rank ", program.rank, ": ", parts...); };
   if (program.blocks < 1) malformed(program.blocks, " blocks");
   if (program.scratch_depth < 1) malformed("scratch is ", program.scratch_depth, " segments deep");
@@ -43,6 +43,9 @@ void check_program(const Program& program, Problems& problems) {
   if (program.root < 0 || program.root >= program.ranks)
     malformed("root ", program.root, " of ", program.ranks, " ranks");
   if (program.verb == Verb::send_recv && program.ranks > 2) malformed("send_recv among ", program.ranks, " ranks");
+  if (const std::size_t placed = hosts.by_rank().size();
+      hosts.several() && placed != static_cast<std::size_t>(program.ranks))
+    malformed(placed, " of ", program.ranks, " ranks are on hosts");
   check_published(program, problems);
 }
 
@@ -86,7 +89,7 @@ bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options
       problems.add(kMalformed, "program ", i, " of ", programs.size(), " is for rank ", program.rank, " of ",
                    program.ranks);
     }
-    check_program(program, problems);
+    check_program(program, programs[i].offers.hosts, problems);
     check_agreement(programs[0], programs[i], problems);
   }
   return problems.empty() && check_count(programs[0].program, options, problems);
@@ -96,7 +99,7 @@ Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
   std::uint64_t bytes = lowered.segment_bytes;
   const auto blocks = static_cast<std::uint32_t>(lowered.program.blocks);
   const Verb verb = lowered.program.verb;
-  if (verb == Verb::barrier) return Layout::of(verb, 0, options.element_bytes, blocks, bytes);
+  if (!moves_data(verb)) return Layout::of(verb, 0, options.element_bytes, blocks, bytes);
   if (options.segments > 1) {
     const std::uint64_t unit = Layout::line_elements(options.element_bytes) * blocks;
     const std::uint64_t whole = facts_of(verb).cut == Cut::vector ? options.count : options.count * blocks;

@@ -1,39 +1,35 @@
 // The shared memory of a group, byte by byte: one header that all ranks agree on, written once.
 //
-//   ArenaHeader | Bell per rank | Flags per (channel, rank) | edges per (channel, from, to)
+//   ArenaHeader | Presence per rank | Flags per (channel, rank) | edges per (channel, from, to)
 //               | scratch per (channel, rank)
 //
-// Every word has one writer, except those of the header and the bells, which anybody may touch. Lines that different
-// ranks write lie 128 bytes apart, because cores fetch lines in pairs.
+// Every word has one writer, except those of the header, which anybody may touch. Lines that different ranks write lie
+// kPairBytes apart.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/memory/doorbells.h"
 #include "transport/memory/reach.h"
 #include "transport/transport.h"
 
 namespace tutti::transport {
 
-inline constexpr std::size_t kPairBytes = 128;
-inline constexpr int kMaxRanks = 1024;
-
 struct ArenaHeader {
-  alignas(kPairBytes) std::atomic<std::uint64_t> sleepers[kMaxRanks / 64];  // bit r: rank r sleeps or is about to
-  alignas(kPairBytes) std::atomic<std::uint32_t> arrived;                   // ranks that finished their set-up
-  std::atomic<std::uint32_t> without_membarrier;                            // ranks that could not register
-  std::atomic<std::uint32_t> tried;                                         // ranks that tried to read all others
-  std::atomic<std::uint32_t> without_reach;                                 // ... and could not
-  std::atomic<std::uint64_t> cores[kMaxRanks / 64];                         // cores any rank may run on
-  alignas(kPairBytes) std::atomic<std::uint64_t> abort;  // 0, or (culprit + 2) << 32 | cause << 24 | (rank + 1)
+  alignas(kPairBytes) std::atomic<std::uint32_t> arrived;  // ranks that finished their set-up
+  std::atomic<std::uint32_t> tried;                        // ranks that tried to read all others
+  std::atomic<std::uint32_t> without_reach;                // ... and could not
+  std::atomic<std::uint64_t> cores[kMaxRanks / 64];        // cores any rank may run on
+  alignas(kPairBytes) std::atomic<std::uint64_t> abort;    // 0, or (culprit + 2) << 32 | cause << 24 | (rank + 1)
 };
 
-struct alignas(kPairBytes) Bell {
-  std::atomic<std::uint32_t> rings;     // the futex word
+// A rank in the group.
+struct alignas(kPairBytes) Presence {
   std::atomic<std::uint32_t> departed;  // the rank has left the group in good order
   std::atomic<std::uint32_t> gave_up;   // or has failed: its buffers are its caller's again
-  Doorplate door;
+  MemoryProbe probe;
 };
 
 // One message. A small payload lies beside its sequence number, in the same pair of lines.
@@ -45,7 +41,7 @@ struct alignas(kPairBytes) MessageHeader {
   std::uint64_t payload_end;  // how much of the payload ring is used up to and with this message, since the beginning
   union {
     std::byte inline_payload[kInlineBytes];
-    Lent lent;  // larger ones, where the plan lends
+    Exposed exposed;  // larger ones, where the plan copies once
   };
 };
 static_assert(sizeof(MessageHeader) == kPairBytes);
@@ -70,8 +66,8 @@ struct ArenaShape {
   // One more than there are credits: a payload that does not fit at the end of the ring goes to its beginning.
   std::size_t payload_bytes() const { return round((credits + 1) * slot_bytes); }
   std::size_t edge_stride() const { return sizeof(EdgeCounts) + kHeaders * sizeof(MessageHeader) + payload_bytes(); }
-  std::size_t bells_at() const { return round(sizeof(ArenaHeader)); }
-  std::size_t flags_at() const { return bells_at() + static_cast<std::size_t>(ranks) * sizeof(Bell); }
+  std::size_t presences_at() const { return round(sizeof(ArenaHeader)); }
+  std::size_t flags_at() const { return presences_at() + static_cast<std::size_t>(ranks) * sizeof(Presence); }
   std::size_t edges_at() const { return flags_at() + lines() * sizeof(Flags); }
   std::size_t scratch_at() const {
     return page(edges_at() + lines() * static_cast<std::size_t>(ranks) * edge_stride());

@@ -1,4 +1,4 @@
-// Sleeping and waking between ranks, without cost for those who publish to ranks that are awake.
+// Sleeping and waking between the ranks of a group, without cost for those who publish to ranks that are awake.
 //
 // A rank that wants to sleep sets its bit in the sleepers mask, then looks once more for work, then waits on its bell.
 // A publisher stores its flag, then loads the mask. Either the publisher sees the bit or the sleeper sees the flag, if
@@ -11,36 +11,52 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
-#include "transport/memory/arena.h"
+#include "transport/memory/doorbells.h"
+#include "transport/memory/mapper.h"
 
 namespace tutti::transport {
 
 class Bells {
  public:
-  Bells(ArenaHeader* header, Bell* bells, int rank) : header_(header), bells_(bells), rank_(rank) {}
+  explicit Bells(const Mapper& mapper);
 
-  // Once per process, before the ranks meet; true where this process can be fenced by others.
-  static bool register_process();
-  // After all ranks have met.
-  void use_membarrier(bool yes) { membarrier_ = yes; }
+  // Once per process and memory, before its ranks meet.
+  static void register_process(Doorbells& bells);
+  // Asked once all ranks that share the memory have registered.
+  void use_membarrier_if_all_can();
 
-  void ring(int rank) {
+  // The number by which ring() knows a rank of the group.
+  int bell_of(int rank) const { return bell_of_[static_cast<std::size_t>(rank)]; }
+  void ring(int bell) {
     order_publish();
-    const std::uint64_t bit = std::uint64_t{1} << (rank % 64);
-    if (header_->sleepers[rank / 64].load(std::memory_order_relaxed) & bit) wake(rank / 64, bit);
+    const std::uint64_t bit = std::uint64_t{1} << (bell % 64);
+    if (shared_->sleepers[bell / 64].load(std::memory_order_relaxed) & bit) wake(bell / 64, bit);
   }
-  void ring_all(int ranks) {
+  void ring_own() { ring(own_); }
+  // Every rank of the group.
+  void ring_all() {
     order_publish();
-    for (int word = 0; word * 64 < ranks; ++word) {
-      if (const std::uint64_t bits = header_->sleepers[word].load(std::memory_order_relaxed)) wake(word, bits);
+    for (const Word& word : words_) {
+      const std::uint64_t sleeping = shared_->sleepers[word.number].load(std::memory_order_relaxed) & word.members;
+      if (sleeping != 0) wake(word.number, sleeping);
     }
   }
 
+  // Where this rank sleeps.
+  const void* place() const { return &shared_->bells[own_]; }
   std::uint32_t prepare_sleep();
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most);
 
  private:
+  // A word of the mask that has ranks of the group in it, and their bits.
+  struct Word {
+    int number = 0;
+    std::uint64_t members = 0;
+  };
+
   void order_publish() const {
     if (membarrier_) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -50,9 +66,10 @@ class Bells {
   }
   void wake(int word, std::uint64_t bits);
 
-  ArenaHeader* header_;
-  Bell* bells_;
-  int rank_;
+  std::shared_ptr<Doorbells> shared_;
+  std::vector<int> bell_of_;  // by rank of the group
+  std::vector<Word> words_;
+  int own_;
   bool membarrier_ = false;
 };
 

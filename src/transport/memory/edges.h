@@ -40,7 +40,8 @@ inline bool fits_behind_label(std::size_t bytes) { return behind_label(bytes) + 
 
 class MemorySender final : public Sender {
  public:
-  MemorySender(EdgeMemory edge, Bells* bells, int peer) : edge_(edge), bells_(bells), peer_(peer) {}
+  // `bell`: the receiver's.
+  MemorySender(EdgeMemory edge, Bells* bells, int bell) : edge_(edge), bells_(bells), bell_(bell) {}
 
   std::byte* try_begin(std::size_t bytes) override {
     MessageHeader* header = edge_.header(sent_);
@@ -52,14 +53,14 @@ class MemorySender final : public Sender {
     return has_header() && has_room() ? edge_.payload_before(end_, bytes) : nullptr;
   }
 
-  bool try_lend(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
-                const Located& within) override {
+  bool try_expose(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint,
+                  const Located& within) override {
     if (bytes <= MessageHeader::kInlineBytes) return try_send(pieces, bytes, fingerprint);
     if (!has_header()) return false;
-    edge_.header(sent_)->lent = Lent::of(pieces, within);
+    edge_.header(sent_)->exposed = Exposed::of(pieces, within);
     end_ = placed_;
     end(fingerprint);
-    lent_ = sent_;
+    exposed_ = sent_;
     return true;
   }
 
@@ -79,8 +80,8 @@ class MemorySender final : public Sender {
   }
 
   bool try_flush() override {
-    if (taken_ < lent_) taken_ = edge_.counts->taken.load(std::memory_order_acquire);
-    return taken_ >= lent_;
+    if (taken_ < exposed_) taken_ = edge_.counts->taken.load(std::memory_order_acquire);
+    return taken_ >= exposed_;
   }
 
   // For the message that try_begin() last asked about.
@@ -92,7 +93,7 @@ class MemorySender final : public Sender {
     header->payload_end = placed_ = end_;
     header->sequence.store(++sent_, std::memory_order_release);
     __builtin_prefetch(edge_.header(sent_ + 2), 1);  // the receiver had it last, and looks at those before
-    bells_->ring(peer_);
+    bells_->ring(bell_);
   }
 
  private:
@@ -109,18 +110,19 @@ class MemorySender final : public Sender {
 
   EdgeMemory edge_;
   Bells* bells_;
-  int peer_;
+  int bell_;
   std::uint64_t sent_ = 0;
   std::uint64_t placed_ = 0;             // bytes of the payload ring, those skipped included
   std::uint64_t end_ = 0;                // placed_, once the message at hand is sent
-  std::uint64_t lent_ = 0;               // messages up to the last one that was lent
+  std::uint64_t exposed_ = 0;            // messages up to the last one that was exposed
   std::uint64_t taken_ = 0, freed_ = 0;  // as last seen
 };
 
 class MemoryReceiver final : public Receiver {
  public:
-  MemoryReceiver(EdgeMemory edge, Bells* bells, int peer, Reach reach)
-      : edge_(edge), bells_(bells), peer_(peer), reach_(reach) {}
+  // `bell`: the sender's.
+  MemoryReceiver(EdgeMemory edge, Bells* bells, int bell, Reach reach)
+      : edge_(edge), bells_(bells), bell_(bell), reach_(reach) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override {
     if (!ready()) return nullptr;
@@ -151,13 +153,13 @@ class MemoryReceiver final : public Receiver {
 
   bool ready() override { return edge_.header(received_)->sequence.load(std::memory_order_acquire) == received_ + 1; }
 
-  Arrival try_borrow(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override {
+  Arrival try_pull(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override {
     if (bytes <= MessageHeader::kInlineBytes) return try_receive(pieces, bytes, fingerprint);
     if (!ready()) return Arrival::none;
     const MessageHeader& header = *edge_.header(received_);
     if (header.fingerprint != fingerprint) return Arrival::other;
-    // A sender that gives up says so before its caller may change what was lent.
-    const Arrival arrival = reach_.copy(pieces, header.lent, edge_.counts->copying);
+    // A sender that gives up says so before its caller may change what was exposed.
+    const Arrival arrival = reach_.copy(pieces, header.exposed, edge_.counts->copying);
     if (arrival == Arrival::whole) end();
     return arrival;
   }
@@ -167,13 +169,13 @@ class MemoryReceiver final : public Receiver {
     edge_.counts->freed.store(freed, std::memory_order_release);
     edge_.counts->taken.store(++received_, std::memory_order_release);
     __builtin_prefetch(edge_.header(received_ + 1));  // there already, if the sender runs ahead
-    bells_->ring(peer_);
+    bells_->ring(bell_);
   }
 
  private:
   EdgeMemory edge_;
   Bells* bells_;
-  int peer_;
+  int bell_;
   Reach reach_;
   std::uint64_t received_ = 0;
 };

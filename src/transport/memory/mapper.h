@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/deadline.h"
+#include "transport/memory/doorbells.h"
 
 namespace tutti::transport {
 
@@ -16,13 +18,15 @@ struct Mapping {
 
 class Mapper;
 
-// Makes smaller groups of ranks that need not meet again, because they see each other's memory as it is. May outlive
-// the mapper it came from; any thread may call it.
+// Makes groups of ranks of a group that need not meet again, because they share memory already. May outlive the mapper
+// it came from; any thread may call it.
 class Regrouping {
  public:
   virtual ~Regrouping() = default;
-  // The mapper of one rank of a new group of `size`: all ranks of that group pass the same key, no others do.
-  virtual std::unique_ptr<Mapper> part(std::uint64_t key, int rank, int size) = 0;
+  // For the first rank of a new group of `size` ranks that need `bytes`: a place for it, which it tells the others.
+  virtual std::uint64_t make_place(std::size_t bytes, int size) = 0;
+  // The mapper of rank `rank` in the group that has these ranks of the old one, in that order. All pass the same place.
+  virtual std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank) = 0;
 };
 
 class Mapper {
@@ -36,8 +40,10 @@ class Mapper {
   virtual Mapping map_shared(std::size_t bytes, const Deadline& deadline) = 0;
   // Whether the peer's process has ended. Makes system calls.
   virtual bool ended(int peer) = 0;
-  // nullptr where ranks have to meet.
-  virtual std::shared_ptr<Regrouping> regrouping() const { return nullptr; }
+  // Of all ranks that share memory here, whatever groups they are in, and the number there of a rank of this one.
+  virtual std::shared_ptr<Doorbells> doorbells() const = 0;
+  virtual int doorbell_of(int rank) const = 0;
+  virtual std::shared_ptr<Regrouping> regrouping() const = 0;
 };
 
 }  // namespace tutti::transport

@@ -44,7 +44,8 @@ int noted_cores(const ArenaHeader* header) {
 
 }  // namespace
 
-MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline)
+MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline,
+                                 const std::function<bool()>& hopeless)
     : mapper_(std::move(mapper)),
       rank_(mapper_->rank()),
       size_(mapper_->size()),
@@ -54,52 +55,56 @@ MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, c
     throw Error(ErrorCode::unsupported,
                 "shared memory holds at most " + std::to_string(kMaxRanks) + " ranks of a host");
   }
-  offers_.windows_to_scratch = true;
-  offers_.windows_to_user = true;
-  offers_.operands_in_slots = true;
-  offers_.channels = 1;
-  offers_.credits = shape_.credits;
-  offers_.slot_bytes = shape_.slot_bytes;
-  offers_.scratch_bytes = shape_.scratch_bytes;
+  offers_ = offers_for(size_);
   arena_ = mapper_->map_shared(shape_.bytes(), deadline);
-  bells_ = std::make_unique<Bells>(header(), bell(0), rank_);
+  bells_ = std::make_unique<Bells>(*mapper_);
   const auto edges = static_cast<std::size_t>(channels) * static_cast<std::size_t>(size_);
   senders_.resize(edges);
   receivers_.resize(edges);
-  meet(deadline);
+  meet(deadline, hopeless);
 }
 
-std::uint64_t MemoryTransport::slot_bytes_for(int ranks) { return shape_for(ranks, 1).slot_bytes; }
+std::size_t MemoryTransport::arena_bytes(int ranks, int channels) { return shape_for(ranks, channels).bytes(); }
+
+Offers MemoryTransport::offers_for(int ranks) {
+  const ArenaShape shape = shape_for(ranks, 1);
+  Offers offers;
+  offers.inside.windows_to_scratch = offers.inside.windows_to_user = offers.inside.operands_in_slots = true;
+  offers.inside.credits = shape.credits;
+  offers.inside.slot_bytes = shape.slot_bytes;
+  offers.scratch_bytes = shape.scratch_bytes;
+  return offers;
+}
 
 MemoryTransport::~MemoryTransport() {
-  if (arena_.base) bell(rank_)->departed.store(1, std::memory_order_release);
+  if (arena_.base) presence(rank_)->departed.store(1, std::memory_order_release);
 }
 
 // Every rank notes its facts, then waits until all have: what is decided from them is decided alike.
-void MemoryTransport::meet(const Deadline& deadline) {
+void MemoryTransport::meet(const Deadline& deadline, const std::function<bool()>& hopeless) {
   note_cores(header());
-  if (!Bells::register_process()) header()->without_membarrier.fetch_add(1, std::memory_order_relaxed);
-  Doorplate& door = bell(rank_)->door;
-  door_word_ = std::random_device{}() | std::uint64_t{1} << 32;
-  door.process.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
-  door.address.store(reinterpret_cast<std::uint64_t>(&door_word_), std::memory_order_relaxed);
-  door.word.store(door_word_, std::memory_order_relaxed);
+  MemoryProbe& probe = presence(rank_)->probe;
+  probe_word_ = std::random_device{}() | std::uint64_t{1} << 32;
+  probe.process.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
+  probe.address.store(reinterpret_cast<std::uint64_t>(&probe_word_), std::memory_order_relaxed);
+  probe.word.store(probe_word_, std::memory_order_relaxed);
   header()->arrived.fetch_add(1, std::memory_order_acq_rel);
-  await(header()->arrived, deadline);
+  await(header()->arrived, deadline, hopeless);
   for (int peer = 0; peer < size_; ++peer) {
-    if (reach_of(peer).try_door(bell(peer)->door)) continue;
+    if (reach_of(peer).can_read(presence(peer)->probe)) continue;
     header()->without_reach.fetch_add(1, std::memory_order_relaxed);
     break;
   }
   header()->tried.fetch_add(1, std::memory_order_acq_rel);
-  await(header()->tried, deadline);
-  bells_->use_membarrier(header()->without_membarrier.load(std::memory_order_relaxed) == 0);
-  offers_.lends = header()->without_reach.load(std::memory_order_relaxed) == 0;
+  await(header()->tried, deadline, hopeless);
+  bells_->use_membarrier_if_all_can();
+  offers_.inside.single_copy = header()->without_reach.load(std::memory_order_relaxed) == 0;
   oversubscribed_ = size_ > noted_cores(header());
 }
 
 // Until all ranks have counted themselves.
-void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadline& deadline) {
+void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadline& deadline,
+                            const std::function<bool()>& hopeless) {
   while (count.load(std::memory_order_acquire) < static_cast<std::uint32_t>(size_)) {
     if (deadline.passed()) {
       throw Error(ErrorCode::timeout, "shared memory: only " + std::to_string(count.load()) + " of " +
@@ -113,12 +118,14 @@ void MemoryTransport::await(const std::atomic<std::uint32_t>& count, const Deadl
       const int known = mapper_->known_as(first);
       throw Error(ErrorCode::peer_lost, "rank " + std::to_string(known) + " ended before the group was made", known);
     }
+    if (hopeless && hopeless())
+      throw Error(ErrorCode::peer_failed, "shared memory: one of the ranks has ended or given up elsewhere");
     ::sched_yield();
   }
 }
 
 Reach MemoryTransport::reach_of(int peer) const {
-  return Reach(static_cast<pid_t>(bell(peer)->door.process.load(std::memory_order_relaxed)), peer, &symmetric_,
+  return Reach(static_cast<pid_t>(presence(peer)->probe.process.load(std::memory_order_relaxed)), peer, &symmetric_,
                &header()->abort);
 }
 
@@ -131,14 +138,15 @@ EdgeMemory MemoryTransport::edge(int channel, int from, int to) const {
 
 Sender& MemoryTransport::sender(int channel, int peer) {
   auto& sender = senders_[edge_index(channel, peer)];
-  if (!sender) sender = std::make_unique<MemorySender>(edge(channel, rank_, peer), bells_.get(), peer);
+  if (!sender) sender = std::make_unique<MemorySender>(edge(channel, rank_, peer), bells_.get(), bells_->bell_of(peer));
   return *sender;
 }
 
 Receiver& MemoryTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[edge_index(channel, peer)];
   if (!receiver)
-    receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), peer, reach_of(peer));
+    receiver = std::make_unique<MemoryReceiver>(edge(channel, peer, rank_), bells_.get(), bells_->bell_of(peer),
+                                                reach_of(peer));
   return *receiver;
 }
 
@@ -175,11 +183,11 @@ void MemoryTransport::abort(int culprit, ErrorCode cause) {
   std::uint64_t none = 0;
   const std::uint64_t word = static_cast<std::uint64_t>(culprit + 2) << 32 | static_cast<std::uint64_t>(cause) << 24 |
                              static_cast<std::uint64_t>(rank_ + 1);
-  bell(rank_)->gave_up.store(1, std::memory_order_relaxed);
+  presence(rank_)->gave_up.store(1, std::memory_order_relaxed);
   header()->abort.compare_exchange_strong(none, word, std::memory_order_seq_cst);  // the first to fail is the one named
   // Nothing that the caller does to its buffers may be seen before: peers look after they have loaded from them.
   std::atomic_thread_fence(std::memory_order_release);
-  bells_->ring_all(size_);
+  bells_->ring_all();
   await_copies();
 }
 
@@ -188,7 +196,7 @@ void MemoryTransport::await_copies() const {
   const auto process = static_cast<std::uint64_t>(::getpid());
   const Deadline deadline = Deadline::after(kLongestCopy);
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_ || bell(peer)->door.process.load(std::memory_order_relaxed) != process) continue;
+    if (peer == rank_ || presence(peer)->probe.process.load(std::memory_order_relaxed) != process) continue;
     for (int channel = 0; channel < shape_.channels; ++channel) {
       const auto& copying = edge(channel, rank_, peer).counts->copying;
       while (copying.load(std::memory_order_seq_cst) != 0 && !deadline.passed()) ::sched_yield();

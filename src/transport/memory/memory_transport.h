@@ -1,9 +1,11 @@
 // The transport over memory that all ranks of a host see: flags, slots and windows. Threads and shm only map it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "transport/memory/bells.h"
 #include "transport/memory/edges.h"
 #include "transport/memory/mapper.h"
 #include "transport/memory/symmetric.h"
@@ -14,11 +16,16 @@ namespace tutti::transport {
 class MemoryTransport final : public Transport {
  public:
   // Collective. Throws Error when the ranks do not meet before the deadline.
-  MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline);
+  // `hopeless`, where set, is asked while the ranks meet: true ends it, because the caller knows that one won't come.
+  MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline,
+                  const std::function<bool()>& hopeless = {});
   ~MemoryTransport() override;
 
-  // The largest message between `ranks` ranks, for groups that must agree on it with ranks elsewhere.
-  static std::uint64_t slot_bytes_for(int ranks);
+  // What the first Mapper::map_shared() of a group is asked for.
+  static std::size_t arena_bytes(int ranks, int channels);
+  // What is offered to `ranks` ranks, for groups that must agree on it with ranks elsewhere; whether they may read each
+  // other's memory they have yet to try.
+  static Offers offers_for(int ranks);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -37,17 +44,18 @@ class MemoryTransport final : public Transport {
   MemoryRef locate(const void* memory, std::size_t bytes) const override { return symmetric_.locate(memory, bytes); }
   std::byte* window(int rank, MemoryRef ref) const override { return symmetric_.window(rank, ref); }
 
-  void notify_all() override { bells_->ring_all(size_); }
-  void notify_self() override { bells_->ring(rank_); }
+  void notify_all() override { bells_->ring_all(); }
+  void notify_self() override { bells_->ring_own(); }
+  const void* sleeping_place() const override { return bells_->place(); }
   std::uint32_t prepare_sleep() override { return bells_->prepare_sleep(); }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bells_->sleep(ticket, at_most); }
 
   bool given_up() const override { return header()->abort.load(std::memory_order_relaxed) != 0; }
-  bool gave_up(int peer) const override { return bell(peer)->gave_up.load(std::memory_order_relaxed) != 0; }
+  bool gave_up(int peer) const override { return presence(peer)->gave_up.load(std::memory_order_relaxed) != 0; }
   std::optional<Failure> failure() override;
   void abort(int culprit, ErrorCode cause) override;
   void announce(int) override {}  // the flags are in everybody's sight
-  bool departed(int peer) const override { return bell(peer)->departed.load(std::memory_order_acquire) != 0; }
+  bool departed(int peer) const override { return presence(peer)->departed.load(std::memory_order_acquire) != 0; }
 
  private:
   template <class T>
@@ -59,12 +67,12 @@ class MemoryTransport final : public Transport {
   std::size_t edge_index(int channel, int peer) const {
     return static_cast<std::size_t>(channel) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(peer);
   }
-  void meet(const Deadline& deadline);
-  void await(const std::atomic<std::uint32_t>& count, const Deadline& deadline);
+  void meet(const Deadline& deadline, const std::function<bool()>& hopeless);
+  void await(const std::atomic<std::uint32_t>& count, const Deadline& deadline, const std::function<bool()>& hopeless);
   Reach reach_of(int peer) const;
   // Until no thread of this process is in the middle of a copy out of this rank's own memory.
   void await_copies() const;
-  Bell* bell(int rank) const { return at<Bell>(shape_.bells_at()) + rank; }
+  Presence* presence(int rank) const { return at<Presence>(shape_.presences_at()) + rank; }
   int dead_peer();
   // What the first rank that gave up has left for the others.
   std::optional<Failure> given_verdict() const;
@@ -78,7 +86,7 @@ class MemoryTransport final : public Transport {
   SymmetricMemory symmetric_;
   std::unique_ptr<Bells> bells_;
   bool oversubscribed_ = false;
-  std::uint64_t door_word_ = 0;                            // peers read it to see whether they can
+  std::uint64_t probe_word_ = 0;                           // peers read it to see whether they can
   std::atomic<Deadline::Clock::rep> next_death_check_{0};  // looking for the dead costs a system call per peer
   // By edge_index; made on first use, which is when a plan is compiled.
   std::vector<std::unique_ptr<MemorySender>> senders_;

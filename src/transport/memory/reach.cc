@@ -19,33 +19,33 @@ constexpr std::size_t kMostAtOnce = 32 << 20;
 
 }  // namespace
 
-Lent Lent::of(std::span<const Piece> pieces, const Located& within) {
+Exposed Exposed::of(std::span<const Piece> pieces, const Located& within) {
   const bool symmetric = within.ref != 0 && (within.ref & kSymmetric) == 0;
-  Lent lent;
-  lent.pieces = pieces.size();
-  std::transform(pieces.begin(), pieces.end(), lent.at, [&](const Piece& piece) {
+  Exposed exposed;
+  exposed.pieces = pieces.size();
+  std::transform(pieces.begin(), pieces.end(), exposed.at, [&](const Piece& piece) {
     const std::uint64_t place = symmetric
                                     ? kSymmetric | (within.ref + static_cast<std::uint64_t>(piece.data - within.begin))
                                     : reinterpret_cast<std::uint64_t>(piece.data);
     return Stretch{place, piece.bytes};
   });
-  return lent;
+  return exposed;
 }
 
 Reach::Reach(pid_t process, int rank, const SymmetricMemory* symmetric, const std::atomic<std::uint64_t>* given_up)
     : process_(process), rank_(rank), symmetric_(symmetric), given_up_(given_up), same_(process == ::getpid()) {}
 
-bool Reach::try_door(const Doorplate& plate) const {
+bool Reach::can_read(const MemoryProbe& probe) const {
   if (same_) return true;
   std::uint64_t word = 0;
-  const std::uint64_t address = plate.address.load(std::memory_order_relaxed);
+  const std::uint64_t address = probe.address.load(std::memory_order_relaxed);
   const iovec to{&word, sizeof word}, from{reinterpret_cast<void*>(address), sizeof word};
   if (::process_vm_readv(process_, &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof word)) return false;
-  return word == plate.word.load(std::memory_order_relaxed);
+  return word == probe.word.load(std::memory_order_relaxed);
 }
 
 const std::byte* Reach::here(std::uint64_t place) const {
-  if ((place & Lent::kSymmetric) != 0) return symmetric_->window(rank_, place & ~Lent::kSymmetric);
+  if ((place & Exposed::kSymmetric) != 0) return symmetric_->window(rank_, place & ~Exposed::kSymmetric);
   return same_ ? reinterpret_cast<const std::byte*>(place) : nullptr;
 }
 
@@ -56,24 +56,24 @@ std::size_t Reach::read(std::byte* to, std::uint64_t address, std::size_t bytes)
   const int error = errno;
   if (error != ESRCH && given_up_->load(std::memory_order_acquire) == 0) {
     throw Error(ErrorCode::system,
-                std::string("cannot read what a peer has lent (process_vm_readv): ") + std::strerror(error));
+                std::string("cannot read what a peer has exposed (process_vm_readv): ") + std::strerror(error));
   }
   return 0;
 }
 
-Arrival Reach::copy(std::span<const Piece> to, const Lent& lent, std::atomic<std::uint32_t>& copying) const {
-  if (!same_) return copy_stretches(to, lent);
+Arrival Reach::copy(std::span<const Piece> to, const Exposed& exposed, std::atomic<std::uint32_t>& copying) const {
+  if (!same_) return copy_stretches(to, exposed);
   // Either this rank sees that the peer has given up, or the peer sees that it must wait: see abort().
   copying.store(1, std::memory_order_seq_cst);
-  const Arrival arrival = copy_stretches(to, lent);
+  const Arrival arrival = copy_stretches(to, exposed);
   copying.store(0, std::memory_order_release);
   return arrival;
 }
 
-Arrival Reach::copy_stretches(std::span<const Piece> to, const Lent& lent) const {
+Arrival Reach::copy_stretches(std::span<const Piece> to, const Exposed& exposed) const {
   if (given_up_->load(std::memory_order_seq_cst) != 0) return Arrival::none;
   std::size_t piece = 0, landed = 0;  // where in `to` the next byte goes
-  for (const Lent::Stretch& stretch : std::span(lent.at, lent.pieces)) {
+  for (const Exposed::Stretch& stretch : std::span(exposed.at, exposed.pieces)) {
     const std::byte* const near = here(stretch.place);
     for (std::uint64_t done = 0; done < stretch.bytes;) {
       while (piece < to.size() && landed == to[piece].bytes) {

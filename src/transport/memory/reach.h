@@ -13,8 +13,8 @@ namespace tutti::transport {
 
 class SymmetricMemory;
 
-// Where the pieces of a message lie that its sender has lent.
-struct Lent {
+// Where the pieces of a message lie that its sender has exposed.
+struct Exposed {
   // An address of the sender's, or the bit and a MemoryRef: symmetric memory is read without the system's help.
   static constexpr std::uint64_t kSymmetric = std::uint64_t{1} << 63;
   struct Stretch {
@@ -22,14 +22,14 @@ struct Lent {
     std::uint64_t bytes;
   };
 
-  static Lent of(std::span<const Piece> pieces, const Located& within);
+  static Exposed of(std::span<const Piece> pieces, const Located& within);
 
   std::uint64_t pieces;
-  Stretch at[kMostLentPieces];
+  Stretch at[kMostExposedPieces];
 };
 
 // What a rank shows of itself, so that others can try whether they may read its memory.
-struct alignas(64) Doorplate {
+struct alignas(64) MemoryProbe {
   std::atomic<std::uint64_t> process;
   std::atomic<std::uint64_t> address;  // of a word of the process's own
   std::atomic<std::uint64_t> word;     // and what is written there
@@ -42,14 +42,15 @@ class Reach {
   Reach(pid_t process, int rank, const SymmetricMemory* symmetric, const std::atomic<std::uint64_t>* given_up);
 
   // Whether the word can be read where the peer says it is: else permissions, containers or the system forbid it.
-  bool try_door(const Doorplate& plate) const;
-  // Copies what was lent; both sides hold as many bytes. `none` and `moved` (a part of it has come) where the peer's
-  // process has ended or some rank has given up: then the peer's caller may have changed what was lent, or freed it. So
-  // that it is not freed under the copy where the peer is a thread, `copying` is set meanwhile. Throws Error(system).
-  Arrival copy(std::span<const Piece> to, const Lent& from, std::atomic<std::uint32_t>& copying) const;
+  bool can_read(const MemoryProbe& probe) const;
+  // Copies what was exposed; both sides hold as many bytes. `none` and `moved` (a part of it has come) where the peer's
+  // process has ended or some rank has given up: then the peer's caller may have changed what was exposed, or freed
+  // it. So that it is not freed under the copy where the peer is a thread, `copying` is set meanwhile. Throws
+  // Error(system).
+  Arrival copy(std::span<const Piece> to, const Exposed& from, std::atomic<std::uint32_t>& copying) const;
 
  private:
-  Arrival copy_stretches(std::span<const Piece> to, const Lent& from) const;
+  Arrival copy_stretches(std::span<const Piece> to, const Exposed& from) const;
   // How many bytes of the peer's own memory the system has copied; 0 where that is gone for one of copy()'s reasons.
   std::size_t read(std::byte* to, std::uint64_t address, std::size_t bytes) const;
   // Where a stretch begins in this process; nullptr where only the system can read it.

@@ -8,39 +8,35 @@
 namespace tutti::transport {
 namespace {
 
-// 0 stands for no bound.
-std::uint64_t smaller_bound(std::uint64_t a, std::uint64_t b) {
-  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
-}
+constexpr std::chrono::milliseconds kLook{20};
+constexpr std::uint64_t kAgreement = 0x6d697865645f6f66;  // what the first messages of a group are known by
 
-Offers offers_of_both(const Offers& inner, const Offers& outer) {
-  Offers offers = outer;
-  offers.windows_to_scratch = false;
-  offers.windows_to_user = false;
-  offers.operands_in_slots = false;
-  offers.channels = std::min(inner.channels, outer.channels);
-  offers.credits = std::min(inner.credits, outer.credits);
-  offers.slot_bytes = smaller_bound(inner.slot_bytes, outer.slot_bytes);
+// Windows onto callers' buffers would need symmetric memory.
+Offers offers_of(const Hosts& hosts, const Offers& memory, const Offers& streams) {
+  Offers offers{memory.inside, streams.inside, hosts, std::min(memory.scratch_bytes, streams.scratch_bytes), 0};
+  offers.inside.windows_to_user = false;
   return offers;
 }
 
 }  // namespace
 
-MixedTransport::MixedTransport(std::unique_ptr<Transport> inner, std::vector<int> inner_ranks,
-                               std::unique_ptr<Transport> outer, std::function<void()> arm)
-    : inner_(std::move(inner)),
-      outer_(std::move(outer)),
-      arm_(std::move(arm)),
-      inner_ranks_(std::move(inner_ranks)),
+MixedTransport::MixedTransport(Parts parts, const Deadline& deadline)
+    : inner_(std::move(parts.inner)),
+      outer_(std::move(parts.outer)),
+      arm_(std::move(parts.arm)),
       inside_(static_cast<std::size_t>(outer_->size()), kOutside),
-      offers_(offers_of_both(inner_->offers(), outer_->offers())) {
-  const auto own = static_cast<std::size_t>(inner_->rank());
-  if (inner_ranks_.size() != static_cast<std::size_t>(inner_->size()) || inner_ranks_[own] != outer_->rank()) {
+      offers_(offers_of(parts.hosts, parts.memory, outer_->offers())) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (!parts.hosts.share(rank(), peer)) continue;
+    if (inner_) inside_[static_cast<std::size_t>(peer)] = static_cast<int>(neighbours_.size());
+    neighbours_.push_back(peer);
+  }
+  const bool alone = neighbours_.size() == 1;
+  if (alone == (inner_ != nullptr) ||
+      (inner_ && (inner_->size() != static_cast<int>(neighbours_.size()) || inner_->rank() != inside(rank())))) {
     throw Error(ErrorCode::invalid_argument, "mixed: the ranks of the host are not those of its shared memory");
   }
-  for (std::size_t i = 0; i < inner_ranks_.size(); ++i) {
-    inside_[static_cast<std::size_t>(inner_ranks_[i])] = static_cast<int>(i);
-  }
+  offers_.inside.single_copy = all_say(alone || inner_->offers().inside.single_copy, deadline);
 }
 
 Sender& MixedTransport::sender(int channel, int peer) {
@@ -51,17 +47,25 @@ Receiver& MixedTransport::receiver(int channel, int peer) {
   return inside(peer) == kOutside ? outer_->receiver(channel, peer) : inner_->receiver(channel, inside(peer));
 }
 
+Flags* MixedTransport::flags(int channel, int rank) {
+  return inside(rank) == kOutside ? outer_->flags(channel, rank) : inner_->flags(channel, inside(rank));
+}
+
+std::byte* MixedTransport::scratch(int channel, int rank) {
+  return inside(rank) == kOutside ? outer_->scratch(channel, rank) : inner_->scratch(channel, inside(rank));
+}
+
 std::uint32_t MixedTransport::prepare_sleep() {
-  const std::uint32_t ticket = inner_->prepare_sleep();
-  arm_();  // afterwards: the ring it asks for must come after the ticket
+  const std::uint32_t ticket = bell().prepare_sleep();
+  if (inner_) arm_();  // afterwards: the ring it asks for must come after the ticket
   return ticket;
 }
 
 std::optional<Failure> MixedTransport::failure() {
   if (auto failure = outer_->failure()) return failure;
-  const auto failure = inner_->failure();
+  const auto failure = inner_ ? inner_->failure() : std::nullopt;
   if (!failure || !failure->died) return std::nullopt;
-  const int dead = inner_ranks_[static_cast<std::size_t>(failure->rank)];
+  const int dead = neighbours_[static_cast<std::size_t>(failure->rank)];
   if (outer_->departed(dead)) return std::nullopt;
   return Failure{dead, -1, true};
 }
@@ -73,7 +77,55 @@ bool MixedTransport::drained(int channel, int peer) const {
 void MixedTransport::abort(int culprit, ErrorCode cause) {
   outer_->abort(culprit, cause);
   // Peers on the host hear why from the outer transport as well; this makes them look at once.
-  inner_->abort(culprit < 0 ? culprit : inside(culprit), cause);
+  if (inner_) inner_->abort(culprit < 0 ? culprit : inside(culprit), cause);
+}
+
+// Rank 0 asks all, and tells all. The first messages of their edges.
+bool MixedTransport::all_say(bool mine, const Deadline& deadline) {
+  if (rank() != 0) {
+    send_word(0, mine, deadline);
+    return receive_word(0, deadline);
+  }
+  bool all = mine;
+  for (int peer = 1; peer < size(); ++peer) all = receive_word(peer, deadline) && all;
+  for (int peer = 1; peer < size(); ++peer) send_word(peer, all, deadline);
+  return all;
+}
+
+template <class Attempt>
+void MixedTransport::await(int peer, const Deadline& deadline, Attempt&& attempt) {
+  const auto lost = [&](int who) {
+    abort(who, ErrorCode::peer_lost);
+    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(who) + " ended before the group was made", who);
+  };
+  for (;;) {
+    const std::uint32_t ticket = prepare_sleep();
+    const bool left = departed(peer);  // asked first: what it sent before still counts
+    if (attempt()) return;
+    if (const auto failure = this->failure()) lost(failure->blamed >= 0 ? failure->blamed : failure->rank);
+    if (left) lost(peer);
+    if (deadline.passed()) {
+      abort(peer, ErrorCode::timeout);
+      throw Error(ErrorCode::timeout, "rank " + std::to_string(peer) + " did not arrive before the deadline", peer);
+    }
+    sleep(ticket, kLook);
+  }
+}
+
+void MixedTransport::send_word(int peer, bool word, const Deadline& deadline) {
+  std::byte byte{word};
+  const Piece piece{&byte, 1};
+  Sender& to = sender(0, peer);
+  await(peer, deadline, [&] { return to.try_send({&piece, 1}, 1, kAgreement); });
+  await(peer, deadline, [&] { return to.try_flush(); });
+}
+
+bool MixedTransport::receive_word(int peer, const Deadline& deadline) {
+  std::byte byte{};
+  const Piece piece{&byte, 1};
+  Receiver& from = receiver(0, peer);
+  await(peer, deadline, [&] { return from.try_receive({&piece, 1}, 1, kAgreement) == Arrival::whole; });
+  return byte == std::byte{1};
 }
 
 }  // namespace tutti::transport

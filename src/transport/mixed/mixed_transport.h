@@ -1,12 +1,13 @@
 // Two transports as one: memory inside the host, streams to everybody else.
 //
-// Every edge is one of the two transports' own; this class only knows which. What concerns the whole group (flags,
-// failures, departures) comes from the outer transport, which spans it; of the inner one only a death is believed,
-// because a host notices its own dead first. Since one kind of program runs everywhere, only what both can do is
-// offered: messages, no windows.
+// Every edge is one of the two transports' own, and offers what that does; this class only knows which. Flags and
+// scratch of ranks of the host are those of the inner transport. Of other ranks the outer one, which spans the group,
+// has what they announced. Failures and departures come from the outer one, too; of the inner one only a death is
+// believed, because a host notices its own dead first. Symmetric memory there is none: not all ranks could reach it.
 //
 // Threads sleep where inner peers can wake them without a system call of their own, on the inner transport; the outer
-// one is armed first, so that what happens there rings the inner bell.
+// one is armed first, so that what happens there rings the inner bell. A rank that is alone on its host has no inner
+// transport and sleeps on the outer one.
 #pragma once
 
 #include <functional>
@@ -19,20 +20,29 @@ namespace tutti::transport {
 
 class MixedTransport final : public Transport {
  public:
-  // `inner_ranks`: the group's numbers of the inner transport's ranks, ascending. `arm` asks the outer transport for
-  // one inner.notify_self() as soon as something has happened there; nothing of it may run once `outer` is gone.
-  MixedTransport(std::unique_ptr<Transport> inner, std::vector<int> inner_ranks, std::unique_ptr<Transport> outer,
-                 std::function<void()> arm);
+  struct Parts {
+    Hosts hosts;
+    std::unique_ptr<Transport> inner;  // nullptr where this rank is alone on its host
+    std::unique_ptr<Transport> outer;
+    // Asks the outer transport for one inner.notify_self() as soon as something has happened there; nothing of it may
+    // run once `outer` is gone. Unused without `inner`.
+    std::function<void()> arm;
+    Offers memory;  // what is offered inside the host that offers the least: the same on all ranks
+  };
+
+  // Collective: whether ranks of a host may read each other's memory is only known once all have tried. Throws Error
+  // when not all have said so before the deadline.
+  MixedTransport(Parts parts, const Deadline& deadline);
 
   int rank() const override { return outer_->rank(); }
   int size() const override { return outer_->size(); }
   const Offers& offers() const override { return offers_; }
-  bool oversubscribed() const override { return inner_->oversubscribed(); }
+  bool oversubscribed() const override { return bell().oversubscribed(); }
 
   Sender& sender(int channel, int peer) override;
   Receiver& receiver(int channel, int peer) override;
-  Flags* flags(int channel, int rank) override { return outer_->flags(channel, rank); }
-  std::byte* scratch(int channel, int rank) override { return outer_->scratch(channel, rank); }
+  Flags* flags(int channel, int rank) override;
+  std::byte* scratch(int channel, int rank) override;
 
   std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override {
     return outer_->allocate(bytes, deadline);
@@ -41,10 +51,11 @@ class MixedTransport final : public Transport {
   MemoryRef locate(const void*, std::size_t) const override { return 0; }
   std::byte* window(int, MemoryRef) const override { return nullptr; }
 
-  void notify_all() override { outer_->notify_all(); }
-  void notify_self() override { inner_->notify_self(); }
+  void notify_all() override { bell().notify_all(); }
+  void notify_self() override { bell().notify_self(); }
+  const void* sleeping_place() const override { return bell().sleeping_place(); }
   std::uint32_t prepare_sleep() override;
-  void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { inner_->sleep(ticket, at_most); }
+  void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell().sleep(ticket, at_most); }
 
   bool given_up() const override { return outer_->given_up(); }
   std::optional<Failure> failure() override;
@@ -57,12 +68,19 @@ class MixedTransport final : public Transport {
   static constexpr int kOutside = -1;
 
   int inside(int peer) const { return inside_[static_cast<std::size_t>(peer)]; }
+  // Where this rank's threads sleep.
+  Transport& bell() const { return inner_ ? *inner_ : *outer_; }
+  bool all_say(bool mine, const Deadline& deadline);
+  template <class Attempt>
+  void await(int peer, const Deadline& deadline, Attempt&& attempt);
+  void send_word(int peer, bool word, const Deadline& deadline);
+  bool receive_word(int peer, const Deadline& deadline);
 
   std::unique_ptr<Transport> inner_;  // outlives `outer_`, which rings it
   std::unique_ptr<Transport> outer_;
   std::function<void()> arm_;
-  std::vector<int> inner_ranks_;
-  std::vector<int> inside_;  // by rank of the group: its number in the inner transport, or kOutside
+  std::vector<int> neighbours_;  // by rank of the inner transport: its number in the group
+  std::vector<int> inside_;      // by rank of the group: its number in the inner transport, or kOutside
   Offers offers_;
 };
 

@@ -11,7 +11,7 @@
 namespace tutti::transport {
 namespace {
 
-struct Message {
+struct DescriptorMessage {
   std::uint64_t number;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   iovec body{&number, sizeof number};
@@ -42,7 +42,7 @@ void await(int socket, short events, const Deadline& deadline, const std::string
 
 bool send_descriptor(int socket, int descriptor, std::uint64_t number, int to, const Deadline& deadline) {
   const std::string what = "handing shared memory to rank " + std::to_string(to);
-  Message message{number};
+  DescriptorMessage message{number};
   msghdr header = message.header();
   cmsghdr* part = CMSG_FIRSTHDR(&header);
   part->cmsg_level = SOL_SOCKET;
@@ -57,7 +57,7 @@ bool send_descriptor(int socket, int descriptor, std::uint64_t number, int to, c
 
 FileDescriptor receive_descriptor(int socket, std::uint64_t* number, int from, const Deadline& deadline) {
   const std::string what = "receiving shared memory from rank " + std::to_string(from);
-  Message message{0};
+  DescriptorMessage message{0};
   msghdr header = message.header();
   await(socket, POLLIN, deadline, what);
   const ssize_t got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);

@@ -83,7 +83,7 @@ bool TcpSender::try_send(std::span<const Piece> pieces, std::size_t bytes, std::
                                                  std::to_string(slot_bytes_) + " offered");
   }
   if (!try_flush()) return false;
-  Frame frame{bytes, fingerprint};
+  StreamHeader frame{bytes, fingerprint};
   if (bytes <= kGatheredBytes) {  // copied to one place: cheaper than to let the system gather it
     keep(frame, pieces, 0);
     try_flush();
@@ -109,7 +109,7 @@ bool TcpSender::try_send_labelled(Label label, Piece payload, std::uint64_t fing
   return try_send(pieces, kLabelBytes + payload.bytes, fingerprint);
 }
 
-void TcpSender::keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip) {
+void TcpSender::keep(const StreamHeader& frame, std::span<const Piece> pieces, std::size_t skip) {
   if (!kept_) kept_.reset(new std::byte[sizeof frame + slot_bytes_]);
   kept_begin_ = skip;
   std::memcpy(kept_.get(), &frame, sizeof frame);
@@ -166,13 +166,13 @@ std::size_t TcpReceiver::read_ahead() {
 }
 
 bool TcpReceiver::find_frame(std::size_t behind) {
-  const std::size_t wanted = sizeof(Frame) + behind;
+  const std::size_t wanted = sizeof(StreamHeader) + behind;
   if (ahead() < wanted && !(ahead() == 0 && pace_.holds())) read_ahead();
   return ahead() >= wanted;
 }
 
-Frame TcpReceiver::frame_ahead() const {
-  Frame frame;
+StreamHeader TcpReceiver::frame_ahead() const {
+  StreamHeader frame;
   std::memcpy(&frame, ahead_.get() + ahead_begin_, sizeof frame);
   return frame;
 }
@@ -191,7 +191,7 @@ bool TcpReceiver::ready() {
 Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) {
   if (!within_) {
     if (!find_frame()) return Arrival::none;
-    const Frame frame = frame_ahead();
+    const StreamHeader frame = frame_ahead();
     if (frame.bytes != bytes || frame.fingerprint != fingerprint) return Arrival::other;
     ahead_begin_ += sizeof frame;
     within_ = true;
@@ -201,7 +201,7 @@ Arrival TcpReceiver::try_receive(std::span<const Piece> pieces, std::size_t byte
 
 Arrival TcpReceiver::try_label(Label& label, std::uint64_t fingerprint) {
   if (!find_frame()) return Arrival::none;
-  const Frame frame = frame_ahead();
+  const StreamHeader frame = frame_ahead();
   if (frame.bytes < kLabelBytes || frame.fingerprint != fingerprint) return Arrival::other;
   if (!find_frame(kLabelBytes)) return Arrival::none;
   std::memcpy(label.data(), ahead_.get() + ahead_begin_ + sizeof frame, kLabelBytes);
@@ -211,7 +211,7 @@ Arrival TcpReceiver::try_label(Label& label, std::uint64_t fingerprint) {
 Arrival TcpReceiver::try_receive_labelled(Piece payload) {
   if (!within_) {
     if (frame_ahead().bytes != kLabelBytes + payload.bytes) return Arrival::other;
-    ahead_begin_ += sizeof(Frame) + kLabelBytes;
+    ahead_begin_ += sizeof(StreamHeader) + kLabelBytes;
     within_ = true;
   }
   return land_message({&payload, 1}, payload.bytes);

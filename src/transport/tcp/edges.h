@@ -24,11 +24,11 @@
 namespace tutti::transport {
 
 // In the byte order of the machine: all that we run on are little-endian.
-struct Frame {
+struct StreamHeader {
   std::uint64_t bytes = 0;
   std::uint64_t fingerprint = 0;
 };
-static_assert(sizeof(Frame) == 16);
+static_assert(sizeof(StreamHeader) == 16);
 
 // When a connection to a peer was first found to have ended, and how.
 class Breakage {
@@ -75,7 +75,7 @@ class TcpSender final : public Sender {
   // Error(invalid_argument) where they are no memory of this process.
   std::size_t write(iovec* parts, std::size_t count);
   // Keeps what lies behind the first `skip` bytes of a message.
-  void keep(const Frame& frame, std::span<const Piece> pieces, std::size_t skip);
+  void keep(const StreamHeader& frame, std::span<const Piece> pieces, std::size_t skip);
 
   int socket_;
   std::size_t slot_bytes_;
@@ -107,7 +107,7 @@ class TcpReceiver final : public Receiver {
   std::size_t ahead() const { return ahead_end_ - ahead_begin_; }
   // Reads until a frame, and as many bytes behind it, lie at the beginning of what was read ahead.
   bool find_frame(std::size_t behind = 0);
-  Frame frame_ahead() const;
+  StreamHeader frame_ahead() const;
   std::size_t read_ahead();
   // Lets the message whose frame was accepted land, as far as it goes.
   Arrival land_message(std::span<const Piece> pieces, std::size_t bytes);

@@ -20,7 +20,7 @@ class SocketBell {
   // Throws Error(system).
   SocketBell();
 
-  // Before anybody sleeps. The socket must stay open as long as this lives. Throws Error(system).
+  // Until the socket is closed. Throws Error(system).
   void watch(int socket);
   // Readable when something has happened that no poll has taken yet.
   int descriptor() const { return poll_.get(); }

@@ -35,11 +35,10 @@ void discard_unread(int socket) {
   }
 }
 
-Offers offers_of_streams(std::uint64_t bound) {
+Offers offers_of_streams() {
   Offers offers;
-  offers.channels = 1;
-  offers.credits = 1;
-  offers.slot_bytes = bound == 0 ? kSlotBytes : std::min<std::uint64_t>(bound, kSlotBytes);
+  offers.inside.credits = 1;
+  offers.inside.slot_bytes = kSlotBytes;
   offers.scratch_bytes = kScratchBytes;
   return offers;
 }
@@ -49,7 +48,8 @@ Offers offers_of_streams(std::uint64_t bound) {
 TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, TcpOptions options)
     : links_(std::move(links)),
       options_(std::move(options)),
-      offers_(offers_of_streams(options_.slot_bytes)),
+      offers_(offers_of_streams()),
+      bell_(options_.bell ? options_.bell : std::make_shared<SocketBell>()),
       scratch_(map_private(static_cast<std::size_t>(options_.channels) * kScratchBytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
       breakages_(index_of(options_.channels, 0)),
@@ -59,18 +59,18 @@ TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, Tcp
   links_.data.resize(static_cast<std::size_t>(links_.size));
   prepare_sockets();
   if (!control_) return;
-  Control::Lent lent;
-  lent.wake = [this] { hear(); };
-  lent.say = [this](std::uint32_t channel) { return stated(*flags(static_cast<int>(channel), rank())); };
-  lent.channels = static_cast<std::uint32_t>(options_.channels);
-  lent.quiet_for = [this](int peer) { return quiet_for(peer); };
-  lent.readable = options_.wake ? bell_.descriptor() : -1;
-  control_->lend(std::move(lent));
+  Control::Hooks hooks;
+  hooks.wake = [this] { hear(); };
+  hooks.say = [this](std::uint32_t channel) { return said(static_cast<int>(channel)); };
+  hooks.channels = static_cast<std::uint32_t>(options_.channels);
+  hooks.quiet_for = [this](int peer) { return quiet_for(peer); };
+  hooks.readable = options_.wake ? bell_->descriptor() : -1;
+  control_->attach(std::move(hooks));
 }
 
 TcpTransport::~TcpTransport() {
   if (control_) {
-    control_->lend({});
+    control_->attach({});
     control_.reset();  // says goodbye before the connections end
   }
   for (const auto& row : links_.data) {
@@ -91,7 +91,7 @@ void TcpTransport::prepare_sockets() {
     for (const FileDescriptor& socket : row) {
       const int yes = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);  // fails on what is not TCP, as it may
-      bell_.watch(socket.get());
+      bell_->watch(socket.get());
     }
   }
 }
@@ -109,7 +109,7 @@ Sender& TcpTransport::sender(int channel, int peer) {
   auto& sender = senders_[index_of(channel, peer)];
   if (!sender) {
     Breakage* breakage = &breakages_[index_of(channel, peer)];
-    sender = std::make_unique<TcpSender>(socket_to(channel, peer), offers_.slot_bytes, breakage);
+    sender = std::make_unique<TcpSender>(socket_to(channel, peer), kSlotBytes, breakage);
   }
   return *sender;
 }
@@ -166,7 +166,7 @@ void TcpTransport::abort(int culprit, ErrorCode cause) {
 }
 
 void TcpTransport::announce(int channel) {
-  if (control_) control_->announce(static_cast<std::uint32_t>(channel), stated(*flags(channel, rank())));
+  if (control_) control_->announce(static_cast<std::uint32_t>(channel), said(channel));
 }
 
 void TcpTransport::arm() {
@@ -189,9 +189,9 @@ void TcpTransport::hear() {
 
 // Who arms after the store gets a wake of its own; who armed before it has prepared to sleep by now, and is woken here.
 void TcpTransport::rouse() {
-  if (!options_.wake) return bell_.ring();
+  if (!options_.wake) return bell_->ring();
   armed_.store(false, std::memory_order_seq_cst);
-  bell_.take();
+  bell_->take();
   options_.wake();
 }
 

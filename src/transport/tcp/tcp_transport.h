@@ -26,10 +26,13 @@ struct TcpLinks {
 struct TcpOptions {
   int channels = 1;
   bool oversubscribed = false;
-  std::uint64_t slot_bytes = 0;  // a bound on messages that all ranks have agreed on; 0 = the transport's own
-  // Where this rank's threads sleep elsewhere: called, on the control plane's thread, when something has happened here
+  // Where its threads sleep, shared with other transports of this rank; nullptr: in a place of its own.
+  std::shared_ptr<SocketBell> bell;
+  // Where they sleep elsewhere: called, on the control plane's thread, when something has happened here
   // after arm(), and at every piece of news. They must not use prepare_sleep() and sleep() of this transport then.
   std::function<void()> wake;
+  // Where this rank's flags are elsewhere: what they say of its call on a channel.
+  std::function<Statement(int)> said;
 };
 
 class TcpTransport final : public Transport {
@@ -57,12 +60,15 @@ class TcpTransport final : public Transport {
   std::byte* window(int, MemoryRef) const override { return nullptr; }
 
   void notify_all() override {}  // no peer sees a store to these flags
-  void notify_self() override { bell_.ring(); }
+  void notify_self() override { bell_->ring(); }
+  const void* sleeping_place() const override { return bell_.get(); }
   std::uint32_t prepare_sleep() override {
     settling_.fetch_add(1, std::memory_order_relaxed);
-    return bell_.rings();
+    return bell_->rings();
   }
-  void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_.sleep(ticket, at_most); }
+  void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_->sleep(ticket, at_most); }
+  // For other transports of this rank.
+  const std::shared_ptr<SocketBell>& shared_bell() const { return bell_; }
   // Asks for one TcpOptions::wake when something has happened that no wake has followed yet.
   void arm();
 
@@ -83,6 +89,7 @@ class TcpTransport final : public Transport {
   void prepare_sockets();
   // How long ago data came from the peer, as the system knows it.
   std::chrono::nanoseconds quiet_for(int peer) const;
+  Statement said(int channel) { return options_.said ? options_.said(channel) : stated(*flags(channel, rank())); }
   // On the control plane's thread: something has changed.
   void hear();
   void rouse();
@@ -90,7 +97,7 @@ class TcpTransport final : public Transport {
   TcpLinks links_;
   TcpOptions options_;
   Offers offers_;
-  SocketBell bell_;
+  std::shared_ptr<SocketBell> bell_;
   std::shared_ptr<void> scratch_;           // per channel; pages that are never touched cost nothing
   std::unique_ptr<Flags[]> flags_;          // by index_of; only the statements of the peers' are ever written
   std::vector<Breakage> breakages_;         // by index_of

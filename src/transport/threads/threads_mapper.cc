@@ -4,8 +4,10 @@
 
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "base/system_error.h"
+#include "transport/memory/bells.h"
 
 namespace tutti::transport {
 namespace {
@@ -20,7 +22,13 @@ Mapping map_anonymous(std::size_t bytes) {
 // it off the table. Tables of smaller groups likewise; what a failed rank never asks for goes with the table.
 class Table final : public Regrouping {
  public:
-  explicit Table(int ranks) : ranks_(ranks) {}
+  // `bell_of`: by rank.
+  Table(std::shared_ptr<Doorbells> bells, std::vector<int> bell_of)
+      : bells_(std::move(bells)), bell_of_(std::move(bell_of)) {}
+
+  int size() const { return static_cast<int>(bell_of_.size()); }
+  const std::shared_ptr<Doorbells>& doorbells() const { return bells_; }
+  int doorbell_of(int rank) const { return bell_of_[static_cast<std::size_t>(rank)]; }
 
   Mapping get(std::uint64_t number, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -31,11 +39,15 @@ class Table final : public Regrouping {
                                            " and " + std::to_string(bytes) + " bytes in the same call");
     }
     Mapping mapping = entry.mapping;
-    if (++entry.taken == ranks_) entries_.erase(number);
+    if (++entry.taken == size()) entries_.erase(number);
     return mapping;
   }
 
-  std::unique_ptr<Mapper> part(std::uint64_t key, int rank, int size) override;
+  std::uint64_t make_place(std::size_t, int) override {
+    const std::lock_guard lock(mutex_);
+    return places_++;
+  }
+  std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank) override;
 
  private:
   struct Entry {
@@ -46,44 +58,56 @@ class Table final : public Regrouping {
     std::shared_ptr<Table> table;
     int taken = 0;
   };
-  int ranks_;
+
+  std::shared_ptr<Doorbells> bells_;
+  std::vector<int> bell_of_;
   std::mutex mutex_;
   std::map<std::uint64_t, Entry> entries_;
   std::map<std::uint64_t, Part> parts_;
+  std::uint64_t places_ = 0;
 };
 
 class ThreadsMapper final : public Mapper {
  public:
-  ThreadsMapper(std::shared_ptr<Table> table, int rank, int size)
-      : table_(std::move(table)), rank_(rank), size_(size) {}
+  ThreadsMapper(std::shared_ptr<Table> table, int rank) : table_(std::move(table)), rank_(rank) {}
   int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int size() const override { return table_->size(); }
   Mapping map_shared(std::size_t bytes, const Deadline&) override { return table_->get(next_++, bytes); }
   bool ended(int) override { return false; }
+  std::shared_ptr<Doorbells> doorbells() const override { return table_->doorbells(); }
+  int doorbell_of(int rank) const override { return table_->doorbell_of(rank); }
   std::shared_ptr<Regrouping> regrouping() const override { return table_; }
 
  private:
   std::shared_ptr<Table> table_;
   int rank_;
-  int size_;
   std::uint64_t next_ = 0;
 };
 
-std::unique_ptr<Mapper> Table::part(std::uint64_t key, int rank, int size) {
+std::unique_ptr<Mapper> Table::part(std::uint64_t place, const std::vector<int>& members, int rank) {
   const std::lock_guard lock(mutex_);
-  Part& part = parts_[key];
-  if (!part.table) part.table = std::make_shared<Table>(size);
-  auto mapper = std::make_unique<ThreadsMapper>(part.table, rank, size);
-  if (++part.taken == size) parts_.erase(key);
+  Part& part = parts_[place];
+  if (!part.table) {
+    std::vector<int> bell_of;
+    for (const int member : members) bell_of.push_back(doorbell_of(member));
+    part.table = std::make_shared<Table>(bells_, std::move(bell_of));
+  }
+  auto mapper = std::make_unique<ThreadsMapper>(part.table, rank);
+  if (++part.taken == static_cast<int>(members.size())) parts_.erase(place);
   return mapper;
 }
 
 }  // namespace
 
 std::vector<std::unique_ptr<Mapper>> make_threads_mappers(int ranks) {
-  auto table = std::make_shared<Table>(ranks);
+  const auto memory = map_anonymous(sizeof(Doorbells)).base;
+  const std::shared_ptr<Doorbells> bells(memory, static_cast<Doorbells*>(memory.get()));
+  Bells::register_process(*bells);
+  std::vector<int> bell_of(static_cast<std::size_t>(ranks));
+  std::iota(bell_of.begin(), bell_of.end(), 0);
+  const auto table = std::make_shared<Table>(bells, std::move(bell_of));
   std::vector<std::unique_ptr<Mapper>> mappers;
-  for (int rank = 0; rank < ranks; ++rank) mappers.push_back(std::make_unique<ThreadsMapper>(table, rank, ranks));
+  for (int rank = 0; rank < ranks; ++rank) mappers.push_back(std::make_unique<ThreadsMapper>(table, rank));
   return mappers;
 }
 

@@ -16,9 +16,9 @@
 
 namespace tutti::schedule {
 
-Program bruck_all_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_gather, "bruck", shape, p, largest_half(p));
+Program bruck_all_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_gather, "bruck", placement, p, largest_half(p));
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 2 ? 1 : 0;
 

@@ -10,16 +10,16 @@
 
 namespace tutti::schedule {
 
-Program direct_all_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_gather, "direct", shape, p, 0);
+Program direct_all_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_gather, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kStoreLane = 0;
   program.lanes = {
       {"store",
        true,
-       {copy_step(of_every_rank(shape, Buffer::output, block_at(0)), own_block(Buffer::input), others_entered(p))}},
+       {copy_step(of_every_rank(placement, Buffer::output, block_at(0)), own_block(Buffer::input), others_entered(p))}},
       {"leave", false, {wait_step(wait_for_others(p, kStoreLane, 0))}},
   };
   return program;

@@ -12,9 +12,9 @@
 
 namespace tutti::schedule {
 
-Program ring_all_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_gather, "ring", shape, p, 1);
+Program ring_all_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_gather, "ring", placement, p, 1);
   if (p == 1) return alone(std::move(program));
 
   const Operand to_right = Operand::slot(Index::plus(1));

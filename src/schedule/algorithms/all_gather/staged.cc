@@ -15,9 +15,9 @@ enum LaneNumber : int { kIn, kOut };
 
 }  // namespace
 
-Program staged_all_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::all_gather, shape, p);
+Program staged_all_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::all_gather, placement, p);
   if (p == 1) return alone(std::move(program));
 
   Lane in{"in", true, {}}, out{"out", true, {}};

@@ -14,9 +14,9 @@
 
 namespace tutti::schedule {
 
-Program direct_all_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "direct", shape, p, 0);
+Program direct_all_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_reduce, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
@@ -24,7 +24,7 @@ Program direct_all_reduce(const Shape& shape) {
   program.lanes = {
       {"reduce",
        true,
-       {reduce_step(of_every_rank(shape, Buffer::output, mine), of_every_rank(shape, Buffer::input, mine), true,
+       {reduce_step(of_every_rank(placement, Buffer::output, mine), of_every_rank(placement, Buffer::input, mine), true,
                     others_entered(p))}},
       {"leave",
        false,

@@ -9,18 +9,18 @@
 
 namespace tutti::schedule {
 
-Program exchange_all_reduce(const Shape& shape) {
-  Program program = begin_program(Verb::all_reduce, "exchange", shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.landing_planes = shape.ranks - 1;
+Program exchange_all_reduce(const Placement& placement) {
+  Program program = begin_program(Verb::all_reduce, "exchange", placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
+  program.landing_planes = placement.ranks - 1;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   std::vector<Operand> everyone_else, everyone;
-  for (int distance = 1; distance < shape.ranks; ++distance)
+  for (int distance = 1; distance < placement.ranks; ++distance)
     everyone_else.push_back(Operand::slot(Index::plus(distance)));
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    everyone.push_back(rank == shape.rank ? input : Operand::slot(Index::absolute(rank)));
+  for (int rank = 0; rank < placement.ranks; ++rank) {
+    everyone.push_back(rank == placement.rank ? input : Operand::slot(Index::absolute(rank)));
   }
   program.lanes = {{"exchange", false, {copy_step(everyone_else, input), reduce_step({output}, everyone, true)}}};
   return program;

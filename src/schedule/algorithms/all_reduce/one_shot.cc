@@ -17,9 +17,9 @@ enum LaneNumber : int { kIn, kReduce };
 
 }  // namespace
 
-Program one_shot_all_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::all_reduce, shape, 1);
+Program one_shot_all_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::all_reduce, placement, 1);
   program.algorithm = "one_shot";
   if (p == 1) return alone(std::move(program));
 
@@ -34,7 +34,7 @@ Program one_shot_all_reduce(const Shape& shape) {
        {copy_step({Operand::own(Buffer::scratch, all)}, input, wait_for_others(p, kReduce, 0, program.scratch_depth))}},
       {"reduce",
        true,
-       {reduce_step({Operand::own(Buffer::output, all)}, of_every_rank(shape, Buffer::scratch, all, input), true,
+       {reduce_step({Operand::own(Buffer::output, all)}, of_every_rank(placement, Buffer::scratch, all, input), true,
                     std::move(all_in))}}};
   return program;
 }

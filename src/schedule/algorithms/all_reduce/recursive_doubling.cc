@@ -18,13 +18,13 @@
 
 namespace tutti::schedule {
 
-Program recursive_doubling_all_reduce(const Shape& shape) {
-  Program program = begin_program(Verb::all_reduce, "recursive_doubling", shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.scratch_planes = shape.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
+Program recursive_doubling_all_reduce(const Placement& placement) {
+  Program program = begin_program(Verb::all_reduce, "recursive_doubling", placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
+  program.scratch_planes = placement.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
   program.landing_planes = 1;
 
-  const CoreRole role = CoreRole::of(shape.ranks, shape.rank);
+  const CoreRole role = CoreRole::of(placement.ranks, placement.rank);
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand scratch = Operand::own(Buffer::scratch, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
@@ -39,7 +39,7 @@ Program recursive_doubling_all_reduce(const Shape& shape) {
 
   Operand held = input;  // where this rank's partial result lies
   if (role.partner >= 0) {
-    lane.steps.push_back(join_pair(shape, role, all_blocks(1)));
+    lane.steps.push_back(join_pair(placement, role, all_blocks(1)));
     held = scratch;
   }
   for (int distance = 1; distance < role.core; distance *= 2) {

@@ -22,37 +22,37 @@
 namespace tutti::schedule {
 namespace {
 
-Operand in_output(const Shape&, const BlockSet& blocks) { return Operand::own(Buffer::output, blocks); }
+Operand in_output(const Placement&, const BlockSet& blocks) { return Operand::own(Buffer::output, blocks); }
 
 }  // namespace
 
-Program recursive_halving_all_reduce(const Shape& shape) {
-  const CoreRole role = CoreRole::of(shape.ranks, shape.rank);
+Program recursive_halving_all_reduce(const Placement& placement) {
+  const CoreRole role = CoreRole::of(placement.ranks, placement.rank);
   const int q = role.core;
-  Program program = begin_program(Verb::all_reduce, "recursive_halving", shape, q, role.pairs != 0 ? q : q / 2);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.scratch_planes = shape.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
+  Program program = begin_program(Verb::all_reduce, "recursive_halving", placement, q, role.pairs != 0 ? q : q / 2);
+  if (placement.ranks == 1) return alone(std::move(program));
+  program.scratch_planes = placement.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
   program.landing_planes = 1;
 
   Lane lane{"exchange", false, {}};
   const auto output = [](BlockSet blocks) { return Operand::own(Buffer::output, blocks); };
   const BlockSet all = all_blocks(q);
   if (role.member < 0) {
-    const Operand partner = role.partner_slot(shape.rank);
+    const Operand partner = role.partner_slot(placement.rank);
     lane.steps = {copy_step({partner}, Operand::own(Buffer::input, all)), copy_step({output(all)}, partner)};
     program.lanes.push_back(std::move(lane));
     return program;
   }
 
-  if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all));
-  add_halving(lane, shape, role, {strided_blocks, in_output});
+  if (role.partner >= 0) lane.steps.push_back(join_pair(placement, role, all));
+  add_halving(lane, placement, role, {strided_blocks, in_output});
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const BlockSet have = congruent(role.member, 2 * distance, q);
     const BlockSet lack = congruent(role.member ^ distance, 2 * distance, q);
     lane.steps.push_back(copy_step({role.peer_at(distance)}, output(have)));
     lane.steps.push_back(copy_step({output(lack)}, role.peer_at(distance)));
   }
-  if (role.partner >= 0) lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, output(all)));
+  if (role.partner >= 0) lane.steps.push_back(copy_step({role.partner_slot(placement.rank)}, output(all)));
   program.lanes.push_back(std::move(lane));
   return program;
 }

@@ -15,9 +15,9 @@
 
 namespace tutti::schedule {
 
-Program ring_all_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_reduce, "ring", shape, p, 1);
+Program ring_all_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_reduce, "ring", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.landing_planes = p == 2 ? 1 : 2;  // for what comes from the left, and for partial sums that go right
 

@@ -20,9 +20,9 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 
 }  // namespace
 
-Program staged_all_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::all_reduce, shape, p);
+Program staged_all_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::all_reduce, placement, p);
   if (p == 1) return alone(std::move(program));
 
   const BlockSet mine{Index::plus(0), 1, 1};
@@ -35,7 +35,7 @@ Program staged_all_reduce(const Shape& shape) {
   std::vector<Wait> all_in;
   for (int distance = 0; distance < p; ++distance) all_in.push_back({Index::plus(distance), kIn, 0, 0});
   const std::vector<Operand> contributions =
-      of_every_rank(shape, Buffer::scratch, mine, Operand::own(Buffer::input, mine));
+      of_every_rank(placement, Buffer::scratch, mine, Operand::own(Buffer::input, mine));
 
   Lane in{"in",
           true,

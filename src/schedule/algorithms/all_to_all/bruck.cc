@@ -23,9 +23,9 @@ BlockSet places_with(int bit, int blocks) {
 
 }  // namespace
 
-Program bruck_all_to_all(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_to_all, "bruck", shape, p, p / 2);
+Program bruck_all_to_all(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_to_all, "bruck", placement, p, p / 2);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = 1;
 

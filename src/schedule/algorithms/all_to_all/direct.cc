@@ -11,9 +11,9 @@
 
 namespace tutti::schedule {
 
-Program direct_all_to_all(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_to_all, "direct", shape, p, 0);
+Program direct_all_to_all(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_to_all, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kLoadLane = 0;

@@ -8,9 +8,9 @@
 
 namespace tutti::schedule {
 
-Program linear_all_to_all(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_to_all, "linear", shape, p, 1);
+Program linear_all_to_all(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_to_all, "linear", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.hears_first = true;
 

@@ -14,9 +14,9 @@
 
 namespace tutti::schedule {
 
-Program pairwise_all_to_all(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::all_to_all, "pairwise", shape, p, 1);
+Program pairwise_all_to_all(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::all_to_all, "pairwise", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.hears_first = true;
 

@@ -15,9 +15,9 @@ enum LaneNumber : int { kIn, kOut };
 
 }  // namespace
 
-Program staged_all_to_all(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::all_to_all, shape, p);
+Program staged_all_to_all(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::all_to_all, placement, p);
   if (p == 1) return alone(std::move(program));
 
   Lane in{"in", true, {}}, out{"out", true, {}};

@@ -9,9 +9,9 @@
 
 namespace tutti::schedule {
 
-Program dissemination_barrier(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::barrier, "dissemination", shape, 1, 1);
+Program dissemination_barrier(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::barrier, "dissemination", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = 1;
 

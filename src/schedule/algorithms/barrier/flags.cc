@@ -10,9 +10,9 @@
 
 namespace tutti::schedule {
 
-Program flags_barrier(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::barrier, "flags", shape, 1, 0);
+Program flags_barrier(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::barrier, "flags", placement, 1, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kMeetLane = 0, kRaised = 0;

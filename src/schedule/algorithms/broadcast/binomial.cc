@@ -10,12 +10,12 @@
 
 namespace tutti::schedule {
 
-Program binomial_broadcast(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::broadcast, "binomial", shape, 1, 1);
+Program binomial_broadcast(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::broadcast, "binomial", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
 
-  const TreePlace place = TreePlace::of(shape);
+  const TreePlace place = TreePlace::of(placement);
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
 

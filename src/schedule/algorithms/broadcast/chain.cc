@@ -8,12 +8,12 @@
 
 namespace tutti::schedule {
 
-Program chain_broadcast(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::broadcast, "chain", shape, 1, 1);
+Program chain_broadcast(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::broadcast, "chain", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
 
-  const int place = (shape.rank - shape.root + p) % p;
+  const int place = (placement.rank - placement.root + p) % p;
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   const Operand next = Operand::slot(Index::plus(1));
   Lane lane{"chain", false, {}};

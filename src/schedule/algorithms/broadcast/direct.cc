@@ -23,11 +23,11 @@ Step keep(int ranks, int blocks) {
                    wait_for_others(ranks, kLoadLane, 0));
 }
 
-Program by_halves(const Shape& shape) {
-  Program program = begin_program(Verb::broadcast, "direct", shape, 2, 0);
+Program by_halves(const Placement& placement) {
+  Program program = begin_program(Verb::broadcast, "direct", placement, 2, 0);
   const Index other = Index::plus(1);
   const BlockSet half = block_at(0);
-  if (shape.rank == shape.root) {
+  if (placement.rank == placement.root) {
     const Step store =
         copy_step({Operand::window(other, Buffer::output, half)}, Operand::own(Buffer::input, half), others_entered(2));
     program.lanes = {{"store", true, {store, keep(2, 2)}}};
@@ -41,14 +41,14 @@ Program by_halves(const Shape& shape) {
 
 }  // namespace
 
-Program direct_broadcast(const Shape& shape) {
-  const int p = shape.ranks;
-  if (p == 2) return by_halves(shape);
-  Program program = begin_program(Verb::broadcast, "direct", shape, 1, 0);
+Program direct_broadcast(const Placement& placement) {
+  const int p = placement.ranks;
+  if (p == 2) return by_halves(placement);
+  Program program = begin_program(Verb::broadcast, "direct", placement, 1, 0);
   if (p == 1) return alone(std::move(program));
 
-  const Index root = Index::absolute(shape.root);
-  if (shape.rank == shape.root) {
+  const Index root = Index::absolute(placement.root);
+  if (placement.rank == placement.root) {
     program.lanes = {{"load", true, {keep(p, 1)}}};
   } else {
     const Operand theirs = Operand::window(root, Buffer::input, all_blocks(1));

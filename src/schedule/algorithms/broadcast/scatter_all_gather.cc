@@ -14,13 +14,13 @@
 
 namespace tutti::schedule {
 
-Program scatter_all_gather_broadcast(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::broadcast, "scatter_all_gather", shape, p, largest_half(p));
+Program scatter_all_gather_broadcast(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::broadcast, "scatter_all_gather", placement, p, largest_half(p));
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = 1;
 
-  const TreePlace place = TreePlace::of(shape);
+  const TreePlace place = TreePlace::of(placement);
   const bool root = place.relative == 0;
   const Buffer held = root ? Buffer::input : Buffer::scratch;
   const Operand to_right = Operand::slot(Index::plus(1));

@@ -14,15 +14,15 @@ enum LaneNumber : int { kIn, kOut };
 
 }  // namespace
 
-Program staged_broadcast(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::broadcast, shape, 1);
+Program staged_broadcast(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::broadcast, placement, 1);
   if (p == 1) return alone(std::move(program));
 
-  const Index root = Index::absolute(shape.root);
+  const Index root = Index::absolute(placement.root);
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   Lane in{"in", true, {}}, out{"out", true, {}};
-  if (shape.rank == shape.root) {
+  if (placement.rank == placement.root) {
     in.steps = {copy_step({Operand::own(Buffer::scratch, all_blocks(1)), output},
                           Operand::own(Buffer::input, all_blocks(1)),
                           wait_for_others(p, kOut, 0, program.scratch_depth))};

@@ -11,14 +11,14 @@
 
 namespace tutti::schedule {
 
-Program binomial_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::gather, "binomial", shape, p, largest_half(p));
+Program binomial_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::gather, "binomial", placement, p, largest_half(p));
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 3 ? 1 : 0;
   program.hears_first = true;
 
-  const TreePlace place = TreePlace::of(shape);
+  const TreePlace place = TreePlace::of(placement);
   const bool root = place.relative == 0;
   const Buffer held = root ? Buffer::output : place.below == 1 ? Buffer::input : Buffer::scratch;
   Lane lane{"tree", false, {}};

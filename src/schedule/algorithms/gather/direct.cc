@@ -9,14 +9,14 @@
 
 namespace tutti::schedule {
 
-Program direct_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::gather, "direct", shape, p, 0);
+Program direct_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::gather, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kStoreLane = 0;
-  const Index root = Index::absolute(shape.root);
-  if (shape.rank == shape.root) {
+  const Index root = Index::absolute(placement.root);
+  if (placement.rank == placement.root) {
     program.lanes = {{"store", true, {copy_step({own_block(Buffer::output)}, own_block(Buffer::input))}},
                      {"leave", false, {wait_step(wait_for_others(p, kStoreLane, 0))}}};
   } else {

@@ -10,13 +10,13 @@
 
 namespace tutti::schedule {
 
-Program linear_gather(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::gather, "linear", shape, p, 1);
+Program linear_gather(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::gather, "linear", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.hears_first = true;
-  if (shape.rank != shape.root) {
-    const Operand root = Operand::slot(Index::absolute(shape.root));
+  if (placement.rank != placement.root) {
+    const Operand root = Operand::slot(Index::absolute(placement.root));
     program.lanes = {{"give", false, {copy_step({root}, own_block(Buffer::input))}}};
     return program;
   }

@@ -19,21 +19,21 @@ int holder(int first, int count, int root_member) {
 
 }  // namespace
 
-Program binomial_reduce(const Shape& shape) {
-  Program program = begin_program(Verb::reduce, "binomial", shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.scratch_planes = shape.ranks > 2 ? 1 : 0;
+Program binomial_reduce(const Placement& placement) {
+  Program program = begin_program(Verb::reduce, "binomial", placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
+  program.scratch_planes = placement.ranks > 2 ? 1 : 0;
   program.landing_planes = 1;
 
-  const CoreRole role = CoreRole::of(shape.ranks, shape.rank, shape.root);
-  const int root_member = CoreRole::of(shape.ranks, shape.root, shape.root).member;
+  const CoreRole role = CoreRole::of(placement.ranks, placement.rank, placement.root);
+  const int root_member = CoreRole::of(placement.ranks, placement.root, placement.root).member;
   const Operand scratch = Operand::own(Buffer::scratch, all_blocks(1));
   Operand held = Operand::own(Buffer::input, all_blocks(1));
   Lane lane{"tree", false, {}};
   if (role.member < 0) {
-    lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, held));
+    lane.steps.push_back(copy_step({role.partner_slot(placement.rank)}, held));
   } else if (role.partner >= 0) {
-    lane.steps.push_back(join_pair(shape, role, all_blocks(1)));
+    lane.steps.push_back(join_pair(placement, role, all_blocks(1)));
     held = scratch;
   }
   for (int distance = 1; role.member >= 0 && distance < role.core; distance *= 2) {

@@ -13,17 +13,17 @@
 
 namespace tutti::schedule {
 
-Program direct_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce, "direct", shape, p, 0);
+Program direct_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::reduce, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
-  const Operand result = Operand::window(Index::absolute(shape.root), Buffer::output, block_at(0));
+  const Operand result = Operand::window(Index::absolute(placement.root), Buffer::output, block_at(0));
   program.lanes = {
       {"reduce",
        true,
-       {reduce_step({result}, of_every_rank(shape, Buffer::input, block_at(0)), true, others_entered(p))}},
+       {reduce_step({result}, of_every_rank(placement, Buffer::input, block_at(0)), true, others_entered(p))}},
       {"leave", false, {wait_step(wait_for_others(p, kReduceLane, 0))}},
   };
   return program;

@@ -17,37 +17,42 @@
 namespace tutti::schedule {
 namespace {
 
-Buffer results_of(const Shape& shape) { return shape.rank == shape.root ? Buffer::output : Buffer::scratch; }
+Buffer results_of(const Placement& placement) {
+  return placement.rank == placement.root ? Buffer::output : Buffer::scratch;
+}
 
-Operand in_results(const Shape& shape, const BlockSet& blocks) { return Operand::own(results_of(shape), blocks); }
+Operand in_results(const Placement& placement, const BlockSet& blocks) {
+  return Operand::own(results_of(placement), blocks);
+}
 
 }  // namespace
 
-Program recursive_halving_reduce(const Shape& shape) {
-  const CoreRole role = CoreRole::of(shape.ranks, shape.rank, shape.root);
-  const int root_member = CoreRole::of(shape.ranks, shape.root, shape.root).member;
+Program recursive_halving_reduce(const Placement& placement) {
+  const CoreRole role = CoreRole::of(placement.ranks, placement.rank, placement.root);
+  const int root_member = CoreRole::of(placement.ranks, placement.root, placement.root).member;
   const int q = role.core;
-  Program program = begin_program(Verb::reduce, "recursive_halving", shape, q, role.pairs != 0 ? q : q / 2);
-  if (shape.ranks == 1) return alone(std::move(program));
+  Program program = begin_program(Verb::reduce, "recursive_halving", placement, q, role.pairs != 0 ? q : q / 2);
+  if (placement.ranks == 1) return alone(std::move(program));
   program.scratch_planes = 1;
   program.landing_planes = 1;
 
   Lane lane{"exchange", false, {}};
   if (role.member < 0) {
-    lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, Operand::own(Buffer::input, all_blocks(q))));
+    lane.steps.push_back(copy_step({role.partner_slot(placement.rank)}, Operand::own(Buffer::input, all_blocks(q))));
     program.lanes.push_back(std::move(lane));
     return program;
   }
-  if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all_blocks(q)));
-  add_halving(lane, shape, role, {strided_blocks, in_results});
+  if (role.partner >= 0) lane.steps.push_back(join_pair(placement, role, all_blocks(q)));
+  add_halving(lane, placement, role, {strided_blocks, in_results});
   for (int distance = q / 2; distance >= 1; distance /= 2) {
     const Operand peer = role.peer_at(distance);
     if (((role.member ^ root_member) & distance) != 0) {
-      lane.steps.push_back(copy_step({peer}, Operand::own(results_of(shape), congruent(role.member, 2 * distance, q))));
+      lane.steps.push_back(
+          copy_step({peer}, Operand::own(results_of(placement), congruent(role.member, 2 * distance, q))));
       break;
     }
     lane.steps.push_back(
-        copy_step({Operand::own(results_of(shape), congruent(role.member ^ distance, 2 * distance, q))}, peer));
+        copy_step({Operand::own(results_of(placement), congruent(role.member ^ distance, 2 * distance, q))}, peer));
   }
   program.lanes.push_back(std::move(lane));
   return program;

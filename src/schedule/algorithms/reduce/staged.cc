@@ -19,22 +19,22 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 
 }  // namespace
 
-Program staged_reduce(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::reduce, shape, p);
+Program staged_reduce(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::reduce, placement, p);
   if (p == 1) return alone(std::move(program));
 
-  const bool at_root = shape.rank == shape.root;
-  const Index root = Index::absolute(shape.root);
+  const bool at_root = placement.rank == placement.root;
+  const Index root = Index::absolute(placement.root);
   Lane in{"in", true, {}}, reduce{"reduce", true, {}}, out{"out", true, {}};
   in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
                         wait_for_others(p, kReduce, 0, program.scratch_depth))};
   std::vector<Wait> ready = wait_for_others(p, kIn, 0);
   // The root takes this rank's block in the step of their distance; until then it stays in scratch.
-  const int taken_at = (shape.rank - shape.root + p) % p - 1;
+  const int taken_at = (placement.rank - placement.root + p) % p - 1;
   if (!at_root) ready.push_back({root, kOut, taken_at, program.scratch_depth});
   reduce.steps = {reduce_step({own_block(at_root ? Buffer::output : Buffer::scratch)},
-                              of_every_rank(shape, Buffer::scratch, block_at(0), own_block(Buffer::input)), true,
+                              of_every_rank(placement, Buffer::scratch, block_at(0), own_block(Buffer::input)), true,
                               std::move(ready))};
   for (int distance = 1; at_root && distance < p; ++distance) {
     out.steps.push_back(copy_step({own_block(Buffer::output, distance)},

@@ -9,16 +9,16 @@
 
 namespace tutti::schedule {
 
-Program direct_reduce_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce_scatter, "direct", shape, p, 0);
+Program direct_reduce_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::reduce_scatter, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
   program.lanes = {
       {"reduce",
        true,
-       {reduce_step({own_block(Buffer::output)}, of_every_rank(shape, Buffer::input, block_at(0)), true,
+       {reduce_step({own_block(Buffer::output)}, of_every_rank(placement, Buffer::input, block_at(0)), true,
                     others_entered(p))}},
       {"leave", false, {wait_step(wait_for_others(p, kReduceLane, 0))}},
   };

@@ -12,9 +12,9 @@
 
 namespace tutti::schedule {
 
-Program pairwise_reduce_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce_scatter, "pairwise", shape, p, 1);
+Program pairwise_reduce_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::reduce_scatter, "pairwise", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.landing_planes = 1;
 
@@ -24,7 +24,7 @@ Program pairwise_reduce_scatter(const Shape& shape) {
   }
   std::vector<Operand> contributions;
   for (int rank = 0; rank < p; ++rank) {
-    contributions.push_back(rank == shape.rank ? own_block(Buffer::input) : Operand::slot(Index::absolute(rank)));
+    contributions.push_back(rank == placement.rank ? own_block(Buffer::input) : Operand::slot(Index::absolute(rank)));
   }
   lane.steps.push_back(reduce_step({own_block(Buffer::output)}, std::move(contributions), true));
   program.lanes.push_back(std::move(lane));

@@ -29,32 +29,32 @@ std::vector<BlockSet> chunks_of(const CoreRole& role, int member, int modulus) {
 }
 
 // One chunk is this rank's own; two are a pair's.
-Operand in_chunk(const Shape&, const BlockSet& blocks) {
+Operand in_chunk(const Placement&, const BlockSet& blocks) {
   return blocks.count == 1 ? own_block(Buffer::output) : Operand::own(Buffer::scratch, blocks);
 }
 
 }  // namespace
 
-Program recursive_halving_reduce_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  const CoreRole role = CoreRole::of(p, shape.rank);
-  Program program = begin_program(Verb::reduce_scatter, "recursive_halving", shape, p, role.pairs != 0 ? p : p / 2);
+Program recursive_halving_reduce_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  const CoreRole role = CoreRole::of(p, placement.rank);
+  Program program = begin_program(Verb::reduce_scatter, "recursive_halving", placement, p, role.pairs != 0 ? p : p / 2);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 2 ? 1 : 0;
   program.landing_planes = 1;
 
   Lane lane{"exchange", false, {}};
   if (role.member < 0) {
-    const Operand partner = role.partner_slot(shape.rank);
+    const Operand partner = role.partner_slot(placement.rank);
     lane.steps = {copy_step({partner}, Operand::own(Buffer::input, all_blocks(p))),
                   copy_step({own_block(Buffer::output)}, partner)};
     program.lanes.push_back(std::move(lane));
     return program;
   }
-  if (role.partner >= 0) lane.steps.push_back(join_pair(shape, role, all_blocks(p)));
-  add_halving(lane, shape, role, {chunks_of, in_chunk});
+  if (role.partner >= 0) lane.steps.push_back(join_pair(placement, role, all_blocks(p)));
+  add_halving(lane, placement, role, {chunks_of, in_chunk});
   if (role.partner >= 0) {
-    lane.steps.push_back(copy_step({role.partner_slot(shape.rank)}, own_block(Buffer::scratch, 1)));
+    lane.steps.push_back(copy_step({role.partner_slot(placement.rank)}, own_block(Buffer::scratch, 1)));
     lane.steps.push_back(copy_step({own_block(Buffer::output)}, own_block(Buffer::scratch)));
   }
   program.lanes.push_back(std::move(lane));

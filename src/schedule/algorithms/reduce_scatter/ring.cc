@@ -13,9 +13,9 @@
 
 namespace tutti::schedule {
 
-Program ring_reduce_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::reduce_scatter, "ring", shape, p, 1);
+Program ring_reduce_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::reduce_scatter, "ring", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.landing_planes = 1;  // for what comes from the left, and for the sum that goes right
 

@@ -15,16 +15,16 @@ enum LaneNumber : int { kIn, kReduce };
 
 }  // namespace
 
-Program staged_reduce_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(Verb::reduce_scatter, shape, p);
+Program staged_reduce_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(Verb::reduce_scatter, placement, p);
   if (p == 1) return alone(std::move(program));
 
   Lane in{"in", true, {}}, reduce{"reduce", true, {}};
   in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
                         wait_for_others(p, kReduce, 0, program.scratch_depth))};
   reduce.steps = {reduce_step({own_block(Buffer::output)},
-                              of_every_rank(shape, Buffer::scratch, block_at(0), own_block(Buffer::input)), true,
+                              of_every_rank(placement, Buffer::scratch, block_at(0), own_block(Buffer::input)), true,
                               wait_for_others(p, kIn, 0))};
   program.lanes = {std::move(in), std::move(reduce)};
   return program;

@@ -14,25 +14,25 @@ const Operand kBefore = Operand::slot(Index::plus(-1)), kAfter = Operand::slot(I
 
 }  // namespace
 
-Program chain_scan(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::scan, "chain", shape, 1, 1);
+Program chain_scan(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::scan, "chain", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
   program.landing_planes = 1;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   std::vector<Operand> sums{Operand::own(Buffer::output, all_blocks(1))};
-  if (shape.rank < p - 1) sums.push_back(kAfter);
-  program.lanes = {
-      {"chain",
-       false,
-       {shape.rank == 0 ? copy_step(std::move(sums), input) : reduce_step(std::move(sums), {kBefore, input}, false)}}};
+  if (placement.rank < p - 1) sums.push_back(kAfter);
+  program.lanes = {{"chain",
+                    false,
+                    {placement.rank == 0 ? copy_step(std::move(sums), input)
+                                         : reduce_step(std::move(sums), {kBefore, input}, false)}}};
   return program;
 }
 
-Program chain_exclusive_scan(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::exclusive_scan, "chain", shape, 1, 1);
+Program chain_exclusive_scan(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::exclusive_scan, "chain", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 2 ? 1 : 0;
   program.landing_planes = p > 2 ? 1 : 0;
@@ -41,9 +41,9 @@ Program chain_exclusive_scan(const Shape& shape) {
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   const Operand sum = Operand::own(Buffer::scratch, all_blocks(1));
   Lane lane{"chain", false, {}};
-  if (shape.rank == 0) {
+  if (placement.rank == 0) {
     lane.steps = {copy_step({kAfter}, input)};
-  } else if (shape.rank == p - 1) {
+  } else if (placement.rank == p - 1) {
     lane.steps = {copy_step({output}, kBefore)};
   } else {
     // In place the output is the input, which is needed until the next rank's sum is on its way.

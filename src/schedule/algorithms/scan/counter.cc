@@ -15,16 +15,18 @@
 namespace tutti::schedule {
 namespace {
 
-Upward counter(const Shape& shape) {
+Upward counter(const Placement& placement) {
   Upward counter{"counter", {}, nullptr, true};
-  if (shape.rank < shape.ranks - 1) counter.waiting = {Operand::slot(Index::plus(1))};
-  counter.block_before = [](const Shape&, int) { return Operand::slot(Index::plus(-1)); };
+  if (placement.rank < placement.ranks - 1) counter.waiting = {Operand::slot(Index::plus(1))};
+  counter.block_before = [](const Placement&, int) { return Operand::slot(Index::plus(-1)); };
   return counter;
 }
 
 }  // namespace
 
-Program counter_scan(const Shape& shape) { return upward_scan(shape, counter(shape)); }
-Program counter_exclusive_scan(const Shape& shape) { return upward_exclusive_scan(shape, counter(shape)); }
+Program counter_scan(const Placement& placement) { return upward_scan(placement, counter(placement)); }
+Program counter_exclusive_scan(const Placement& placement) {
+  return upward_exclusive_scan(placement, counter(placement));
+}
 
 }  // namespace tutti::schedule

@@ -15,14 +15,14 @@
 namespace tutti::schedule {
 namespace {
 
-Program direct(Verb verb, const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(verb, "direct", shape, p, 0);
+Program direct(Verb verb, const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(verb, "direct", placement, p, 0);
   if (p == 1) return alone(std::move(program));
 
   constexpr int kReduceLane = 0;
-  std::vector<Operand> inputs = of_every_rank(shape, Buffer::input, block_at(0));
-  const std::vector<Operand> outputs = of_every_rank(shape, Buffer::output, block_at(0));
+  std::vector<Operand> inputs = of_every_rank(placement, Buffer::input, block_at(0));
+  const std::vector<Operand> outputs = of_every_rank(placement, Buffer::output, block_at(0));
   std::vector<std::optional<Operand>> results(outputs.begin(), outputs.end());
   if (verb == Verb::exclusive_scan) {
     inputs.pop_back();
@@ -39,7 +39,7 @@ Program direct(Verb verb, const Shape& shape) {
 
 }  // namespace
 
-Program direct_scan(const Shape& shape) { return direct(Verb::scan, shape); }
-Program direct_exclusive_scan(const Shape& shape) { return direct(Verb::exclusive_scan, shape); }
+Program direct_scan(const Placement& placement) { return direct(Verb::scan, placement); }
+Program direct_exclusive_scan(const Placement& placement) { return direct(Verb::exclusive_scan, placement); }
 
 }  // namespace tutti::schedule

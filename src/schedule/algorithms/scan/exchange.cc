@@ -14,20 +14,21 @@
 namespace tutti::schedule {
 namespace {
 
-Program exchange(Verb verb, const Shape& shape) {
-  Program program = begin_program(verb, "exchange", shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
+Program exchange(Verb verb, const Placement& placement) {
+  Program program = begin_program(verb, "exchange", placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
   // The last rank needs the most: so many operands, the largest block of them at once.
   const bool inclusive = verb == Verb::scan;
-  const int most = inclusive ? shape.ranks : shape.ranks - 1;
+  const int most = inclusive ? placement.ranks : placement.ranks - 1;
   const int block = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
   program.landing_planes = most == 1 ? 0 : inclusive && block == most ? most - 1 : block;  // its own is there
   program.scratch_planes = prefix_planes(most);
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   std::vector<Operand> above, below;
-  for (int rank = shape.rank + 1; rank < shape.ranks; ++rank) above.push_back(Operand::slot(Index::absolute(rank)));
-  for (int rank = 0; rank < shape.rank; ++rank) below.push_back(Operand::slot(Index::absolute(rank)));
+  for (int rank = placement.rank + 1; rank < placement.ranks; ++rank)
+    above.push_back(Operand::slot(Index::absolute(rank)));
+  for (int rank = 0; rank < placement.rank; ++rank) below.push_back(Operand::slot(Index::absolute(rank)));
   if (inclusive) below.push_back(input);
   Lane lane{"exchange", false, {}};
   if (!above.empty()) lane.steps.push_back(copy_step(above, input));
@@ -41,7 +42,7 @@ Program exchange(Verb verb, const Shape& shape) {
 
 }  // namespace
 
-Program exchange_scan(const Shape& shape) { return exchange(Verb::scan, shape); }
-Program exchange_exclusive_scan(const Shape& shape) { return exchange(Verb::exclusive_scan, shape); }
+Program exchange_scan(const Placement& placement) { return exchange(Verb::scan, placement); }
+Program exchange_exclusive_scan(const Placement& placement) { return exchange(Verb::exclusive_scan, placement); }
 
 }  // namespace tutti::schedule

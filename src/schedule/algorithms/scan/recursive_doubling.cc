@@ -33,10 +33,10 @@ bool hears_from(int ranks, int rank, int distance) {
   return false;
 }
 
-Program doubling(Verb verb, const Shape& shape) {
-  const int p = shape.ranks;
+Program doubling(Verb verb, const Placement& placement) {
+  const int p = placement.ranks;
   const bool inclusive = verb == Verb::scan;
-  Program program = begin_program(verb, "recursive_doubling", shape, 1, 1);
+  Program program = begin_program(verb, "recursive_doubling", placement, 1, 1);
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 3 ? 3 : p - 2;
   program.landing_planes = inclusive || p > 2 ? 1 : 0;
@@ -47,16 +47,16 @@ Program doubling(Verb verb, const Shape& shape) {
   bool has_prefix = inclusive;
   Lane lane{"exchange", false, {}};
   for (int distance = 1; distance < p; distance *= 2) {
-    const int peer_rank = shape.rank ^ distance;
-    const bool upper = peer_rank < shape.rank;
-    const bool totals = needs_total(p, shape.rank, 2 * distance);
+    const int peer_rank = placement.rank ^ distance;
+    const bool upper = peer_rank < placement.rank;
+    const bool totals = needs_total(p, placement.rank, 2 * distance);
     const Operand peer = Operand::slot(Index::exclusive_or(distance));
     if (peer_rank < p && (!upper || needs_total(p, peer_rank, 2 * distance)))
       lane.steps.push_back(copy_step({peer}, total));
     if (!upper && totals) lane.steps.push_back(reduce_step({scratch(kTotal)}, {total, peer}, false));
     if (upper) {
       // Intact: the output is written when nobody is left to be heard.
-      const Operand result = totals || hears_from(p, shape.rank, 2 * distance) ? scratch(kPrefix) : output;
+      const Operand result = totals || hears_from(p, placement.rank, 2 * distance) ? scratch(kPrefix) : output;
       if (totals) lane.steps.push_back(copy_step({scratch(kMessage)}, peer));
       const Operand before = totals ? scratch(kMessage) : peer;
       lane.steps.push_back(has_prefix ? reduce_step({result}, {before, prefix}, false) : copy_step({result}, before));
@@ -73,7 +73,9 @@ Program doubling(Verb verb, const Shape& shape) {
 
 }  // namespace
 
-Program recursive_doubling_scan(const Shape& shape) { return doubling(Verb::scan, shape); }
-Program recursive_doubling_exclusive_scan(const Shape& shape) { return doubling(Verb::exclusive_scan, shape); }
+Program recursive_doubling_scan(const Placement& placement) { return doubling(Verb::scan, placement); }
+Program recursive_doubling_exclusive_scan(const Placement& placement) {
+  return doubling(Verb::exclusive_scan, placement);
+}
 
 }  // namespace tutti::schedule

@@ -24,16 +24,16 @@ enum LaneNumber : int { kIn, kReduce, kOut };
 enum Plane : int { kInputs, kResults, kPlanes };
 
 // Where a rank stores its column of the result of `rank`.
-Operand result_of(const Shape& shape, int rank, bool exclusive) {
-  if (rank != shape.rank) return Operand::window(Index::absolute(rank), Buffer::scratch, block_at(0), kResults);
+Operand result_of(const Placement& placement, int rank, bool exclusive) {
+  if (rank != placement.rank) return Operand::window(Index::absolute(rank), Buffer::scratch, block_at(0), kResults);
   return exclusive ? Operand::own(Buffer::scratch, block_at(0), kResults) : own_block(Buffer::output);
 }
 
-Lane lane_out(const Shape& shape, bool exclusive, int last_reduction) {
-  const int p = shape.ranks;
-  if (shape.rank == 0 && exclusive) return {"out", true, {}};
+Lane lane_out(const Placement& placement, bool exclusive, int last_reduction) {
+  const int p = placement.ranks;
+  if (placement.rank == 0 && exclusive) return {"out", true, {}};
   const std::vector<Wait> own{{Index::plus(0), kIn, 0, 0}, {Index::plus(0), kReduce, last_reduction, 0}};
-  if (shape.rank == 0) {
+  if (placement.rank == 0) {
     const Operand input = Operand::own(Buffer::input, all_blocks(p)),
                   output = Operand::own(Buffer::output, all_blocks(p));
     return {"out", true, {copy_step({output}, input, own)}};
@@ -47,38 +47,38 @@ Lane lane_out(const Shape& shape, bool exclusive, int last_reduction) {
                      std::move(reduced))}};
 }
 
-Program staged(Verb verb, const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_staged(verb, shape, p);
+Program staged(Verb verb, const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_staged(verb, placement, p);
   if (p == 1) return alone(std::move(program));
 
   const bool exclusive = verb == Verb::exclusive_scan;
-  std::vector<Operand> inputs = of_every_rank(shape, Buffer::scratch, block_at(0), own_block(Buffer::input));
+  std::vector<Operand> inputs = of_every_rank(placement, Buffer::scratch, block_at(0), own_block(Buffer::input));
   if (exclusive) inputs.pop_back();
   std::vector<std::optional<Operand>> results;
   if (!exclusive) results.push_back(std::nullopt);
-  for (int rank = 1; rank < p; ++rank) results.push_back(result_of(shape, rank, exclusive));
+  for (int rank = 1; rank < p; ++rank) results.push_back(result_of(placement, rank, exclusive));
   Columns mine = columns(inputs, results, block_at(0), kPlanes);
   const int last = static_cast<int>(mine.steps.size()) - 1;
   program.scratch_planes = mine.planes;
 
   Lane in{"in", true, {}}, reduce{"reduce", true, std::move(mine.steps)};
-  if (!exclusive || shape.rank != p - 1) {
+  if (!exclusive || placement.rank != p - 1) {
     in.steps = {copy_step({own_block(Buffer::scratch, 1, p - 1)}, own_block(Buffer::input, 1, p - 1),
                           wait_for_others(p, kReduce, last, program.scratch_depth))};
   }
   std::vector<Wait>& ready = reduce.steps.front().waits;
   for (int rank = 0; rank < (exclusive ? p - 1 : p); ++rank) {
-    if (rank != shape.rank) ready.push_back({Index::absolute(rank), kIn, 0, 0});
+    if (rank != placement.rank) ready.push_back({Index::absolute(rank), kIn, 0, 0});
   }
   for (int rank = 1; rank < p; ++rank) ready.push_back({Index::absolute(rank), kOut, 0, program.scratch_depth});
-  program.lanes = {std::move(in), std::move(reduce), lane_out(shape, exclusive, last)};
+  program.lanes = {std::move(in), std::move(reduce), lane_out(placement, exclusive, last)};
   return program;
 }
 
 }  // namespace
 
-Program staged_scan(const Shape& shape) { return staged(Verb::scan, shape); }
-Program staged_exclusive_scan(const Shape& shape) { return staged(Verb::exclusive_scan, shape); }
+Program staged_scan(const Placement& placement) { return staged(Verb::scan, placement); }
+Program staged_exclusive_scan(const Placement& placement) { return staged(Verb::exclusive_scan, placement); }
 
 }  // namespace tutti::schedule

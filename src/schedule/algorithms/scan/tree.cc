@@ -13,12 +13,12 @@
 namespace tutti::schedule {
 namespace {
 
-Upward tree(const Shape& shape) {
+Upward tree(const Placement& placement) {
   Upward tree{"tree", {}, nullptr, false};
-  const int size = block_that_ends_with(shape.rank);
-  for (int rank = shape.rank + 1; rank <= shape.rank + size && rank < shape.ranks; ++rank)
+  const int size = block_that_ends_with(placement.rank);
+  for (int rank = placement.rank + 1; rank <= placement.rank + size && rank < placement.ranks; ++rank)
     tree.waiting.push_back(Operand::slot(Index::absolute(rank)));
-  tree.block_before = [](const Shape& at, int distance) {  // from its last rank
+  tree.block_before = [](const Placement& at, int distance) {  // from its last rank
     return Operand::slot(Index::absolute(at.rank / distance * distance - 1));
   };
   return tree;
@@ -26,7 +26,7 @@ Upward tree(const Shape& shape) {
 
 }  // namespace
 
-Program tree_scan(const Shape& shape) { return upward_scan(shape, tree(shape)); }
-Program tree_exclusive_scan(const Shape& shape) { return upward_exclusive_scan(shape, tree(shape)); }
+Program tree_scan(const Placement& placement) { return upward_scan(placement, tree(placement)); }
+Program tree_exclusive_scan(const Placement& placement) { return upward_exclusive_scan(placement, tree(placement)); }
 
 }  // namespace tutti::schedule

@@ -18,20 +18,20 @@ struct Fate {
   bool passed;    // it is passed on as it is
   bool largest;   // nothing comes behind it
 
-  Fate(const Shape& shape, const Upward& upward, int distance) {
-    const int total = block_that_ends_with(shape.rank);
+  Fate(const Placement& placement, const Upward& upward, int distance) {
+    const int total = block_that_ends_with(placement.rank);
     const bool waited_for = !upward.waiting.empty();
     carried = waited_for && 2 * distance <= total;
     complete = waited_for && 2 * distance == total;
     passed = waited_for && upward.passes && 2 * distance > total;
-    largest = shape.rank < 2 * distance;
+    largest = placement.rank < 2 * distance;
   }
   Operand result() const { return largest ? kOutput : scratch(kPrefix); }
 };
 
-Lane begin_lane(const Shape& shape, const Upward& upward) {
+Lane begin_lane(const Placement& placement, const Upward& upward) {
   Lane lane{"up", false, {}};
-  const bool input_is_total = block_that_ends_with(shape.rank) == 1;
+  const bool input_is_total = block_that_ends_with(placement.rank) == 1;
   if (input_is_total && !upward.waiting.empty()) lane.steps.push_back(copy_step(upward.waiting, kInput));
   return lane;
 }
@@ -48,18 +48,18 @@ Operand keep(Lane& lane, const Upward& upward, const Fate& fate, const Operand& 
 
 int block_that_ends_with(int rank) { return 1 << std::countr_one(static_cast<unsigned>(rank)); }
 
-Program upward_scan(const Shape& shape, const Upward& upward) {
-  Program program = begin_program(Verb::scan, upward.name, shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
+Program upward_scan(const Placement& placement, const Upward& upward) {
+  Program program = begin_program(Verb::scan, upward.name, placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
   program.landing_planes = 1;
-  program.scratch_planes = shape.ranks <= 3 ? 0 : upward.passes ? 2 : 1;
-  Lane lane = begin_lane(shape, upward);
-  if (shape.rank == 0) lane.steps.push_back(copy_step({kOutput}, kInput));
+  program.scratch_planes = placement.ranks <= 3 ? 0 : upward.passes ? 2 : 1;
+  Lane lane = begin_lane(placement, upward);
+  if (placement.rank == 0) lane.steps.push_back(copy_step({kOutput}, kInput));
   Operand prefix = kInput;
-  for (int distance = 1; distance <= shape.rank; distance *= 2) {
-    if ((shape.rank & distance) == 0) continue;
-    const Fate fate(shape, upward, distance);
-    Operand block = upward.block_before(shape, distance);
+  for (int distance = 1; distance <= placement.rank; distance *= 2) {
+    if ((placement.rank & distance) == 0) continue;
+    const Fate fate(placement, upward, distance);
+    Operand block = upward.block_before(placement, distance);
     if (fate.passed) block = keep(lane, upward, fate, block);
     std::vector<Operand> places{fate.result()};
     if (fate.complete) places.insert(places.end(), upward.waiting.begin(), upward.waiting.end());
@@ -70,18 +70,18 @@ Program upward_scan(const Shape& shape, const Upward& upward) {
   return program;
 }
 
-Program upward_exclusive_scan(const Shape& shape, const Upward& upward) {
-  Program program = begin_program(Verb::exclusive_scan, upward.name, shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
-  program.landing_planes = shape.ranks > 2 ? 1 : 0;
-  program.scratch_planes = shape.ranks > 4 ? 3 : shape.ranks > 2 ? 2 : 0;
-  Lane lane = begin_lane(shape, upward);
+Program upward_exclusive_scan(const Placement& placement, const Upward& upward) {
+  Program program = begin_program(Verb::exclusive_scan, upward.name, placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
+  program.landing_planes = placement.ranks > 2 ? 1 : 0;
+  program.scratch_planes = placement.ranks > 4 ? 3 : placement.ranks > 2 ? 2 : 0;
+  Lane lane = begin_lane(placement, upward);
   Operand total = kInput, prefix;
   bool has_prefix = false;
-  for (int distance = 1; distance <= shape.rank; distance *= 2) {
-    if ((shape.rank & distance) == 0) continue;
-    const Fate fate(shape, upward, distance);
-    Operand block = upward.block_before(shape, distance);
+  for (int distance = 1; distance <= placement.rank; distance *= 2) {
+    if ((placement.rank & distance) == 0) continue;
+    const Fate fate(placement, upward, distance);
+    Operand block = upward.block_before(placement, distance);
     if (fate.passed || fate.carried) block = keep(lane, upward, fate, block);
     if (fate.carried) {  // first: in place the input is needed until the total is on its way
       lane.steps.push_back(

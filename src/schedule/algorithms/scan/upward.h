@@ -13,12 +13,12 @@ struct Upward {
   const char* name;
   std::vector<Operand> waiting;  // slots to those who get the total of the block that ends with this rank
   // Where the total of the block of `distance` ranks before this one's comes from.
-  Operand (*block_before)(const Shape& shape, int distance);
+  Operand (*block_before)(const Placement& placement, int distance);
   bool passes;  // passes blocks that are not in its total on to those who wait
 };
 
-Program upward_scan(const Shape& shape, const Upward& upward);
-Program upward_exclusive_scan(const Shape& shape, const Upward& upward);
+Program upward_scan(const Placement& placement, const Upward& upward);
+Program upward_exclusive_scan(const Placement& placement, const Upward& upward);
 
 // Ranks of the block of a power of two that ends with `rank`, the largest one.
 int block_that_ends_with(int rank);

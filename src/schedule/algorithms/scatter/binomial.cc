@@ -10,13 +10,13 @@
 
 namespace tutti::schedule {
 
-Program binomial_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::scatter, "binomial", shape, p, largest_half(p));
+Program binomial_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::scatter, "binomial", placement, p, largest_half(p));
   if (p == 1) return alone(std::move(program));
   program.scratch_planes = p > 3 ? 1 : 0;
 
-  const TreePlace place = TreePlace::of(shape);
+  const TreePlace place = TreePlace::of(placement);
   const Buffer held = place.relative == 0 ? Buffer::input : Buffer::scratch;
   const Operand parent = Operand::slot(Index::plus(-place.reach));
   Lane lane{"tree", false, {}};

@@ -9,12 +9,12 @@
 
 namespace tutti::schedule {
 
-Program linear_scatter(const Shape& shape) {
-  const int p = shape.ranks;
-  Program program = begin_program(Verb::scatter, "linear", shape, p, 1);
+Program linear_scatter(const Placement& placement) {
+  const int p = placement.ranks;
+  Program program = begin_program(Verb::scatter, "linear", placement, p, 1);
   if (p == 1) return alone(std::move(program));
-  if (shape.rank != shape.root) {
-    const Operand root = Operand::slot(Index::absolute(shape.root));
+  if (placement.rank != placement.root) {
+    const Operand root = Operand::slot(Index::absolute(placement.root));
     program.lanes = {{"take", false, {copy_step({own_block(Buffer::output)}, root)}}};
     return program;
   }

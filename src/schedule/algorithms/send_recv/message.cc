@@ -7,11 +7,11 @@
 
 namespace tutti::schedule {
 
-Program send_recv(const Shape& shape) {
-  Program program = begin_program(Verb::send_recv, "message", shape, 1, 1);
-  if (shape.ranks == 1) return alone(std::move(program));
+Program message_send_recv(const Placement& placement) {
+  Program program = begin_program(Verb::send_recv, "message", placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
   Lane lane{"message", false, {}};
-  if (shape.rank == shape.root) {
+  if (placement.rank == placement.root) {
     lane.steps.push_back(copy_step({Operand::slot(Index::plus(1))}, Operand::own(Buffer::input, all_blocks(1))));
   } else {
     lane.steps.push_back(copy_step({Operand::own(Buffer::output, all_blocks(1))}, Operand::slot(Index::plus(-1))));

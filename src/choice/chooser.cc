@@ -1,0 +1,194 @@
+#include "choice/chooser.h"
+
+#include <algorithm>
+
+#include "base/mix.h"
+#include "choice/pricer.h"
+#include "schedule/algorithms/lower_row.h"
+#include "tutti/error.h"
+
+namespace tutti::choice {
+namespace {
+
+using schedule::Algorithm;
+
+bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
+
+const Verb* find_verb(std::string_view name) {
+  static constexpr Verb kAll[] = {
+#define X(name) Verb::name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+std::string names_of(const Verb* verb) {
+  std::vector<std::string_view> names;
+  for (const Algorithm& row : schedule::algorithms()) {
+    const bool wanted = verb == nullptr ? is_whole_group(row.verb) : row.verb == *verb;
+    if (wanted && std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
+  }
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+// Whether prices may choose it, among ranks with what this transport offers.
+bool is_candidate(const Algorithm& row, const Offers& offers) {
+  const bool windows = offers.every(&EdgeOffers::windows_to_scratch);
+  if (row.scratch_windows && !windows) return false;
+  if (row.only_messages && windows) return false;
+  if (!schedule::has_credits_for(row, offers)) return false;
+  return !row.single_copy || offers.inside.single_copy;
+}
+
+void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
+  const std::size_t equals = entry.find('=');
+  const std::string_view name = equals == std::string_view::npos ? entry : entry.substr(equals + 1);
+  const Verb* only = nullptr;
+  if (equals != std::string_view::npos) {
+    only = find_verb(entry.substr(0, equals));
+    if (only == nullptr)
+      throw Error(ErrorCode::invalid_argument, "no verb is called '" + std::string(entry.substr(0, equals)) + "'");
+  }
+  bool known = false;
+  for (const Algorithm& row : schedule::algorithms()) {
+    if (row.name != name || !is_whole_group(row.verb) || (only != nullptr && row.verb != *only)) continue;
+    known = true;
+    if (!row.canonical && deterministic) {
+      throw Error(ErrorCode::invalid_argument, "'" + std::string(name) + "' does not reduce in canonical order; set " +
+                                                   "Options::deterministic to false to run it");
+    }
+    forced[static_cast<std::size_t>(row.verb)] = &row;
+  }
+  if (known) return;
+  throw Error(ErrorCode::invalid_argument, "no algorithm" +
+                                               (only == nullptr ? "" : " of " + std::string(name_of(*only))) +
+                                               " is called '" + std::string(name) + "'; there are: " + names_of(only));
+}
+
+}  // namespace
+
+Forced forced_algorithms(const std::string& text, bool deterministic) {
+  Forced forced{};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    add_forced(forced, std::string_view(text).substr(at, end - at), deterministic);
+    at = end + 1;
+  }
+  return forced;
+}
+
+Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic)
+    : ranks_(ranks), group_{offers, topology::usual_costs(1).memory} {
+  group_.offers.segment_bytes = kSegmentBytes;
+  neighbours_ = {group_.offers.pair(true), group_.prices};
+  strangers_ = {group_.offers.pair(false), group_.prices};
+  for (std::size_t i = 0; i < kVerbs; ++i) {
+    const Verb verb = static_cast<Verb>(i);
+    add_candidates(verbs_[i], verb, is_whole_group(verb) ? group_ : neighbours_, deterministic);
+  }
+  add_candidates(messages_across_, Verb::send_recv, strangers_, deterministic);
+  std::string refusal;
+  bool any = false, runs = false;
+  for (const Algorithm* row : forced) {
+    if (row == nullptr) continue;
+    any = true;
+    options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
+    if (const std::string reason = schedule::why_not(*row, {ranks, 0, 0, offers.hosts}, offers); !reason.empty()) {
+      if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
+      continue;
+    }
+    runs = true;
+    force(verbs_[static_cast<std::size_t>(row->verb)], *row);
+  }
+  if (any && !runs) {
+    throw Error(ErrorCode::unsupported, refusal + ", which the transport of this group does not offer; choose another");
+  }
+}
+
+void Chooser::add_candidates(PerVerb& verb, Verb of, const Links& links, bool deterministic) {
+  verb.links = &links;
+  for (const Algorithm& row : schedule::algorithms()) {
+    if (row.verb != of || (deterministic && !row.canonical)) continue;
+    if (row.user_windows) {
+      if (ranks_ > 1 && links.offers.every(&EdgeOffers::windows_to_user)) verb.direct = &row;
+      continue;
+    }
+    if (!is_candidate(row, links.offers)) continue;
+    if (row.is_for_uneven()) {
+      if (verb.uneven == nullptr) verb.uneven = &row;
+      if (row.canonical) verb.canonical_uneven = &row;
+    }
+    if (row.is_for_even()) {
+      verb.rows.push_back(&row);
+      if (row.canonical) verb.canonical = &row;
+    }
+  }
+}
+
+void Chooser::set_costs(const AgreedCosts& costs, std::shared_ptr<SizeTables> tables) {
+  tables_ = std::move(tables);
+  for (Links* links : {&group_, &neighbours_, &strangers_}) links->prices = prices_of(costs, links->offers);
+  cache_bytes_ = static_cast<std::uint64_t>(costs.memory.rates.inside.cache_bytes);
+  for (PerVerb& verb : verbs_) verb.priced.store(false, std::memory_order_relaxed);
+  messages_across_.priced.store(false, std::memory_order_relaxed);
+}
+
+void Chooser::force(PerVerb& verb, const Algorithm& row) {
+  verb.by_name = true;
+  if (row.user_windows) return;  // runs wherever the buffers allow it
+  verb.direct = nullptr;
+  verb.rows = {&row};
+  if (schedule::takes_uneven(row)) verb.uneven = &row;
+}
+
+void Chooser::price(PerVerb& verb) const {
+  const std::lock_guard lock(mutex_);
+  if (verb.priced.load(std::memory_order_relaxed)) return;
+  // What was asked for by name runs wherever the buffers allow it, whatever its price.
+  const Algorithm* compared = verb.by_name ? nullptr : verb.direct;
+  const Links& links = *verb.links;
+  if (!verb.rows.empty()) verb.sizes = tables_->get(verb.rows, compared, ranks_, links.offers, links.prices);
+  if (verb.by_name) verb.sizes.enter_bytes = 0;
+  verb.priced.store(true, std::memory_order_release);
+}
+
+double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
+  return Pricer(row, ranks_, group_.offers).at(bytes, group_.prices);
+}
+
+double Chooser::price_of_message(const Algorithm& row, std::uint64_t bytes, bool across) const {
+  const Links& links = across ? strangers_ : neighbours_;
+  return Pricer(row, 2, links.offers).at(bytes, links.prices);
+}
+
+double Chooser::price_of_message_to_self(const Algorithm& row, std::uint64_t bytes) const {
+  return Pricer(row, 1, neighbours_.offers).at(bytes, neighbours_.prices);
+}
+
+double Chooser::price_of_exchange(const Algorithm& row, std::uint64_t bytes, bool across) const {
+  const Links& links = across ? strangers_ : neighbours_;
+  return Pricer::both_ways(row, links.offers).at(bytes, links.prices);
+}
+
+std::vector<Choice> Chooser::choices() const {
+  std::vector<Choice> rows;
+  for (std::size_t i = 0; i < kVerbs; ++i) {
+    const Verb verb = static_cast<Verb>(i);
+    if (!is_whole_group(verb)) continue;
+    const PerVerb& found = of(verb);
+    const auto why = [&](const Algorithm& row) {
+      return found.by_name ? std::string_view("asked for by name") : row.good_at;
+    };
+    for (const SizeRow& row : found.sizes.rows)
+      rows.push_back({verb, row.bytes, row.algorithm->name, why(*row.algorithm)});
+    if (found.direct != nullptr)
+      rows.push_back({verb, kAnyBytes, found.direct->name, "where all buffers are symmetric: no copies"});
+  }
+  return rows;
+}
+
+}  // namespace tutti::choice

@@ -1,0 +1,42 @@
+// What a communicator has agreed on to price its calls with: the rates of its links, and what these leave unexplained
+// about each algorithm where it was timed. Plain data, so that rank 0 can send it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/offers.h"
+#include "schedule/algorithms/table.h"
+#include "topology/rates.h"
+
+namespace tutti::choice {
+
+struct Prices {
+  Prices() : Prices(topology::Rates()) {}
+  Prices(const topology::Rates& machine);  // NOLINT: rates are prices, of algorithms that nobody has timed
+
+  // How many times as long calls of the algorithm take as the rates say, at a size of the surveys.
+  double factor(const schedule::Algorithm& row, std::size_t size) const;
+
+  topology::LinkRates rates;
+  float factors[schedule::kMostAlgorithms][topology::kSurveySizes];  // by row of the table of algorithms
+};
+
+// Between ranks that share memory, and between ranks that have streams only.
+struct AgreedCosts {
+  Prices memory, streams;
+  bool tuned = false;  // measured here, by `tutti tune`; else built in
+};
+
+// What calls of a group cost that has these links: memory, streams, or the one inside hosts and the other across. There
+// the streams take most of the time, so it is their timings that say what the rates leave unexplained.
+Prices prices_of(const AgreedCosts& costs, const Offers& offers);
+
+// What holds for a group of so many ranks: the survey of a group like it, where there is one.
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned);
+
+// "broadcast/binomial": how surveys name an algorithm.
+std::string survey_name(const schedule::Algorithm& row);
+
+}  // namespace tutti::choice

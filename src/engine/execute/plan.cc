@@ -1,0 +1,193 @@
+#include "engine/execute/plan.h"
+
+#include <algorithm>
+
+#include "schedule/verbs.h"
+#include "tutti/error.h"
+
+namespace tutti::engine {
+
+using schedule::Operand;
+
+Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel,
+           const std::vector<int>& member_ranks, int landing_plane)
+    : lowered(std::move(lowered_program)), members(member_ranks), landing_plane_(landing_plane) {
+  const schedule::Program& program = lowered.program;
+  for (std::size_t number = 0; number < program.lanes.size(); ++number) {
+    const schedule::Lane& lane = program.lanes[number];
+    PlanLane compiled;
+    compiled.steps_begin = static_cast<std::uint32_t>(steps.size());
+    for (std::size_t step = 0; step < lane.steps.size(); ++step) compile_step(lane, step, transport, channel);
+    compiled.steps_end = static_cast<std::uint32_t>(steps.size());
+    if (lane.published) {
+      if (number >= schedule::kPublishedLanes)
+        throw Error(ErrorCode::unsupported, "a program publishes at most its first three lanes");
+      if (lane.steps.size() >> kStepBits != 0)
+        throw Error(ErrorCode::unsupported, "a published lane has too many steps for its flags");
+      compiled.published = &transport.flags(channel, transport.rank())->lanes[number];
+      uses_flags = true;
+    }
+    lanes.push_back(compiled);
+  }
+  if (single_copy && most_pieces > transport::kMostExposedPieces) {
+    throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' sends messages that lie in too many places");
+  }
+}
+
+void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel) {
+  const schedule::Program& program = lowered.program;
+  const schedule::Step& step = lane.steps[number];
+  PlanStep compiled;
+  compiled.op = step.op;
+  compiled.last = step.last;
+  compiled.waits_begin = static_cast<std::uint32_t>(waits.size());
+  for (const schedule::Wait& wait : step.waits) {
+    const int rank = members[static_cast<std::size_t>(wait.rank.resolve(program.rank, program.ranks))];
+    const bool entry = wait.lane == schedule::Wait::kEntryLane;
+    waits.push_back({entry ? nullptr : &transport.flags(channel, rank)->lanes[wait.lane],
+                     static_cast<std::uint32_t>(wait.step), static_cast<std::uint32_t>(wait.segments_back), rank});
+  }
+  compiled.waits_end = static_cast<std::uint32_t>(waits.size());
+  compiled.operands_begin = static_cast<std::uint32_t>(operands.size());
+  for (const Operand& operand : step.destinations)
+    operands.push_back(compile_operand(operand, false, transport, channel));
+  compiled.sources_begin = static_cast<std::uint32_t>(operands.size());
+  for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport, channel));
+  compiled.operands_end = static_cast<std::uint32_t>(operands.size());
+  most_operands = std::max(most_operands, compiled.operands_end - compiled.operands_begin);
+  compile_runs(lane, number, compiled);
+  compiled.stream = std::any_of(operands.begin() + compiled.operands_begin, operands.end(),
+                                [](const PlanOperand& operand) { return operand.stream; });
+  compiled.writes_output = std::any_of(step.destinations.begin(), step.destinations.end(), [](const Operand& operand) {
+    return operand.kind == Operand::Kind::own && operand.buffer == schedule::Buffer::output;
+  });
+  compiled.reaches_peers = std::any_of(operands.begin() + compiled.operands_begin, operands.end(),
+                                       [](const PlanOperand& operand) { return operand.is_peers_buffer(); });
+  compiled.fills_outputs = !step.destinations.empty() &&
+                           std::all_of(step.destinations.begin(), step.destinations.end(), [](const Operand& o) {
+                             return o.kind != Operand::Kind::slot && o.buffer == schedule::Buffer::output;
+                           });
+  const Operand source = step.sources.empty() ? Operand{} : step.sources.front();
+  compiled.keeps_input = step.op == schedule::StepOp::copy && source.kind == Operand::Kind::own &&
+                         source.buffer == schedule::Buffer::input && compiled.uniform;
+  if (compiled.stream && operands[compiled.sources_begin].receiver != nullptr &&
+      compiled.sources_begin - compiled.operands_begin != 1) {
+    throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' lets a message land in two places at once");
+  }
+  std::uint32_t pieces = 0;  // runs of a vector; chunks may lie apart
+  const bool chunks = schedule::facts_of(program.verb).cut == schedule::Cut::chunks;
+  for (std::uint32_t r = compiled.runs_begin; r < compiled.runs_end; ++r) pieces += chunks ? runs[r].blocks : 1;
+  most_pieces = std::max(most_pieces, pieces);
+  steps.push_back(compiled);
+}
+
+PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport::Transport& transport, int channel) {
+  const schedule::Program& program = lowered.program;
+  PlanOperand compiled;
+  compiled.kind = operand.kind;
+  compiled.buffer = operand.buffer;
+  compiled.plane = operand.plane;
+  const int rank =
+      operand.kind == Operand::Kind::own ? program.rank : operand.rank.resolve(program.rank, program.ranks);
+  compiled.rank = members[static_cast<std::size_t>(rank)];
+  compiled.alone = operand.kind != Operand::Kind::slot &&
+                   schedule::holding_of(program, operand.buffer, rank) == schedule::Holding::own;
+  if (operand.kind == Operand::Kind::slot) {
+    const EdgeOffers& edge = lowered.offers.of(program.rank, rank);
+    compiled.stream = !edge.operands_in_slots;
+    compiled.single_copy = is_single_copy(edge);
+    single_copy = single_copy || compiled.single_copy;
+    if (source) {
+      compiled.receiver = &transport.receiver(channel, compiled.rank);
+      const auto known = std::find(receivers.begin(), receivers.end(), compiled.receiver);
+      compiled.receiver_number = static_cast<std::uint32_t>(known - receivers.begin());
+      if (known == receivers.end()) {
+        receivers.push_back(compiled.receiver);
+        receiver_ranks.push_back(compiled.rank);
+        receiver_steps.push_back(static_cast<std::uint32_t>(steps.size()));
+      }
+    } else {
+      compiled.sender = &transport.sender(channel, compiled.rank);
+      if (compiled.stream && std::find(senders.begin(), senders.end(), compiled.sender) == senders.end()) {
+        senders.push_back(compiled.sender);
+        sender_ranks.push_back(compiled.rank);
+      }
+    }
+  } else if (operand.buffer == schedule::Buffer::scratch) {
+    compiled.scratch = transport.scratch(channel, compiled.rank);
+    uses_scratch = true;
+  }
+  return compiled;
+}
+
+// The operand whose blocks say how much a step moves. Chunks that land take the next free blocks of scratch, whose
+// numbers say nothing of their size where chunks differ: that is said by the step that reduces what has landed, or that
+// made what leaves from there.
+const Operand* Plan::sizing_operand(const schedule::Lane& lane, std::size_t number) const {
+  const bool chunks = schedule::facts_of(lowered.program.verb).cut == schedule::Cut::chunks;
+  const auto landing = [&](const Operand& operand) {
+    return chunks && operand.buffer == schedule::Buffer::scratch && operand.plane >= landing_plane_;
+  };
+  const auto numbered = [&](const schedule::Step& step) -> const Operand* {
+    const Operand* found = schedule::sized_operand(step);
+    if (found == nullptr || !landing(*found)) return found;
+    for (const auto* named : {&step.destinations, &step.sources}) {
+      for (const Operand& operand : *named) {
+        if (!is_slot(operand) && !landing(operand)) return &operand;
+      }
+    }
+    return nullptr;
+  };
+  const schedule::Step& step = lane.steps[number];
+  if (const Operand* own = numbered(step)) return own;
+  const Operand* place = schedule::sized_operand(step);
+  const auto names_place = [&](const Operand& operand) {
+    return !is_slot(operand) && operand.buffer == place->buffer && operand.plane == place->plane &&
+           operand.blocks == place->blocks;
+  };
+  const bool lands = !step.destinations.empty() && place == &step.destinations.front();
+  for (std::size_t s = number; lands ? ++s < lane.steps.size() : s-- > 0;) {
+    const schedule::Step& other = lane.steps[s];
+    const auto& named = lands ? other.sources : other.destinations;
+    if (std::any_of(named.begin(), named.end(), names_place)) {
+      if (const Operand* found = numbered(other)) return found;
+    }
+  }
+  return place;
+}
+
+// Cuts the block sets of a step into runs of blocks that are neighbours in every operand, so that one kernel call
+// covers as much as possible.
+void Plan::compile_runs(const schedule::Lane& lane, std::size_t number, PlanStep& compiled) {
+  const schedule::Program& program = lowered.program;
+  const schedule::Step& step = lane.steps[number];
+  std::vector<const Operand*> named;
+  for (const Operand& operand : step.destinations) named.push_back(&operand);
+  for (const Operand& operand : step.sources) named.push_back(&operand);
+  const Operand* sized = sizing_operand(lane, number);
+  const int count = sized == nullptr ? 0 : sized->blocks.count;
+  const auto block_at = [&](const Operand& operand, int i) {
+    return operand.blocks.at(i, program.rank, program.blocks);
+  };
+  compiled.has_slots = std::any_of(named.begin(), named.end(), [](const Operand* o) { return is_slot(*o); });
+  if (sized != nullptr) compiled.sized = sized->buffer;
+  compiled.runs_begin = static_cast<std::uint32_t>(runs.size());
+  for (int i = 0; i < count;) {
+    int length = 1;
+    const auto continues = [&](const Operand* operand) {
+      return is_slot(*operand) || block_at(*operand, i + length) == block_at(*operand, i) + length;
+    };
+    while (i + length < count && continues(sized) && std::all_of(named.begin(), named.end(), continues)) ++length;
+    runs.push_back({static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(run_firsts.size()),
+                    static_cast<std::uint32_t>(block_at(*sized, i))});
+    for (const Operand* operand : named) {
+      const Operand& like = is_slot(*operand) ? *sized : *operand;  // a slot has no blocks of its own
+      if (block_at(like, i) != block_at(*sized, i)) compiled.uniform = false;
+      run_firsts.push_back(static_cast<std::uint32_t>(block_at(like, i)));
+    }
+    i += length;
+  }
+  compiled.runs_end = static_cast<std::uint32_t>(runs.size());
+}
+
+}  // namespace tutti::engine

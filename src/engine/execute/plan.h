@@ -1,0 +1,110 @@
+// A plan: a lowered program compiled for one channel of one transport, with pointers where the program has numbers.
+//
+// Immutable once made, but for the places of the call before, and made once per (algorithm, root, channel); counts and
+// buffers are bound per call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "engine/execute/places.h"
+#include "schedule/lower.h"
+#include "transport/transport.h"
+
+namespace tutti::engine {
+
+// How a word of progress is divided below its epoch.
+inline constexpr int kStepBits = schedule::kPublishedStepBits, kSegmentBits = 32 - kStepBits;
+static_assert(schedule::kPublishedLanes == transport::Flags::kLanes);
+
+struct PlanWait {
+  const std::atomic<std::uint64_t>* word = nullptr;  // nullptr: the rank has entered the call
+  std::uint32_t step = 0;
+  std::uint32_t segments_back = 0;
+  int rank = 0;
+};
+
+struct PlanOperand {
+  schedule::Operand::Kind kind{};
+  schedule::Buffer buffer{};
+  int rank = 0;
+  std::uint32_t plane = 0;
+  bool alone = false;                       // its buffer holds only the owner's own chunk
+  std::uint32_t receiver_number = 0;        // slot as source: in Plan::receivers
+  std::byte* scratch = nullptr;             // own or window onto scratch
+  transport::Sender* sender = nullptr;      // slot as destination
+  transport::Receiver* receiver = nullptr;  // slot as source
+  bool stream = false;                      // slot: the message leaves from own memory, or lands there
+  bool single_copy = false;                 // and stays in the sender's until its receiver has copied it
+
+  bool is_peers_buffer() const {
+    return kind == schedule::Operand::Kind::window && buffer != schedule::Buffer::scratch;
+  }
+};
+
+// Blocks first .. first + blocks - 1, contiguous, for each operand of the step in turn (slots have none).
+struct PlanRun {
+  std::uint32_t blocks = 1;
+  std::uint32_t first_index = 0;  // into Plan::run_firsts, one entry per operand, destinations first
+  std::uint32_t sized_first = 0;  // the first of the blocks that give the run its size
+};
+
+// Index ranges into the plan's flat vectors.
+struct PlanStep {
+  schedule::StepOp op{};
+  bool last = false;
+  std::uint32_t waits_begin = 0, waits_end = 0;
+  std::uint32_t operands_begin = 0, sources_begin = 0, operands_end = 0;
+  std::uint32_t runs_begin = 0, runs_end = 0;
+  schedule::Buffer sized{};  // the buffer whose blocks give the step its size
+  bool has_slots = false;
+  bool stream = false;  // its slots are
+  bool writes_output = false;
+  bool reaches_peers = false;  // loads from buffers of others, or stores to them
+  bool fills_outputs = false;  // writes to nothing but outputs, its own or others'
+  bool keeps_input = false;    // copies input to the same place of the output: nothing changes where they are one
+  bool uniform = true;         // all operands name the same blocks
+};
+
+struct PlanLane {
+  std::uint32_t steps_begin = 0, steps_end = 0;
+  std::atomic<std::uint64_t>* published = nullptr;
+};
+
+struct Plan {
+  // `landing_plane`: messages land in this plane of scratch and beyond, if lowering had to find them a place.
+  Plan(schedule::Lowered lowered, transport::Transport& transport, int channel, const std::vector<int>& members,
+       int landing_plane);
+
+  schedule::Lowered lowered;
+  std::vector<int> members;  // rank of the program -> rank of the transport
+  std::vector<PlanLane> lanes;
+  std::vector<PlanStep> steps;
+  std::vector<PlanWait> waits;
+  std::vector<PlanOperand> operands;
+  std::vector<PlanRun> runs;
+  std::vector<std::uint32_t> run_firsts;
+  std::vector<transport::Sender*> senders;      // of streams: the operation ends when all they took has left
+  std::vector<int> sender_ranks;                // whom they send to
+  std::vector<transport::Receiver*> receivers;  // of programs that hear first: whom they wait for
+  std::vector<int> receiver_ranks;
+  std::vector<std::uint32_t> receiver_steps;  // which step takes the first message
+  std::uint32_t most_operands = 0;
+  std::uint32_t most_pieces = 0;  // of the memory of an operand
+  bool uses_flags = false;        // publishes lanes
+  bool uses_scratch = false;
+  bool single_copy = false;  // of some messages
+  mutable Places places;     // belongs to whoever runs the plan: its channel's one thread
+
+ private:
+  void compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel);
+  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport,
+                              int channel);
+  const schedule::Operand* sizing_operand(const schedule::Lane& lane, std::size_t number) const;
+  void compile_runs(const schedule::Lane& lane, std::size_t number, PlanStep& compiled);
+
+  int landing_plane_;
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,128 @@
+// A track: one channel and the collectives that run on it, one after the other. Different tracks run independently.
+//
+// A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
+// *following* (wait until all ranks have finished an earlier call that this one may have left before they had seen
+// where its buffers were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn
+// theirs) where the choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch
+// on behalf of the call before); *running* (the operation). Resumable in each. Driven by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "choice/chooser.h"
+#include "engine/call.h"
+#include "engine/execute/operation.h"
+#include "engine/execute/plans.h"
+#include "engine/execute/whole_elements.h"
+#include "engine/failures/diagnosis.h"
+#include "tutti/error.h"
+
+namespace tutti::engine {
+
+struct Pending;
+
+// Channels of the calls of the whole group; messages between two ranks have one more.
+inline constexpr int kCollectiveChannels = 4;
+
+class Track {
+ public:
+  // `check`: every call of the whole group is checked on all ranks before any buffer is touched.
+  Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check);
+
+  // The algorithm, of an all_reduce of one byte, after which every rank knows that all ranks are in the same call:
+  // every result depends on every rank, along messages that were all compared.
+  static const schedule::Algorithm& check();
+
+  // Records the steps of calls, but not those of the check before them. While none runs.
+  void record_to(trace::Recorder* recorder, std::uint64_t communicator) {
+    operation_.record_to(recorder, communicator);
+  }
+  // The call to start: to be filled in while none runs.
+  Call& draft() { return call_; }
+  void start();
+  Advance advance();
+  std::string_view algorithm() const { return algorithm_->name; }
+  const Call& call() const { return call_; }
+  const schedule::Program* program() const;
+  // Whether the caller's output is no longer what it was before the call.
+  bool touched_output() const { return scaled_ || (prepared_ && !call_.whole && operation_.touched_output()); }
+
+  // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
+  // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:
+  // what a peer published before it failed or left counts. Makes system calls, but builds no text.
+  bool hopeless();
+  const Diagnosis& diagnosis() const { return diagnosis_; }
+  // Whether it has been stuck for so long that it has said so.
+  bool announced() const { return announced_; }
+
+  std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
+  std::atomic<std::uint32_t> queued{0};        // their number
+
+ private:
+  enum class Phase : std::uint8_t { checking, following, entering, reusing, running };
+
+  Advance advance_phases();
+  std::uint64_t programs() const;
+  void begin_call();
+  void scale_input();
+  void state();
+  void enter();
+  bool all_entered();
+  void bind_windows();
+  void begin(const schedule::Algorithm& algorithm, const Plan& plan);
+  void prepare(const schedule::Algorithm& algorithm, const Plan& plan);
+  bool all_retired(std::uint64_t epoch) const;
+  void finish();
+  int mismatched_peer() const;
+  bool is_later(const Failure& failure) const;
+  bool in_grace();
+  std::vector<int> absent_ranks() const;
+  Blocked blocked() const;
+
+  transport::Transport* transport_;
+  Plans* plans_;
+  const choice::Chooser* chooser_;
+  int channel_;
+  bool check_;
+  Operation operation_;
+  Operation checking_;
+  std::byte checked_{};  // what checking_ reduces
+  Call call_;
+  Binding binding_, checking_binding_;
+  Phase phase_ = Phase::running;
+  const schedule::Algorithm* rows_ = schedule::algorithms().data();
+  const schedule::Algorithm* chosen_ = nullptr;  // nullptr: entering will tell
+  const schedule::Algorithm* algorithm_ = nullptr;
+  bool entered_ = false;   // this rank's call is shown to all
+  bool looked_ = false;    // and all ranks' buffers were looked up
+  bool prepared_ = false;  // the operation is this call's, not that of the call before
+  bool scaled_ = false;    // premul_sum: the output holds the scaled input
+  bool all_symmetric_ = false;
+  std::uint64_t epoch_ = 0;               // operations on this channel that used flags
+  std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch
+  std::uint64_t open_epoch_ = 0;          // the last of them that this rank may have left before others had looked
+  std::vector<transport::Flags*> flags_;  // of this channel, by rank: what each states of its call
+  // The same of ranks that share memory with this one, which see each other enter, move on and retire; else nullptr.
+  std::vector<transport::Flags*> in_sight_;
+  std::vector<std::byte*> input_windows_, output_windows_;
+  std::vector<std::byte> scaled_input_;  // premul_sum, where the output is no place for it
+  std::vector<std::byte> kept_input_;    // of a call in place whose input peers copy
+  WholeElements whole_;
+
+  // For hopeless(): the deadline counts since the last movement.
+  bool moved_ = true;
+  bool announced_ = false;
+  Deadline deadline_;
+  Deadline announcement_;          // a rank that is stuck for so long tells what it is in
+  std::optional<Deadline> grace_;  // since others fell out over a later call
+  Diagnosis diagnosis_;
+};
+
+}  // namespace tutti::engine

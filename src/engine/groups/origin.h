@@ -1,0 +1,31 @@
+// How the ranks of a group came together, kept for the groups that will be made of them. A value.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "choice/size_table.h"
+#include "rendezvous/meeting.h"
+#include "runtime/progress_thread.h"
+#include "transport/memory/mapper.h"
+
+namespace tutti::engine {
+
+struct Origin {
+  // Of the ranks that share memory with this one, itself included: groups of these need not meet.
+  std::shared_ptr<transport::Regrouping> memory;
+  std::vector<int> memory_ranks;  // ascending
+  rendezvous::Again again = {};   // where the ranks have met
+  // Shared by all groups that were made of one: their costs are the same, and so is the rank's process.
+  std::shared_ptr<choice::SizeTables> size_tables = std::make_shared<choice::SizeTables>();
+  std::shared_ptr<runtime::ProgressThreads> threads = std::make_shared<runtime::ProgressThreads>();
+
+  // The number by which the memory knows a rank of the group, or -1.
+  int number_in_memory(int rank) const {
+    const auto found = std::lower_bound(memory_ranks.begin(), memory_ranks.end(), rank);
+    return found == memory_ranks.end() || *found != rank ? -1 : static_cast<int>(found - memory_ranks.begin());
+  }
+};
+
+}  // namespace tutti::engine

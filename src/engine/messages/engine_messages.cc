@@ -1,0 +1,324 @@
+// Messages between two ranks, as the engine runs them: blocking ones on the caller's thread, async ones like any call.
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/engine.h"
+#include "schedule/verbs.h"
+
+namespace tutti::engine {
+namespace {
+
+// What is no Error comes from the standard library: there is no memory left.
+Error error_of(const std::exception& thrown) {
+  if (const auto* known = dynamic_cast<const Error*>(&thrown)) return *known;
+  return {ErrorCode::system, std::string("a message: ") + thrown.what()};
+}
+
+// What a probe has found, which is counted in bytes.
+Received counted_in(const Element& element, Received found) {
+  if (found.count % element.bytes() != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "probe: the message with tag " + std::to_string(found.tag) + " from rank " +
+                    std::to_string(found.source) + " has " + std::to_string(found.count) +
+                    " bytes, which is no multiple of elements of " + std::to_string(element.bytes()),
+                found.source);
+  }
+  found.count /= element.bytes();
+  return found;
+}
+
+// Who asks again and again never waits, so failures, which take system calls to see, are looked for now and then.
+constexpr std::chrono::milliseconds kJudgesEvery{20};
+
+// Lets the probe see what is there, and what lies behind that; then it waits no more. True where nothing moves any
+// more, and the mailbox's diagnosis says why.
+bool look_once(Mailbox& mailbox, Message& probe) {
+  constexpr int kMostMoves = 100;  // others may go on sending what it does not want
+  mailbox.post(probe);
+  for (int move = 0; !probe.ended && move < kMostMoves && mailbox.advance() == Advance::moved; ++move) continue;
+  const bool broken = mailbox.broken();
+  if (broken) mailbox.find_hopeless();
+  mailbox.withdraw(probe);
+  return broken;
+}
+
+}  // namespace
+
+void Engine::admit_message(Call& call) {
+  call.sequence = Call::kUnnumbered;
+  if (transport_->given_up()) refuse(call);
+  call.timeout = options_.timeout;
+  if (call.sends && !mailbox_.together(call.input_bytes, call.peer) && transport_->has_allocations())
+    call.input_ref = transport_->locate(call.input, call.input_bytes);
+}
+
+Received Engine::run_message(const Request& request, const schedule::Algorithm* row) {
+  require_alive();
+  Call call;
+  request_cache_.call_of(request, view_, chunks_, call);
+  call.row = row;
+  admit_message(call);
+  counter_.count(call.verb, call.moved_bytes);
+  Message message(call);
+  counter_.add_wait(call.verb, run_messages({&message, 1}));
+  return message.received;
+}
+
+void Engine::require_exchange(const Request& sent, const Request& received) {
+  const bool messages = sent.verb == Verb::send_recv && received.verb == Verb::send_recv;
+  if (messages && sent.direction == Direction::send && received.direction == Direction::receive) return;
+  throw Error(ErrorCode::invalid_argument, "send_recv: an exchange is a send and a receive, in this order");
+}
+
+Received Engine::exchange(const Request& sent, const Request& received, const schedule::Algorithm* row) {
+  require_alive();
+  require_exchange(sent, received);
+  Call calls[2];
+  request_cache_.call_of(sent, view_, chunks_, calls[0]);
+  request_cache_.call_of(received, view_, chunks_, calls[1]);
+  const std::byte* out = calls[1].output;
+  const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
+  if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
+    throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
+  for (Call& call : calls) {
+    call.row = row;
+    admit_message(call);
+    counter_.count(call.verb, call.moved_bytes);
+  }
+  Message messages[] = {Message(calls[0]), Message(calls[1])};
+  counter_.add_wait(Verb::send_recv, run_messages(messages));
+  return messages[1].received;
+}
+
+Call Engine::call_of_probe(int source, int tag, const Element& element) {
+  require_alive();
+  const Request request{
+      .verb = Verb::send_recv, .element = element, .direction = Direction::receive, .peer = source, .tag = tag};
+  Call call = call_of(request, view_, chunks_);
+  admit_message(call);
+  return call;
+}
+
+Received Engine::probe(int source, int tag, const Element& element) {
+  Call call = call_of_probe(source, tag, element);
+  Message message(call);
+  message.probe = true;
+  run_messages({&message, 1});
+  return counted_in(element, message.received);
+}
+
+std::optional<Received> Engine::iprobe(int source, int tag, const Element& element) {
+  Call call = call_of_probe(source, tag, element);
+  Message message(call);
+  message.probe = true;
+  if (message_count_.load(std::memory_order_acquire) == 0) {
+    look_alone(message);
+  } else {
+    look_beside_others(message);
+  }
+  if (message.ended) return counted_in(element, message.received);
+  if (crowded()) ::sched_yield();  // who asks again may keep the sender from its core
+  return std::nullopt;
+}
+
+void Engine::look_alone(Message& probe) {
+  bool broken = false;
+  try {
+    broken = look_once(mailbox_, probe);
+  } catch (const std::exception& error) {
+    mailbox_.clear();
+    throw fail_from_caller(error_of(error));
+  }
+  if (broken) throw fail_from_caller({nullptr, &probe});
+  mailbox_.ended().clear();
+  if (probe.ended || !next_judgement_.passed()) return;
+  next_judgement_ = Deadline::after(kJudgesEvery);
+  if (const auto failure = transport_->failure()) refuse(*probe.call, failure);
+}
+
+void Engine::look_beside_others(Message& probe) {
+  const Seat seat(*this);
+  require_alive();
+  progress_messages();  // those submitted before come first
+  require_alive();
+  std::optional<Error> error;
+  try {
+    if (look_once(mailbox_, probe)) error = fail({nullptr, &probe});
+  } catch (const std::exception& own) {
+    error = fail(error_of(own));
+  }
+  if (error) {
+    told_->store(true);
+    mailbox_.clear();
+    throw Error(*error);
+  }
+  finish_messages();
+  if (probe.ended || !next_judgement_.passed()) return;
+  next_judgement_ = Deadline::after(kJudgesEvery);
+  if (const Stuck stuck = find_stuck(); stuck.any()) fail(stuck);
+  require_alive();
+}
+
+void Engine::carry(std::span<const Letter> letters, int tag) {
+  require_alive();
+  std::vector<Call> calls;
+  std::vector<Message> messages;
+  calls.reserve(letters.size());
+  messages.reserve(letters.size());
+  for (const Letter& letter : letters) {
+    const bool sends = letter.direction == Direction::send;
+    Call& call = calls.emplace_back(call_of({.verb = Verb::send_recv,
+                                             .input = sends ? letter.bytes : nullptr,
+                                             .output = sends ? nullptr : letter.bytes,
+                                             .input_count = sends ? letter.count : 0,
+                                             .output_count = sends ? 0 : letter.count,
+                                             .element = DType::uint8,
+                                             .direction = letter.direction,
+                                             .peer = letter.peer},
+                                            view_, chunks_));
+    call.detail = Statement::detail_of(0, false, letter_mark(tag));
+    admit_message(call);
+    if (letter.patient) call.timeout = std::min<std::chrono::milliseconds>(2 * call.timeout, Deadline::kForever);
+    messages.emplace_back(call);
+  }
+  run_messages(messages);
+}
+
+std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
+  if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
+  Waiter waiter(*transport_);
+  Stuck stuck;
+  bool finished = false;
+  try {
+    for (Message& message : messages) mailbox_.post(message);
+    const auto look = [&] {
+      const Advance advance = mailbox_.advance();
+      const bool all = std::all_of(messages.begin(), messages.end(), [](const Message& it) { return it.ended; });
+      return all ? Advance::finished : advance;
+    };
+    const auto hopeless = [&] {
+      stuck.message = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      if (!stuck.any()) stuck = find_crossed(messages);
+      return stuck.any();
+    };
+    finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
+  } catch (const std::exception& error) {
+    mailbox_.clear();
+    throw fail_from_caller(error_of(error));
+  }
+  if (!finished) {
+    const Error error = fail_from_caller(stuck);
+    mailbox_.clear();
+    throw error;
+  }
+  mailbox_.ended().clear();
+  return waiter.waited();
+}
+
+Engine::Stuck Engine::find_crossed(std::span<const Message> messages) const {
+  for (const Message& message : messages) {
+    const Message::Patience& patience = message.patience;
+    const int peer = message.call->peer;
+    if (message.ended || !message.sends() || patience.moved || !patience.crossing.passed() || peer == rank()) continue;
+    const Statement theirs = transport::stated(*transport_->flags(kTracks, peer));
+    const bool later = theirs.sequence > next_collective_ && static_cast<std::size_t>(theirs.verb()) < kVerbs;
+    if (later && schedule::needs(theirs.verb(), theirs.root(), peer, rank())) return {nullptr, &message, theirs};
+  }
+  return {};
+}
+
+void Engine::tell_waiting(const Track& track) {
+  const Statement statement = track.call().statement();
+  transport::Flags& flags = *transport_->flags(kTracks, rank());
+  if (message_count_.load(std::memory_order_acquire) != 0 || statement.sequence == 0) return;
+  if (transport::stated(flags) == statement) return;
+  transport::state(flags, statement);
+  transport_->announce(kTracks);
+}
+
+// As a caller who waits for an async call: it takes over all work meanwhile.
+std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) {
+  const auto first_open = [&] {
+    return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
+  };
+  const auto over = [&] { return first_open() == messages.end() || aborted_.load(std::memory_order_relaxed); };
+  const auto alone = [&] { return message_count_.load(std::memory_order_relaxed) == 0; };
+  const Seat seat(*this);
+  require_alive();
+  progress_messages();  // those submitted before come first
+  Stuck stuck;
+  const auto look = [&] {
+    const Advance queues = progress_queues();
+    const Advance own = alone() ? progress_messages() : Advance::stuck;
+    return over() ? Advance::finished : std::max(queues, own);
+  };
+  const auto hopeless = [&] {
+    stuck = find_stuck();
+    if (!stuck.any() && alone()) stuck.message = mailbox_.find_hopeless();
+    if (!stuck.any()) stuck = find_crossed(messages);
+    return stuck.any();
+  };
+  Waiter waiter(*transport_);
+  std::optional<Error> error;
+  try {
+    for (Message& message : messages) mailbox_.post(message);
+    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
+  } catch (const std::exception& own) {
+    error = fail(error_of(own));
+    stuck.message = messages.data();
+  }
+  if (first_open() == messages.end()) return waiter.waited();
+  told_->store(true);
+  mailbox_.clear();
+  const bool own = stuck.message >= messages.data() && stuck.message < messages.data() + messages.size();
+  if (error && own) throw Error(*error);
+  throw_given_up(*first_open());
+}
+
+// Called with progress_ held.
+Advance Engine::progress_messages() {
+  Advance advance = Advance::stuck;
+  try {
+    {
+      const std::lock_guard lock(queue_mutex_);
+      for (Pending* const pending : posted_) {
+        pending->state.store(Pending::State::running, std::memory_order_relaxed);
+        mailbox_.post(pending->message);
+      }
+      posted_.clear();
+    }
+    advance = mailbox_.advance();
+  } catch (const std::exception& error) {
+    fail(error_of(error));
+    return Advance::moved;
+  }
+  finish_messages();
+  return advance;
+}
+
+void Engine::finish_messages() {
+  if (mailbox_.ended().empty()) return;
+  const std::lock_guard lock(queue_mutex_);
+  std::uint32_t finished = 0;
+  for (Message* const message : mailbox_.ended()) {
+    if (message->owner == nullptr) continue;  // a blocking one, whose caller looks for itself
+    Pending& pending = *message->owner;
+    pending.received = message->received;
+    // The last one takes its place.
+    const std::shared_ptr<Pending> owner = std::move(messages_[pending.place]);
+    if (messages_.back() != nullptr) {
+      messages_.back()->place = pending.place;
+      messages_[pending.place] = std::move(messages_.back());
+    }
+    messages_.pop_back();
+    --queued_;
+    ++finished;
+    end(*owner, Pending::State::finished);
+  }
+  mailbox_.ended().clear();
+  message_count_.fetch_sub(finished, std::memory_order_release);  // the mailbox may be the caller's from here on
+}
+
+}  // namespace tutti::engine

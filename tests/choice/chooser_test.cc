@@ -1,0 +1,117 @@
+// Which rows are candidates, from what they need and what the transport offers.
+#include "choice/chooser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "choice/pricer.h"
+#include "tutti/error.h"
+
+namespace tutti::choice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Offers slots(std::uint32_t credits) {
+  Offers offers;
+  offers.inside.operands_in_slots = true;
+  offers.inside.credits = credits;
+  offers.inside.slot_bytes = 32 << 10;
+  return offers;
+}
+
+std::vector<std::string_view> names(const Chooser& chooser, Verb verb) {
+  std::vector<std::string_view> names;
+  for (const schedule::Algorithm* row : chooser.candidates_of(verb)) names.push_back(row->name);
+  return names;
+}
+
+TEST(Chooser, ARingIsNoCandidateWhereItWouldWaitForItsOwnCredits) {
+  EXPECT_THAT(names({4, slots(1), {}, true}, Verb::all_gather), AllOf(Contains("bruck"), Not(Contains("ring"))));
+  EXPECT_THAT(names({4, slots(2), {}, true}, Verb::all_gather), Contains("ring"));
+  EXPECT_THAT(names({4, Offers{}, {}, true}, Verb::all_gather), Contains("ring"))
+      << "a stream takes more than it holds";
+  try {
+    Chooser(4, slots(1), forced_algorithms("all_gather=ring", true), true);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), HasSubstr("all_gather by 'ring' needs 2 messages under way on each edge"));
+  }
+}
+
+TEST(Chooser, WhatNeedsWindowsOrSingleCopyIsACandidateOnlyWhereTheyAre) {
+  Offers memory = slots(4);
+  const auto found = [&] { return names({4, memory, {}, true}, Verb::all_gather); };
+  EXPECT_THAT(found(), AllOf(Not(Contains("staged")), Not(Contains("single_copy")), Not(Contains("direct"))));
+  memory.inside.windows_to_scratch = true;
+  EXPECT_THAT(found(), AllOf(Contains("staged"), Not(Contains("single_copy")), Not(Contains("direct"))));
+  memory.inside.single_copy = true;
+  EXPECT_THAT(found(), AllOf(Contains("single_copy"), Not(Contains("direct"))));
+  memory.inside.windows_to_user = true;
+  EXPECT_THAT(found(), Contains("direct"));
+}
+
+Offers over_hosts(const Hosts& hosts) {
+  Offers offers = slots(4);
+  offers.inside.windows_to_scratch = offers.inside.single_copy = true;
+  offers.across.slot_bytes = 256 << 10;
+  offers.scratch_bytes = 1 << 20;
+  offers.hosts = hosts;
+  return offers;
+}
+
+const std::vector<int> kTwoHosts{0, 0, 1, 1};
+
+TEST(Chooser, OverHostsRunsWhatNeedsNoMemoryOfAllRanks) {
+  const Chooser chooser(4, over_hosts(Hosts(kTwoHosts)), {}, true);
+  EXPECT_THAT(names(chooser, Verb::all_gather),
+              AllOf(Contains("ring"), Contains("single_copy"), Not(Contains("staged")), Not(Contains("direct"))));
+  EXPECT_THAT(names(chooser, Verb::barrier), AllOf(Contains("dissemination"), Not(Contains("flags"))));
+}
+
+TEST(Chooser, MessagesAreChosenByTheirEdge) {
+  Chooser chooser(4, over_hosts(Hosts(kTwoHosts)), {}, true);
+  AgreedCosts costs = agreed_costs(topology::usual_costs(4), 4, false);
+  costs.memory.rates.inside.call = costs.memory.rates.inside.stream = 0;  // so that a single copy costs nothing
+  chooser.set_costs(costs);
+  Question message{.verb = Verb::send_recv, .bytes = 1 << 20};
+  EXPECT_EQ(chooser.choose(message)->name, "single_copy");
+  message.across = true;
+  EXPECT_EQ(chooser.choose(message)->name, "message");
+  const schedule::Algorithm& row = *schedule::find_algorithm(Verb::send_recv, "message");
+  EXPECT_LT(chooser.price_of_message(row, 8, false), chooser.price_of_message(row, 8, true));
+}
+
+// Inside a host at the rates of memory, across at those of streams; groups of one kind are what they always were.
+TEST(Chooser, LinksArePricedByTheirKind) {
+  const AgreedCosts costs = agreed_costs(topology::usual_costs(8), 4, false);
+  const schedule::Algorithm& row = *schedule::find_algorithm(Verb::all_reduce, "recursive_doubling");
+  const auto price = [&](const Offers& offers, int ranks) {
+    Chooser chooser(ranks, offers, {}, true);
+    chooser.set_costs(costs);
+    return chooser.price_of(row, 1024);
+  };
+  Offers memory = over_hosts({}).pair(true), streams = over_hosts({}).pair(false);
+  memory.segment_bytes = streams.segment_bytes = kSegmentBytes;
+  EXPECT_EQ(price(memory, 4), Pricer(row, 4, memory).at(1024, costs.memory));
+  EXPECT_EQ(price(streams, 4), Pricer(row, 4, streams).at(1024, costs.streams));
+  EXPECT_LT(price(memory, 4), price(over_hosts(Hosts(kTwoHosts)), 4));
+  EXPECT_LT(price(over_hosts(Hosts(kTwoHosts)), 4), price(streams, 4));
+  // Larger groups are played by fewer ranks, of which some share a host and some do not.
+  std::vector<int> many(24);
+  for (std::size_t rank = 0; rank < many.size(); ++rank) many[rank] = static_cast<int>(rank) / 4;
+  EXPECT_LT(price(memory, 24), price(over_hosts(Hosts(many)), 24));
+  EXPECT_LT(price(over_hosts(Hosts(many)), 24), price(streams, 24));
+}
+
+TEST(Chooser, OrdersThatAreNotCanonicalRunOnlyWhereBitsMayDiffer) {
+  EXPECT_THAT(names({4, slots(4), {}, true}, Verb::all_reduce), Not(Contains("ring")));
+  EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Contains("ring"));
+}
+
+}  // namespace
+}  // namespace tutti::choice

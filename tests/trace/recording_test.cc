@@ -1,0 +1,128 @@
+// Files that are no rings, or not quite: each is an error with words, or a recording that says what it lacks.
+#include "trace/recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "trace/folder.h"
+
+namespace tutti::trace {
+namespace {
+
+using testing::event_of;
+using testing::Folder;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kCapacity = 8;
+
+// A ring in memory, with so many events recorded; alignment is the ring's, as of mapped memory.
+struct Image {
+  explicit Image(std::uint64_t events)
+      : memory(static_cast<std::byte*>(std::aligned_alloc(alignof(RingHeader), ring_bytes(kCapacity))), std::free) {
+    std::memset(memory.get(), 0, ring_bytes(kCapacity));
+    Recorder recorder(memory, 1, 3, kCapacity);
+    for (std::uint64_t n = 0; n < events; ++n) recorder.record(event_of(5, n));
+  }
+
+  std::span<std::byte> bytes() const { return {memory.get(), ring_bytes(kCapacity)}; }
+  template <class Value>
+  void set(std::size_t offset, Value value) {
+    std::memcpy(memory.get() + offset, &value, sizeof value);
+  }
+  void set_stamp(std::uint64_t slot, std::uint64_t stamp) { set(ring_bytes(slot), stamp); }
+
+  std::shared_ptr<std::byte> memory;
+};
+
+std::string refusal_of(std::span<const std::byte> bytes) {
+  try {
+    read_recording(bytes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Recording, OfARingInMemory) {
+  const Image image(3);
+  const Recording recording = read_recording(image.bytes());
+  EXPECT_EQ(recording.facts.rank, 1);
+  EXPECT_EQ(recording.facts.size, 3);
+  ASSERT_EQ(recording.events.size(), 3u);
+  for (std::uint64_t n = 0; n < 3; ++n) EXPECT_EQ(recording.events[n], event_of(5, n));
+}
+
+TEST(Recording, GoesOnWhereAReaderWas) {
+  const Image image(11);
+  EXPECT_EQ(read_recording(image.bytes(), 9).events, (std::vector{event_of(5, 9), event_of(5, 10)}));
+  EXPECT_EQ(read_recording(image.bytes(), 9).lost(), 0u);
+  EXPECT_EQ(read_recording(image.bytes(), 1).overwritten, 2u);
+  EXPECT_EQ(read_recording(image.bytes(), 1).events.size(), kCapacity);
+  EXPECT_TRUE(read_recording(image.bytes(), 11).events.empty());
+  EXPECT_TRUE(read_recording(image.bytes(), ~std::uint64_t{0}).events.empty());
+}
+
+TEST(Recording, LeavesTornEventsOut) {
+  Image image(kCapacity + 2);
+  image.set_stamp(4, RingSlot::begun(4));              // its writer was killed
+  image.set_stamp(5, RingSlot::whole(5 - kCapacity));  // that of another turn
+  image.set_stamp(6, 0);                               // never written
+  const Recording recording = read_recording(image.bytes());
+  EXPECT_EQ(recording.written, kCapacity + 2);
+  EXPECT_EQ(recording.overwritten, 2u);
+  EXPECT_EQ(recording.torn, 3u);
+  std::vector<TraceEvent> left;
+  for (const std::uint64_t n : {2, 3, 7, 8, 9}) left.push_back(event_of(5, n));
+  EXPECT_EQ(recording.events, left);
+}
+
+TEST(Recording, OfFilesCutShort) {
+  const Image image(kCapacity);
+  for (std::size_t bytes = 0; bytes < image.bytes().size(); ++bytes) {
+    const std::string words = refusal_of(image.bytes().first(bytes));
+    EXPECT_THAT(words, HasSubstr(bytes < sizeof(RingHeader) ? "has only" : "cut short")) << bytes;
+  }
+}
+
+TEST(Recording, OfHeadersThatLie) {
+  const auto refused = [](std::size_t offset, auto value, const char* words) {
+    Image image(3);
+    image.set(offset, value);
+    EXPECT_THAT(refusal_of(image.bytes()), HasSubstr(words));
+  };
+  refused(offsetof(RingHeader, magic), std::uint64_t{0}, "has not begun");
+  refused(offsetof(RingHeader, magic), std::uint64_t{1}, "does not begin");
+  refused(offsetof(RingHeader, version), std::uint32_t{9}, "version 9");
+  refused(offsetof(RingHeader, slot_bytes), std::uint32_t{0}, "events of 0 bytes");
+  for (const std::uint64_t capacity : {std::uint64_t{0}, std::uint64_t{3}, 2 * kMostEvents, ~std::uint64_t{0}})
+    refused(offsetof(RingHeader, capacity), capacity, "room for");
+  refused(offsetof(RingHeader, capacity), 2 * kCapacity, "cut short");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, rank), std::int32_t{3}, "rank 3 of 3");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{0}, "rank 1 of 0");
+}
+
+TEST(Recording, OfCountsThatLie) {
+  for (const std::uint64_t written : {std::uint64_t{1} << 63, ~std::uint64_t{0}, std::uint64_t{12}}) {
+    Image image(3);
+    image.set(offsetof(RingHeader, written), written);
+    const Recording recording = read_recording(image.bytes());
+    EXPECT_TRUE(recording.events.empty());
+    EXPECT_EQ(recording.lost(), written);
+  }
+}
+
+TEST(Recording, OfNoFileAtAll) {
+  const Folder folder;
+  EXPECT_THROW(read_recording(folder.path() + "/missing"), Error);
+  EXPECT_THROW(read_recording(folder.path()), Error);
+  EXPECT_THROW(read_recording("/dev/null"), Error);
+  std::ofstream(folder.path() + "/text") << std::string(500, 'x');
+  EXPECT_THROW(read_recording(folder.path() + "/text"), Error);
+}
+
+}  // namespace
+}  // namespace tutti::trace
