@@ -19,8 +19,10 @@ namespace tutti::rendezvous {
 namespace {
 
 constexpr std::size_t kSpareDescriptors = 128;  // strangers at the gate and the lobby, and what else the process opens
-// How long a rank that keeps the lobby stays after a failure, for those who have not come yet.
-constexpr Time kLastWords = std::chrono::milliseconds(500);
+// How long a rank that keeps the lobby stays after a failure, for those who have not come yet: ranks of one job are
+// often seconds apart, and who comes to a closed lobby waits out its whole timeout for nothing.
+constexpr Time kStay = std::chrono::seconds(3);
+constexpr Time kLastWords = std::chrono::milliseconds(500);  // until what this rank has said is out
 
 constexpr Time kPatience = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kPause{100};
@@ -181,9 +183,13 @@ class Meeting {
 
   // The lobby's last words have to get out before this rank goes on or gives up.
   void finish_lobby() {
-    const Time until = EpollNetwork::now() + kLastWords;
-    while (EpollNetwork::now() < until && ((server_ && !server_->done()) || !network_->flushed()))
-      network_->poll(*joiner_, until);
+    const Time now = EpollNetwork::now();
+    const auto poll_while = [this](Time until, auto&& needed) {
+      while (EpollNetwork::now() < until && needed()) network_->poll(*joiner_, until);
+    };
+    // Where the control plane tells the others too, those who have not come will not.
+    poll_while(now + (options_.hopeless ? kLastWords : kStay), [this] { return server_ && !server_->done(); });
+    poll_while(now + kLastWords, [this] { return !network_->flushed(); });
     if (server_) network_->ignore(server_->descriptor());
     network_->on_attended({});
     server_.reset();

@@ -69,6 +69,7 @@ TEST(GivenUp, AThreadsMemoryMayGoAlthoughAPeerWasCopyingIt) {
 
 struct Shared {
   std::atomic<int> sleeper{0};   // its process, once it is about to make the call
+  std::atomic<int> asleep{0};    // it is in the call, and stopped
   std::atomic<int> given_up{0};  // ranks that have, and have marked their memory as their own
   std::atomic<int> woken{0};     // the sleeper's call has ended
 };
@@ -91,15 +92,15 @@ void await(Condition&& condition, const char* what) {
   }
 }
 
-// Rank 1 is stopped in the call while it waits for the last rank, which then comes: all that rank 1 waited for is there
-// when it wakes, long after the others gave up.
+// Rank 1 is stopped in the call while it waits for the others, which then come: all that rank 1 waited for is there when
+// it wakes, long after the others gave up.
 class Sleeper : public ::testing::Test {
  protected:
   using Verb = std::function<void(Communicator&, std::span<float> input, std::span<float> output)>;
 
   void run(const Verb& verb) {
     Options options;
-    options.timeout = std::chrono::seconds(2);
+    options.timeout = std::chrono::seconds(4);
     options.algorithm = "direct";
     const Pages pages(sizeof(Shared), MAP_SHARED);
     auto& shared = *new (pages.span().data()) Shared;
@@ -117,13 +118,14 @@ class Sleeper : public ::testing::Test {
     comm.barrier();
     if (comm.rank() == 1) {
       shared.sleeper.store(::getpid());
+    } else if (comm.rank() == 0) {
+      await([&] { return shared.asleep.load() != 0; }, "rank 1 was never put to sleep");
     } else {
       await([&] { return shared.sleeper.load() != 0; }, "rank 1 never came");
-    }
-    if (comm.rank() == 2) {
       await([&] { return state_of(shared.sleeper.load()) == 'S'; }, "rank 1 never slept");
       ::kill(shared.sleeper.load(), SIGSTOP);
       await([&] { return state_of(shared.sleeper.load()) == 'T'; }, "rank 1 was never stopped");
+      shared.asleep.store(1);
     }
     const Error error = error_of([&] { verb(comm, input.span(), output.span()); });
     if (comm.rank() == 1) {
