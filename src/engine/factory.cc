@@ -124,7 +124,7 @@ std::unique_ptr<transport::Mapper> make_mapper(rendezvous::Met& met, const Deadl
 }
 
 std::unique_ptr<transport::TcpTransport> make_tcp(rendezvous::Met& met, transport::TcpOptions options) {
-  return std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.data)},
+  return std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.links)},
                                                    std::move(met.control), std::move(options));
 }
 

@@ -19,6 +19,14 @@ void Gate::close() {
   order_.clear();
 }
 
+void Gate::drop_silent() {
+  std::erase_if(waiting_, [this](const auto& entry) {
+    const bool silent = !entry.second.challenged && entry.second.length < kHelloBytes;
+    if (silent) network_.drop(entry.first);
+    return silent;
+  });
+}
+
 bool Gate::make_room() {
   const bool any = !waiting_.empty();
   drop_oldest(waiting_.size() / 2);
@@ -60,6 +68,7 @@ std::optional<Refusal> Gate::judge(const Waiting& waiting) const {
 
 void Gate::answer_hello(ConnectionId connection, Waiting& waiting) {
   if (const auto refusal = judge(waiting)) return refuse(connection, *refusal);
+  if (terms_->comes_early && terms_->comes_early(*decode_hello(waiting.hello))) return;
   network_.random(waiting.nonce);
   waiting.challenged = true;
   waiting.length = 0;

@@ -26,14 +26,17 @@ class Gate {
     JobHash job{};
     std::uint32_t self = kLobby;
     std::function<std::optional<Refusal>(const Hello&)> judge;  // what else keeps a client out
+    std::function<bool(const Hello&)> comes_early = {};         // it waits until the gate opens for it, too
   };
 
   Gate(Network& network, std::size_t most) : network_(network), most_(most) {}
 
-  // Until it opens, those who come wait.
+  // Until it opens, those who come wait. It may open again, on other terms.
   void open(Terms terms);
   // Nobody is expected any more: whoever waits is dropped, and so is whoever comes.
   void close();
+  // Whoever has not said yet what it wants is dropped.
+  void drop_silent();
   void set_most(std::size_t most) { most_ = most; }
 
   void accepted(ConnectionId connection, std::string_view from, Time now);

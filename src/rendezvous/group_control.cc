@@ -16,7 +16,7 @@ GroupControl::GroupControl(std::shared_ptr<WatchThread> thread, GroupNumber numb
   std::sort(places_.begin(), places_.end());
 }
 
-GroupControl::~GroupControl() { thread_->dismiss(*this, thread_.use_count() == 1); }
+GroupControl::~GroupControl() { thread_->dismiss(*this); }
 
 int GroupControl::place_of(int rank) const {
   const auto found = std::lower_bound(places_.begin(), places_.end(), std::pair(rank, -1));

@@ -58,7 +58,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes)
   hello.version = reader.u32();
   const std::uint32_t purpose = reader.u32();
   // What another version means by it is not for this one to judge.
-  if (hello.version == kProtocolVersion && purpose > static_cast<std::uint32_t>(Purpose::memory)) return std::nullopt;
+  if (hello.version == kProtocolVersion && purpose > static_cast<std::uint32_t>(Purpose::call_back))
+    return std::nullopt;
   hello.purpose = static_cast<Purpose>(purpose);
   hello.channel = reader.u32();
   hello.from = reader.u32();

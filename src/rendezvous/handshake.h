@@ -26,10 +26,16 @@ namespace tutti::rendezvous {
 
 // Goes up with every change of what ranks say to each other: frames, the tables of algorithms, and their programs
 // (tests/engine/builds_test.cc).
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::uint32_t kLobby = 0xffffffff;  // in the place of a rank
 
-enum class Purpose : std::uint8_t { lobby, control, data, memory };
+enum class Purpose : std::uint8_t {
+  lobby,
+  control,
+  data,
+  memory,
+  call_back,  // no more than to ask the server to dial the client, for a data link
+};
 
 using Nonce = std::array<std::byte, 32>;
 using JobHash = std::array<std::byte, 32>;

@@ -24,8 +24,7 @@ Joiner::Joiner(Network& network, JoinerOptions options, Time now)
     : network_(network),
       options_(std::move(options)),
       began_(now),
-      gate_(network, kStrangers + static_cast<std::size_t>(options_.join.size) *
-                                      static_cast<std::size_t>(options_.join.channels + 1)),
+      gate_(network, kStrangers + static_cast<std::size_t>(options_.join.size)),
       lobby_(network, options_.lobby, options_.token.value_or(Token::zero()), hello_for(Purpose::lobby, 0, kLobby)),
       frames_(most_from_lobby(options_.join.size)) {
   lobby_.dial(now);
@@ -66,8 +65,8 @@ void Joiner::connected(ConnectionId connection, Time now) {
 }
 
 void Joiner::received(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
-  if (over()) return;
-  if (connection == lobby_.connection()) return take_lobby(bytes, now);
+  if (state_ == State::failed) return;
+  if (!over() && connection == lobby_.connection()) return take_lobby(bytes, now);
   if (gate_.holds(connection)) {
     if (const auto hello = gate_.received(connection, bytes)) {
       // The gate let in only those whose link is due.
@@ -75,6 +74,7 @@ void Joiner::received(ConnectionId connection, std::span<const std::byte> bytes,
     }
     return;
   }
+  if (over()) return;
   for (std::size_t i = 0; i < dialers_.size(); ++i) {
     Dialer* dialer = dialers_[i].get();
     if (dialer == nullptr || dialer->connection() != connection || dialer->state() == Dialer::State::admitted) continue;
@@ -136,7 +136,7 @@ void Joiner::take(const Frame& frame, Time now) {
   } else if (frame.kind == static_cast<std::uint8_t>(Word::go) && frame.body.empty() && state_ == State::ready) {
     state_ = State::done;
     lobby_.hang_up();
-    gate_.close();
+    gate_.drop_silent();
   } else {
     nonsense(now);
   }
@@ -172,8 +172,14 @@ void Joiner::take_roster(Roster roster, Time now) {
     if (link.connects) dialers_.back()->dial(now);
   }
   Gate::Terms terms{token, job_hash(options_.job), static_cast<std::uint32_t>(options_.rank), {}};
-  terms.judge = [this](const Hello& hello) -> std::optional<Refusal> {
+  const auto later = [](const Hello& hello) {
+    return hello.purpose == Purpose::data || hello.purpose == Purpose::call_back;
+  };
+  terms.comes_early = later;
+  terms.judge = [this, later](const Hello& hello) -> std::optional<Refusal> {
     if (hello.from >= roster_->members.size()) return Refusal::no_such_rank;
+    if (later(hello)) return std::nullopt;
+    if (over()) return Refusal::unexpected;
     const Standing* due = find(hello.purpose, static_cast<int>(hello.from), hello.channel);
     return due == nullptr || due->link.connects ? std::optional(Refusal::unexpected) : std::nullopt;
   };
@@ -203,6 +209,7 @@ void Joiner::stand(Standing& standing, ConnectionId connection) {
 }
 
 void Joiner::closed(ConnectionId connection, End end, std::string_view words, Time now) {
+  if (state_ == State::done) gate_.closed(connection);
   if (over()) return;
   // Where somebody could be sent away for it, the next attempt may do.
   if (end == End::exhausted && make_room()) end = End::refused;

@@ -1,8 +1,9 @@
 // A rank on its way into the group: it reaches the lobby, joins, links up with its peers, and goes when all may.
 //
 // A link that stands is held: nobody reads it, and nobody writes to it before `go`, which comes only after both of its
-// ends have read all of the handshake. So no byte of what follows can be swallowed here. Whatever fails is told to the
-// lobby first, and the lobby's verdict, the first cause, is what this rank reports. A pure state machine.
+// ends have read all of the handshake. So no byte of what follows can be swallowed here. Ranks that went a little earlier
+// may come for more links (linker.h): they wait at the gate. Whatever fails is told to the lobby first, and the lobby's
+// verdict, the first cause, is what this rank reports. A pure state machine.
 #pragma once
 
 #include <functional>
@@ -52,6 +53,8 @@ class Joiner final : public Machine {
   const std::vector<Standing>& links() const { return links_; }  // all of them stand once done
   // Who was sent away, in words; empty where nobody was.
   std::string refusals() const { return gate_.refusals(); }
+  // Once done: those who have come for what follows the meeting wait at it.
+  Gate take_gate() { return std::move(gate_); }
   // Something outside went wrong: tells the lobby.
   void fail(Verdict verdict, Time now);
   // Descriptors are short: whether anybody could be sent away for it.

@@ -163,6 +163,9 @@ class Meeting {
       // Who waits at a gate is no reason to go without a link: it is sent away when the descriptor is needed.
       const std::size_t strangers = network_->connections() + (server_ ? server_->strangers() : 0);
       allow_descriptors(links.size() + near.size() + kSpareDescriptors, strangers);
+      // Data links come when they are wanted, and mostly few of them; where all cannot be had, those few may do.
+      const std::size_t far = roster.members.size() - near.size();
+      try_descriptors(far * static_cast<std::size_t>(options_.channels) + near.size() + kSpareDescriptors, strangers);
       const auto is_control = [](const Link& link) { return link.purpose == Purpose::control; };
       if (std::any_of(links.begin(), links.end(), is_control)) {
         watcher_ = std::make_unique<StandbyThread>("to watch the other ranks");
@@ -205,44 +208,42 @@ class Meeting {
     met.memory_ranks = memory_ranks(joiner_->roster(), options_.rank);
     met.memory_sockets.resize(met.memory_ranks.front() == options_.rank ? met.memory_ranks.size() : 1);
     met.life = std::move(life_);
-    met.data.resize(static_cast<std::size_t>(options_.size));
     Watch::Options watch{options_.rank, options_.size, options_.silence, {}, options_.suspicion};
     for (const auto& [link, connection] : joiner_->links()) {
       if (link.purpose == Purpose::control) {
         network_->make_control(connection, options_.silence);
         watch.links.emplace_back(link.peer, connection);
-      } else if (link.purpose == Purpose::data) {
-        auto& sockets = met.data[static_cast<std::size_t>(link.peer)];
-        sockets.resize(static_cast<std::size_t>(options_.channels));
-        sockets[link.channel] = network_->release(connection);
       } else {
         place_memory(met, link.peer, network_->release(connection));
       }
     }
     met.again = again();
-    watch.relinking = relinking(met.again);
-    if (!watch.links.empty()) met.control = make_control(watch, met.members);
+    watch.linking = linking(met.again);
+    if (!watch.links.empty()) make_control(watch, met);
     return met;
   }
 
-  std::unique_ptr<Control> make_control(const Watch::Options& watch, const std::vector<Member>& members) {
+  void make_control(const Watch::Options& watch, Met& met) {
     std::vector<std::string> names;
-    for (const Member& member : members) names.push_back(in_words(static_cast<int>(names.size()), member));
+    for (const Member& member : met.members) names.push_back(in_words(static_cast<int>(names.size()), member));
     const bool tells = options_.tells_suspicions || options_.log.says(Log::Level::info);
-    std::vector<int> everybody(members.size());
+    std::vector<int> everybody(met.members.size());
     std::iota(everybody.begin(), everybody.end(), 0);
-    return std::make_shared<WatchThread>(std::move(network_), watch, std::move(watcher_), tells ? options_.log : Log(),
-                                         std::move(names))
-        ->enter(kEverybody, std::move(everybody));
+    const auto thread =
+        std::make_shared<WatchThread>(std::move(network_), watch, joiner_->take_gate(), std::move(watcher_),
+                                      tells ? options_.log : Log(), std::move(names));
+    met.control = thread->enter(kEverybody, std::move(everybody));
+    met.links = thread;
   }
 
   const Member& own_member() const { return joiner_->roster().members[static_cast<std::size_t>(options_.rank)]; }
 
-  Relinker::Options relinking(const Again& again) const {
+  LinkOptions linking(const Again& again) const {
     std::vector<Endpoint> endpoints;
     for (const Member& member : joiner_->roster().members) endpoints.push_back(member.endpoint);
     return {again.token.value_or(Token::zero()), job_hash(options_.job),
-            [endpoints = std::move(endpoints)](int rank) { return endpoints[static_cast<std::size_t>(rank)]; }};
+            [endpoints = std::move(endpoints)](int rank) { return endpoints[static_cast<std::size_t>(rank)]; },
+            static_cast<std::uint32_t>(options_.channels)};
   }
 
   Again again() const {
@@ -280,7 +281,6 @@ Met meet_alone(const MeetingOptions& options) {
   met.memory_ranks = {0};
   met.memory_sockets.resize(1);
   met.life.resize(1);
-  met.data.resize(1);
   return met;
 }
 

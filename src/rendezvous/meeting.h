@@ -1,7 +1,7 @@
 // The meeting: how the ranks of a job find each other, agree on who they are, and end up linked.
 //
 //   every rank  -- join -->  lobby  -- roster -->  every rank
-//   every rank  -- control, data and memory links, one handshake each -->  its peers
+//   every rank  -- control and memory links, one handshake each -->  its peers
 //   every rank  -- ready --> lobby  -- go -->  every rank
 //
 // The lobby is a listening place that the launcher or rank 0 keeps; whoever dies between join and go is named by it.
@@ -16,6 +16,7 @@
 #include "base/control.h"
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "base/links.h"
 #include "base/log.h"
 #include "rendezvous/network.h"
 #include "rendezvous/roster.h"
@@ -74,10 +75,10 @@ struct Met {
   // others have one, at index 0), and descriptors (pidfds) that become readable when that rank's process ends.
   std::vector<FileDescriptor> memory_sockets;
   std::vector<FileDescriptor> life;
-  // [rank][channel]: connected, non-blocking TCP sockets; empty for ranks reached through memory and for this rank.
-  std::vector<std::vector<FileDescriptor>> data;
   // Runs on a thread of its own; nullptr where all ranks share memory.
   std::unique_ptr<Control> control;
+  // Where data links come from, and part of the same; each of them counts as long as it is kept.
+  std::shared_ptr<Links> links;
   Again again;
 };
 

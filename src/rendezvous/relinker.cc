@@ -10,31 +10,10 @@ constexpr Time kRelinkPatience = std::chrono::seconds(3);
 
 }  // namespace
 
-Relinker::Relinker(Network& network, int rank, int size, Options options, std::function<bool(int rank)> is_gone)
-    : network_(network),
-      rank_(rank),
-      options_(std::move(options)),
-      is_gone_(std::move(is_gone)),
-      gate_(network, kStrangers) {
-  Gate::Terms terms{options_.token, options_.job, static_cast<std::uint32_t>(rank_), {}};
-  terms.judge = [this, size](const Hello& hello) -> std::optional<Refusal> {
-    if (hello.from >= static_cast<std::uint32_t>(size)) return Refusal::no_such_rank;
-    const int from = static_cast<int>(hello.from);
-    const bool due = hello.purpose == Purpose::control && from != rank_ && !is_gone_(from);
-    return due ? std::nullopt : std::optional(Refusal::unexpected);
-  };
-  gate_.open(std::move(terms));
-}
-
 void Relinker::seek(const std::vector<int>& ranks, Time now) {
   for (const int rank : ranks) {
     if (sought_.contains(rank)) continue;
-    Hello hello;
-    hello.purpose = Purpose::control;
-    hello.from = static_cast<std::uint32_t>(rank_);
-    hello.to = static_cast<std::uint32_t>(rank);
-    hello.job = options_.job;
-    Dialer dialer(network_, options_.endpoint_of(rank), options_.token, hello);
+    Dialer dialer = options_.dialer_to(network_, Purpose::control, 0, rank_, rank);
     sought_.emplace(rank, Sought{std::move(dialer), now}).first->second.dialer.dial(now);
   }
 }
@@ -72,7 +51,6 @@ std::vector<int> Relinker::silent(Time silence, Time now) const {
 }
 
 void Relinker::close() {
-  gate_.close();
   for (auto& [rank, sought] : sought_) sought.dialer.hang_up();
   sought_.clear();
 }
@@ -87,15 +65,8 @@ void Relinker::connected(ConnectionId connection, Time now) {
 }
 
 std::optional<Relinker::Made> Relinker::received(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
-  if (gate_.holds(connection)) {
-    const auto hello = gate_.received(connection, bytes);
-    return hello ? std::optional(Made{static_cast<int>(hello->from), connection, {}}) : std::nullopt;
-  }
   const auto found = find(connection);
-  if (found == sought_.end()) {
-    network_.drop(connection);  // nobody of this job
-    return std::nullopt;
-  }
+  if (found == sought_.end()) return std::nullopt;
   const auto rest = found->second.dialer.received(bytes, now);
   if (found->second.dialer.state() != Dialer::State::admitted) return std::nullopt;
   const Made made{found->first, connection, rest};
@@ -104,17 +75,15 @@ std::optional<Relinker::Made> Relinker::received(ConnectionId connection, std::s
 }
 
 void Relinker::closed(ConnectionId connection, End end, std::string_view words, Time now) {
-  gate_.closed(connection);
   if (const auto found = find(connection); found != sought_.end()) found->second.dialer.closed(end, words, now);
 }
 
 void Relinker::tick(Time now) {
-  gate_.tick(now);
   for (auto& [rank, sought] : sought_) sought.dialer.tick(now);
 }
 
 Time Relinker::next_tick() const {
-  Time next = gate_.next_tick();
+  Time next = kNever;
   for (const auto& [rank, sought] : sought_) next = std::min(next, sought.dialer.next_tick());
   return next;
 }

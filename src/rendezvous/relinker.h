@@ -1,8 +1,8 @@
 // Control links that are made after the meeting, because ranks through which others were joined are gone.
 //
-// Whoever is dialled lets in no rank that is lost or has left. A rank listens as long as it lives: one that refuses for
-// long has ended, unheard by anybody who is still there, and one that does not answer for long is silent. A pure state
-// machine; the watch passes on the events.
+// A rank listens as long as it lives: one that refuses for long has ended, unheard by anybody who is still there, and one
+// that does not answer for long is silent. A pure state machine; the watch passes on the events, and keeps the gate for
+// those who dial this rank.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,21 @@
 #include <utility>
 #include <vector>
 
-#include "base/control.h"
-#include "rendezvous/dialer.h"
-#include "rendezvous/gate.h"
+#include "rendezvous/link_options.h"
 #include "rendezvous/network.h"
 
 namespace tutti::rendezvous {
 
 class Relinker {
  public:
-  struct Options {
-    Token token = Token::zero();
-    JobHash job{};
-    std::function<Endpoint(int rank)> endpoint_of;
-  };
   struct Made {
     int rank = 0;
     ConnectionId connection = 0;
     std::span<const std::byte> rest;  // what came behind the handshake
   };
 
-  Relinker(Network& network, int rank, int size, Options options, std::function<bool(int rank)> is_gone);
+  Relinker(Network& network, int rank, LinkOptions options)
+      : network_(network), rank_(rank), options_(std::move(options)) {}
 
   // Dials them; whoever is being dialled already still is.
   void seek(const std::vector<int>& ranks, Time now);
@@ -46,7 +40,8 @@ class Relinker {
   std::vector<int> silent(Time silence, Time now) const;
   void close();
 
-  void accepted(ConnectionId connection, std::string_view from, Time now) { gate_.accepted(connection, from, now); }
+  // Whether the connection is one of its own.
+  bool holds(ConnectionId connection) { return find(connection) != sought_.end(); }
   void connected(ConnectionId connection, Time now);
   // A link, where it stands now.
   std::optional<Made> received(ConnectionId connection, std::span<const std::byte> bytes, Time now);
@@ -64,9 +59,7 @@ class Relinker {
 
   Network& network_;
   const int rank_;
-  const Options options_;
-  const std::function<bool(int)> is_gone_;
-  Gate gate_;
+  const LinkOptions options_;
   std::map<int, Sought> sought_;  // by rank
 };
 

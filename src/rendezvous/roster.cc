@@ -189,12 +189,8 @@ std::vector<Link> links_of(const Roster& roster, int rank) {
     const bool connects = peer < rank;
     if (!one_memory && std::binary_search(watched.begin(), watched.end(), peer))
       links.push_back({Purpose::control, peer, 0, connects});
-    if (!share_memory(roster, rank, peer)) {
-      for (int channel = 0; channel < roster.channels; ++channel)
-        links.push_back({Purpose::data, peer, static_cast<std::uint32_t>(channel), connects});
-    } else if (rank == near.front() || peer == near.front()) {
+    if (share_memory(roster, rank, peer) && (rank == near.front() || peer == near.front()))
       links.push_back({Purpose::memory, peer, 0, connects});
-    }
   }
   return links;
 }

@@ -42,7 +42,7 @@ Bytes last_words(int rank, const Failure& failure) {
 
 bool Watch::Group::holds(int rank) const { return std::binary_search(members.begin(), members.end(), rank); }
 
-Watch::Watch(Network& network, Options options, Time now)
+Watch::Watch(Network& network, Options options, Time now, std::optional<Gate> gate)
     : network_(network),
       options_(std::move(options)),
       first_limit_(first_of(options_.suspicion, options_.silence)),
@@ -51,9 +51,11 @@ Watch::Watch(Network& network, Options options, Time now)
       ticked_(now) {
   for (const auto& [rank, connection] : options_.links) link(rank, connection, now);
   if (first_limit_ > Time(0)) next_judgement_ = now;
-  if (options_.relinking)
-    relinker_.emplace(network_, options_.rank, options_.size, *options_.relinking,
-                      [this](int rank) { return is_gone(rank); });
+  if (!options_.linking) return;
+  relinker_.emplace(network_, options_.rank, *options_.linking);
+  linker_.emplace(network_, options_.rank, *options_.linking, [this](int rank) { return is_gone(rank); });
+  gate_.emplace(gate ? std::move(*gate) : Gate(network_, kStrangers + static_cast<std::size_t>(options_.size)));
+  open_gate();
 }
 
 void Watch::enter(GroupNumber number, std::vector<int> members) {
@@ -84,7 +86,10 @@ void Watch::goodbye() {
   tell_goodbye(options_.rank);
   while (!neighbours_.empty()) hang_up(neighbours_.begin()->first);
   next_beat_ = next_judgement_ = kNever;
-  if (relinker_) relinker_->close();
+  if (!gate_) return;
+  gate_->close();
+  relinker_->close();
+  linker_->close();
 }
 
 std::optional<Failure> Watch::failure(GroupNumber number) const {
@@ -156,6 +161,7 @@ void Watch::act_on(const News& news) {
   switch (news.kind) {
     case News::Kind::loss: return act_on_loss(news.rank, news.loss);
     case News::Kind::goodbye:
+      if (linker_) linker_->forget(news.rank);
       for (const auto& [number, entered] : groups_) {
         if (entered.holds(news.rank)) changes_.push_back({number, news.rank});
       }
@@ -177,6 +183,7 @@ void Watch::act_on_loss(int rank, Loss loss) {
     if (neighbour.rank == rank) links.push_back(connection);
   }
   for (const ConnectionId connection : links) hang_up(connection);
+  if (linker_) linker_->forget(rank);
   for (const auto& [number, group] : groups_) {
     if (group.holds(rank)) fail(number, {rank, -1, true, loss});
   }
@@ -192,11 +199,8 @@ void Watch::fail(GroupNumber number, const Failure& failure) {
 
 void Watch::received(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
   const auto found = neighbours_.find(connection);
-  if (found == neighbours_.end()) {
-    if (!relinker_) return network_.drop(connection);  // nobody of this job
-    const auto made = relinker_->received(connection, bytes, now);
-    return made ? take_made(*made, now) : void();
-  }
+  if (found == neighbours_.end()) return received_elsewhere(connection, bytes, now);
+  found->second.knows = true;
   hear(found->second, now);
   found->second.frames.add(bytes);
   // What it says may be that it is lost itself, which ends its link.
@@ -221,11 +225,12 @@ bool Watch::take(ConnectionId from, const Frame& frame) {
 
 void Watch::closed(ConnectionId connection, End end, std::string_view words, Time now) {
   const auto found = neighbours_.find(connection);
-  if (found == neighbours_.end()) return relinker_ ? relinker_->closed(connection, end, words, now) : void();
+  if (found == neighbours_.end()) return closed_elsewhere(connection, end, words, now);
   const int rank = found->second.rank;
+  const bool knows = found->second.knows;
   neighbours_.erase(found);
   // Whoever is lost itself finds its links ended, and accuses nobody.
-  if (!known_.departed(rank) && !known_.lost(options_.rank)) lose(rank, loss_of(end));
+  if (knows && !known_.departed(rank) && !known_.lost(options_.rank)) lose(rank, loss_of(end));
 }
 
 }  // namespace tutti::rendezvous

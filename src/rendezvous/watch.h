@@ -15,7 +15,8 @@
 //
 // The living ranks form a ring, in which each is linked with the next either way; where the next one is gone, both ends
 // of the gap make new links with those who are their neighbours among the living (relinker.h), and tell each other all
-// they know. A pure state machine.
+// they know. Data links are made here, too, when they are wanted (linker.h), because this is where each rank listens:
+// nobody is let in who is lost or has left. A pure state machine.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,9 @@
 #include <vector>
 
 #include "base/control.h"
+#include "rendezvous/gate.h"
 #include "rendezvous/known_news.h"
+#include "rendezvous/linker.h"
 #include "rendezvous/network.h"
 #include "rendezvous/news.h"
 #include "rendezvous/relinker.h"
@@ -44,7 +47,7 @@ class Watch final : public Machine {
     Time silence{};                                   // after which a rank is lost; 0 = never
     std::vector<std::pair<int, ConnectionId>> links;  // a rank and its held connection
     Time suspicion{};                                 // the silence after which a rank is suspect; 0 = never
-    std::optional<Relinker::Options> relinking = {};  // none: no links are made beside these
+    std::optional<LinkOptions> linking = {};          // none: no links are made beside these
   };
   // A neighbour has become suspect, or is so no longer.
   struct Suspicion {
@@ -58,7 +61,8 @@ class Watch final : public Machine {
     int rank = -1;
   };
 
-  Watch(Network& network, Options options, Time now);
+  // `gate`: who waits there already comes in now.
+  Watch(Network& network, Options options, Time now, std::optional<Gate> gate = {});
 
   // What to say when a group has failed over calls that differ; asked for inside the functions below.
   void set_say(std::function<std::vector<Statement>(GroupNumber)> say) { say_ = std::move(say); }
@@ -80,8 +84,19 @@ class Watch final : public Machine {
   std::vector<Statement> announced(GroupNumber group, int rank) const { return known_.announced(group, rank); }
   // Since the last call, in the order in which they came up.
   std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
-  // Links that were made here.
+  // Control links that were made here.
   std::vector<ConnectionId> take_new_links() { return std::exchange(new_links_, {}); }
+
+  // Data links; see linker.h.
+  void want_link(int rank, std::uint32_t channel, Time now);
+  std::vector<Linker::Made> take_data_links() { return linker_ ? linker_->take_made() : std::vector<Linker::Made>(); }
+  std::vector<Linker::Key> take_absent_links() { return linker_ ? linker_->take_absent() : std::vector<Linker::Key>(); }
+  // Of ranks that were lost because no link with them could be made: why, for people.
+  std::vector<std::string> take_troubles() { return std::exchange(troubles_, {}); }
+  // Descriptors are short: whether anybody could be sent away for it.
+  bool make_room() { return gate_ && gate_->make_room(); }
+  // Why this process can make no more links; empty where it can.
+  const std::string& own_trouble() const { return own_trouble_; }
   std::vector<Suspicion> take_suspicions() { return std::exchange(suspicions_, {}); }
 
   void abort(GroupNumber group, int culprit, ErrorCode cause);
@@ -102,6 +117,7 @@ class Watch final : public Machine {
   struct Neighbour {
     int rank = -1;
     Time heard{};
+    bool knows = true;  // that the link stands; whoever leaves before it does says goodbye to others only
     bool suspect = false;
     FrameReader frames{kMostControlBytes};
   };
@@ -111,7 +127,7 @@ class Watch final : public Machine {
     bool holds(int rank) const;
   };
 
-  void link(int rank, ConnectionId connection, Time now);
+  Neighbour& link(int rank, ConnectionId connection, Time now);
   void hang_up(ConnectionId connection);
   // Whether it could be understood.
   bool take(ConnectionId from, const Frame& frame);
@@ -134,7 +150,13 @@ class Watch final : public Machine {
   // The neighbours of this rank among those that are there, as far as it has no link to them.
   std::vector<int> missing_neighbours() const;
   void keep_joined(Time now);
-  void take_made(const Relinker::Made& made, Time now);
+  void open_gate();
+  // Of connections that are no neighbour's.
+  void received_elsewhere(ConnectionId connection, std::span<const std::byte> bytes, Time now);
+  void closed_elsewhere(ConnectionId connection, End end, std::string_view words, Time now);
+  void admit(const Hello& hello, ConnectionId connection, Time now);
+  void join(int rank, ConnectionId connection, bool knows, Time now);
+  void judge_links();
   void judge_silence(Time now);
   // Whether it has been silent for too long.
   bool judge_silence(Neighbour& neighbour, Time now);
@@ -151,7 +173,12 @@ class Watch final : public Machine {
   KnownNews known_;
   std::uint64_t told_ = 0;
   std::map<GroupNumber, Group> groups_;
+  // What follows is there where links are made.
+  std::optional<Gate> gate_;
   std::optional<Relinker> relinker_;
+  std::optional<Linker> linker_;
+  std::vector<std::string> troubles_;
+  std::string own_trouble_;
   int beats_apart_ = 0;  // since when there is a gap beside this rank
   std::vector<ConnectionId> new_links_;
   std::vector<Change> changes_;

@@ -1,4 +1,4 @@
-// Whom a watch is linked with: their beats, their silence, and new links where a gap has opened.
+// Whom a watch is linked with: their beats, their silence, and new links, where a gap has opened or data is to go.
 #include <algorithm>
 
 #include "rendezvous/overlay.h"
@@ -13,11 +13,12 @@ constexpr int kBeatsToHigher = 2, kBeatsToLower = 6;
 
 }  // namespace
 
-void Watch::link(int rank, ConnectionId connection, Time now) {
+Watch::Neighbour& Watch::link(int rank, ConnectionId connection, Time now) {
   Neighbour& neighbour = neighbours_[connection];
   neighbour.rank = rank;
   neighbour.heard = now + first_limit_;  // it may be told to go a little later than this rank
   network_.resume(connection);
+  return neighbour;
 }
 
 void Watch::hang_up(ConnectionId connection) {
@@ -25,13 +26,71 @@ void Watch::hang_up(ConnectionId connection) {
   neighbours_.erase(connection);
 }
 
+void Watch::open_gate() {
+  Gate::Terms terms{options_.linking->token, options_.linking->job, static_cast<std::uint32_t>(options_.rank), {}};
+  terms.judge = [this](const Hello& hello) -> std::optional<Refusal> {
+    if (hello.from >= static_cast<std::uint32_t>(options_.size)) return Refusal::no_such_rank;
+    const int from = static_cast<int>(hello.from);
+    if (hello.purpose == Purpose::data || hello.purpose == Purpose::call_back) return linker_->judge(hello);
+    const bool due = hello.purpose == Purpose::control && from != options_.rank && !is_gone(from);
+    return due ? std::nullopt : std::optional(Refusal::unexpected);
+  };
+  gate_->open(std::move(terms));
+}
+
 void Watch::accepted(ConnectionId connection, std::string_view from, Time now) {
-  if (!relinker_) return network_.close(connection);
-  relinker_->accepted(connection, from, now);
+  if (!gate_) return network_.close(connection);
+  gate_->accepted(connection, from, now);
 }
 
 void Watch::connected(ConnectionId connection, Time now) {
-  if (relinker_) relinker_->connected(connection, now);
+  if (!linker_) return;
+  if (linker_->holds(connection)) return linker_->connected(connection, now);
+  relinker_->connected(connection, now);
+}
+
+void Watch::received_elsewhere(ConnectionId connection, std::span<const std::byte> bytes, Time now) {
+  if (gate_ && gate_->holds(connection)) {
+    const auto hello = gate_->received(connection, bytes);
+    return hello ? admit(*hello, connection, now) : void();
+  }
+  if (linker_ && linker_->holds(connection)) {
+    linker_->received(connection, bytes, now);
+    return judge_links();
+  }
+  if (!relinker_ || !relinker_->holds(connection)) return network_.drop(connection);  // nobody of this job
+  const auto made = relinker_->received(connection, bytes, now);
+  if (!made) return;
+  join(made->rank, made->connection, true, now);
+  if (!made->rest.empty()) received(made->connection, made->rest, now);
+}
+
+void Watch::closed_elsewhere(ConnectionId connection, End end, std::string_view words, Time now) {
+  if (!gate_) return;
+  gate_->closed(connection);
+  if (!linker_->holds(connection)) return relinker_->closed(connection, end, words, now);
+  linker_->closed(connection, end, words, now);
+  judge_links();
+}
+
+void Watch::admit(const Hello& hello, ConnectionId connection, Time now) {
+  if (hello.purpose == Purpose::control) return join(static_cast<int>(hello.from), connection, false, now);
+  linker_->admit(hello, connection, now);
+}
+
+void Watch::want_link(int rank, std::uint32_t channel, Time now) {
+  if (linker_) linker_->want(rank, channel, now);
+}
+
+// Whoever cannot be reached is as good as lost, although it may live.
+void Watch::judge_links() {
+  for (Linker::Trouble& trouble : linker_->take_troubles()) {
+    if (is_gone(trouble.rank) || known_.lost(options_.rank)) continue;
+    if (trouble.ours) own_trouble_ = trouble.words;
+    if (trouble.ours) continue;
+    troubles_.push_back(std::move(trouble.words));
+    lose(trouble.rank, Loss::unreachable);
+  }
 }
 
 void Watch::hear(Neighbour& neighbour, Time when) {
@@ -117,16 +176,20 @@ void Watch::keep_joined(Time now) {
   relinker_->seek(missing, now);
 }
 
-void Watch::take_made(const Relinker::Made& made, Time now) {
-  link(made.rank, made.connection, now);
-  new_links_.push_back(made.connection);
-  for (const News& news : known_.in_order()) network_.send(made.connection, frame_of(news));
-  if (!made.rest.empty()) received(made.connection, made.rest, now);
+void Watch::join(int rank, ConnectionId connection, bool knows, Time now) {
+  link(rank, connection, now).knows = knows;
+  new_links_.push_back(connection);
+  for (const News& news : known_.in_order()) network_.send(connection, frame_of(news));
 }
 
 void Watch::tick(Time now) {
   if (now < next_tick()) return;
-  if (relinker_) relinker_->tick(now);
+  if (gate_) {
+    gate_->tick(now);
+    relinker_->tick(now);
+    linker_->tick(now);
+    judge_links();
+  }
   if (now >= next_beat_) {
     const Bytes beat = beat_frame();
     for (const auto& [connection, neighbour] : neighbours_) {
@@ -150,7 +213,9 @@ void Watch::tick(Time now) {
 }
 
 Time Watch::next_tick() const {
-  return std::min({next_beat_, next_judgement_, relinker_ ? relinker_->next_tick() : kNever});
+  Time next = std::min(next_beat_, next_judgement_);
+  if (gate_) next = std::min({next, gate_->next_tick(), relinker_->next_tick(), linker_->next_tick()});
+  return next;
 }
 
 }  // namespace tutti::rendezvous

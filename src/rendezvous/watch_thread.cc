@@ -17,7 +17,7 @@ constexpr Time kFarewellTime = std::chrono::milliseconds(200);
 
 }  // namespace
 
-WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
+WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options, std::optional<Gate> gate,
                          std::unique_ptr<StandbyThread> thread, Log log, std::vector<std::string> names)
     : rank_(options.rank),
       silence_(options.silence),
@@ -25,7 +25,7 @@ WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Opt
       names_(std::move(names)),
       network_(std::move(network)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      watch_(*network_, options, EpollNetwork::now()),
+      watch_(*network_, options, EpollNetwork::now(), std::move(gate)),
       thread_(std::move(thread)) {
   if (!bell_.valid()) throw_errno("eventfd");
   network_->on_attended([this](int descriptor) { attended(descriptor); });
@@ -52,13 +52,28 @@ std::unique_ptr<Control> WatchThread::enter(GroupNumber group, std::vector<int> 
   return control;
 }
 
-void WatchThread::dismiss(const GroupControl& control, bool process_leaves) {
+void WatchThread::dismiss(const GroupControl& control) {
+  bool last = false;
   {
     const std::lock_guard lock(groups_mutex_);
     groups_.erase(control.number());
+    last = groups_.empty();
   }
-  // A goodbye says it of all groups.
-  if (!process_leaves) leave_order([group = control.number()](Watch& watch) { watch.leave(group); });
+  // Groups are made of groups: after the last one the process leaves, and its goodbye says it of all.
+  if (!last) leave_order([group = control.number()](Watch& watch) { watch.leave(group); });
+}
+
+void WatchThread::want(int rank, std::uint32_t channel) {
+  leave_order([rank, channel](Watch& watch) { watch.want_link(rank, channel, EpollNetwork::now()); });
+}
+
+void WatchThread::attach(Links::Hooks hooks) {
+  const std::lock_guard lock(links_mutex_);
+  link_hooks_ = std::move(hooks);
+  for (Linked& link : std::exchange(linked_, {})) {
+    if (link_hooks_.linked)
+      link_hooks_.linked(link.key.first, link.key.second, std::move(link.socket), std::move(link.first));
+  }
 }
 
 void WatchThread::leave_order(Order order) {
@@ -97,12 +112,14 @@ void WatchThread::run() {
 void WatchThread::watch_until_end() {
   while (!ending_.load()) {
     network_->poll(watch_, kNever);
+    if (network_->take_exhausted()) watch_.make_room();
     for (const ConnectionId connection : watch_.take_new_links()) network_->make_control(connection, silence_);
     // A group attaches after it has left the order to enter it: whoever is seen attached here is entered below.
     const std::vector<GroupNumber> attached = newly_attached();
     obey();
     publish(attached);
     tell_suspicions();
+    hand_over_links();
   }
   obey();
   say_farewell();
@@ -203,6 +220,23 @@ void WatchThread::tell_suspicions() {
   log_.warn((one ? names_[static_cast<std::size_t>(silent[0])] + " has" : rank_names(silent) + " have") +
             " been silent for " + in_words(least) + ": stopped, on a host that is down, or cut off" +
             (silence_ > Time(0) ? "; an error follows at " + in_words(silence_) + " (TUTTI_SILENCE_MS)" : ""));
+}
+
+void WatchThread::hand_over_links() {
+  for (const std::string& trouble : watch_.take_troubles()) log_.warn(trouble);
+  if (!watch_.own_trouble().empty()) throw Error(ErrorCode::system, watch_.own_trouble());
+  const std::lock_guard lock(links_mutex_);
+  for (Linker::Made& made : watch_.take_data_links()) {
+    Linked link{made.key, network_->release(made.connection), std::move(made.first)};
+    if (link_hooks_.linked) {
+      link_hooks_.linked(link.key.first, link.key.second, std::move(link.socket), std::move(link.first));
+    } else {
+      linked_.push_back(std::move(link));
+    }
+  }
+  for (const auto& [rank, channel] : watch_.take_absent_links()) {
+    if (link_hooks_.absent) link_hooks_.absent(rank, channel);
+  }
 }
 
 std::vector<Statement> WatchThread::statements(GroupNumber group) {

@@ -2,6 +2,7 @@
 //
 // The thread alone touches the watch; others leave it orders, which it carries out one after the other. An error of the
 // thread itself is a failure of all groups, as far as this rank is concerned, and the others are told that it gave up.
+// It also makes the connections that data goes over, for whoever attaches to it as Links.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/control.h"
+#include "base/links.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "rendezvous/epoll_network.h"
@@ -23,16 +25,19 @@ namespace tutti::rendezvous {
 
 class GroupControl;
 
-class WatchThread : public std::enable_shared_from_this<WatchThread> {
+class WatchThread final : public Links, public std::enable_shared_from_this<WatchThread> {
  public:
-  // Runs on `thread`. `names`: what the ranks are called in the log, where suspicions are told.
-  WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options,
+  // Runs on `thread`. `gate`: the watch's. `names`: what the ranks are called in the log, where suspicions are told.
+  WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options, std::optional<Gate> gate,
               std::unique_ptr<StandbyThread> thread, Log log, std::vector<std::string> names);
   // Says goodbye to all ranks, after whatever the orders left to be said.
-  ~WatchThread();
+  ~WatchThread() override;
 
   // The control plane of a group whose ranks are `members`, in this order. What it returns keeps the thread going.
   std::unique_ptr<Control> enter(GroupNumber group, std::vector<int> members);
+
+  void want(int rank, std::uint32_t channel) override;
+  void attach(Links::Hooks hooks) override;
 
   // For the group's control, on any thread.
   using Order = std::function<void(Watch&)>;
@@ -40,8 +45,8 @@ class WatchThread : public std::enable_shared_from_this<WatchThread> {
   EpollNetwork& network() { return *network_; }
   // It has something to publish that is no news.
   void ring() const;
-  // After it returns the thread has no more to do with the control; the group is left, unless the whole process leaves.
-  void dismiss(const GroupControl& control, bool process_leaves);
+  // After it returns the thread has no more to do with the control, and the group is left.
+  void dismiss(const GroupControl& control);
 
  private:
   void run();
@@ -54,6 +59,7 @@ class WatchThread : public std::enable_shared_from_this<WatchThread> {
   void publish(const std::vector<GroupNumber>& attached);
   std::vector<GroupNumber> newly_attached();
   void tell_suspicions();
+  void hand_over_links();
   std::vector<Statement> statements(GroupNumber group);
   Time quiet_for(int rank);
 
@@ -72,6 +78,15 @@ class WatchThread : public std::enable_shared_from_this<WatchThread> {
   std::mutex groups_mutex_;  // held while the thread uses a control, its hooks included
   std::map<GroupNumber, GroupControl*> groups_;
   std::optional<Failure> own_failure_;  // once the thread has given up
+
+  std::mutex links_mutex_;  // held while hooks are used
+  Links::Hooks link_hooks_;
+  struct Linked {
+    Linker::Key key;
+    FileDescriptor socket;
+    std::vector<std::byte> first;
+  };
+  std::vector<Linked> linked_;  // before anybody has attached
 
   std::unique_ptr<StandbyThread> thread_;
 };

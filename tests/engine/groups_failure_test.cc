@@ -232,6 +232,8 @@ TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
         GetParam(), 4,
         [poor = poor, by_members = by_members, memory](Communicator& comm) {
           require_works(comm);
+          // Links of the parent's own that it takes are there afterwards.
+          for (int call = 0; call < 5; ++call) require_works(comm), make_half(comm, by_members, false);
           if (comm.rank() == poor) memory ? forbid_mappings() : forbid_descriptors();
           if (by_members && comm.rank() % 2 == 0) {  // the other group has nothing to do with it
             Communicator other = make_half(comm, true, false);

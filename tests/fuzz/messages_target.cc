@@ -23,7 +23,7 @@ constexpr std::uint64_t kMostTogether = 64, kMostMemory = 4096;
 // Takes messages as a mailbox does, into memory of just their size.
 class Reader {
  public:
-  explicit Reader(int socket) : receiver_(socket, &breakage_, &nobody_settles_) {}
+  explicit Reader(int socket) : wire_(socket), receiver_(wire_, &nobody_settles_) {}
 
   // As far as what has come goes; false once the peer has said what no message says.
   bool read() {
@@ -55,7 +55,7 @@ class Reader {
     return within_ = true;
   }
 
-  Breakage breakage_;
+  Wire wire_;
   const std::atomic<std::uint32_t> nobody_settles_{0};
   TcpReceiver receiver_;
   bool within_ = false, together_ = false, refused_ = false;

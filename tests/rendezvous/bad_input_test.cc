@@ -140,7 +140,7 @@ TEST(BadInput, ASoftLimitOfDescriptorsIsRaised) {
         limit.rlim_cur = 64;
         ::setrlimit(RLIMIT_NOFILE, &limit);
       },
-      exchange_everywhere));
+      [](Met& met) { exchange_everywhere(met, 16); }));
 }
 
 }  // namespace

@@ -5,18 +5,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+
 #include "rendezvous/sockets.h"
 
 namespace tutti::rendezvous {
 namespace {
 
-// One number each way; the links are empty until both ends have met.
-void exchange(int socket, int own, int expected) {
+// One number each way.
+void exchange(const DataLink& link, int own, int expected) {
+  const int socket = link.socket.get();
   require(::send(socket, &own, sizeof own, MSG_NOSIGNAL) == sizeof own, "send");
   int got = -1;
-  pollfd entry{socket, POLLIN, 0};
-  require(::poll(&entry, 1, 20'000) == 1, "an answer comes");
-  require(::recv(socket, &got, sizeof got, 0) == sizeof got, "recv");
+  if (link.first.size() == sizeof got) {
+    std::memcpy(&got, link.first.data(), sizeof got);
+  } else {
+    pollfd entry{socket, POLLIN, 0};
+    require(link.first.empty() && ::poll(&entry, 1, 20'000) == 1, "an answer comes");
+    require(::recv(socket, &got, sizeof got, 0) == sizeof got, "recv");
+  }
   require(got == expected, "got " + std::to_string(got) + " instead of " + std::to_string(expected));
 }
 
@@ -58,18 +68,61 @@ void expect_all_ok(const std::vector<ChildEnd>& ends) {
   }
 }
 
-void exchange_everywhere(Met& met) {
+std::vector<std::vector<DataLink>> link_everywhere(Met& met, int channels) {
+  std::vector<std::vector<DataLink>> links(static_cast<std::size_t>(met.size));
+  if (!met.links) return links;
+  std::vector<int> peers;
   for (int peer = 0; peer < met.size; ++peer) {
-    const auto& sockets = met.data[static_cast<std::size_t>(peer)];
+    if (std::find(met.memory_ranks.begin(), met.memory_ranks.end(), peer) == met.memory_ranks.end())
+      peers.push_back(peer);
+  }
+  for (const int peer : peers) links[static_cast<std::size_t>(peer)].resize(static_cast<std::size_t>(channels));
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t missing = peers.size() * static_cast<std::size_t>(channels);
+  std::string wrong;
+  const auto linked = [&](int peer, std::uint32_t channel, FileDescriptor socket, std::vector<std::byte> first) {
+    const std::lock_guard lock(mutex);
+    DataLink& link = links[static_cast<std::size_t>(peer)].at(channel);
+    if (link.socket.valid()) wrong = "a link came twice";
+    link = {std::move(socket), std::move(first)};
+    --missing;
+    changed.notify_one();
+  };
+  const auto absent = [&](int peer, std::uint32_t) {
+    const std::lock_guard lock(mutex);
+    wrong = "no link with rank " + std::to_string(peer);
+    changed.notify_one();
+  };
+  met.links->attach({linked, absent});
+  for (const int peer : peers) {
+    for (int channel = 0; channel < channels; ++channel) met.links->want(peer, static_cast<std::uint32_t>(channel));
+  }
+  {
+    std::unique_lock lock(mutex);
+    require(changed.wait_for(lock, std::chrono::seconds(20), [&] { return missing == 0 || !wrong.empty(); }),
+            "all links stand");
+    require(wrong.empty(), wrong);
+  }
+  met.links->attach({});
+  return links;
+}
+
+void exchange_everywhere(Met& met, int channels) { exchange_everywhere(met, link_everywhere(met, channels)); }
+
+void exchange_everywhere(Met& met, const std::vector<std::vector<DataLink>>& links) {
+  for (int peer = 0; peer < met.size; ++peer) {
+    const auto& sockets = links[static_cast<std::size_t>(peer)];
     for (std::size_t channel = 0; channel < sockets.size(); ++channel) {
       const int base = static_cast<int>(channel) * 1000;
-      exchange(sockets[channel].get(), base + met.rank, base + peer);
+      exchange(sockets[channel], base + met.rank, base + peer);
     }
   }
   const bool first = met.memory_ranks.front() == met.rank;
   for (std::size_t i = 0; i < met.memory_sockets.size(); ++i) {
     if (!met.memory_sockets[i].valid()) continue;
-    exchange(met.memory_sockets[i].get(), met.rank, first ? met.memory_ranks[i] : met.memory_ranks.front());
+    const DataLink link{std::move(met.memory_sockets[i])};
+    exchange(link, met.rank, first ? met.memory_ranks[i] : met.memory_ranks.front());
   }
 }
 

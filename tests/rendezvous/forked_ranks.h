@@ -26,7 +26,14 @@ std::vector<ChildEnd> meet_forked(int size, const Endpoint& lobby, const std::fu
                                   const std::function<void(Met&)>& then);
 
 void expect_all_ok(const std::vector<ChildEnd>& ends);
+struct DataLink {
+  FileDescriptor socket;
+  std::vector<std::byte> first = {};  // what has come on it already
+};
+// With all ranks that share no memory with this one, [rank][channel]; returns when all of them stand.
+std::vector<std::vector<DataLink>> link_everywhere(Met& met, int channels);
 // Writes through every data and memory link to its other end and reads what that wrote.
-void exchange_everywhere(Met& met);
+void exchange_everywhere(Met& met, int channels = 1);
+void exchange_everywhere(Met& met, const std::vector<std::vector<DataLink>>& links);
 
 }  // namespace tutti::rendezvous

@@ -35,13 +35,10 @@ TEST_P(Meeting, LinksAllRanks) {
         const bool shares = wanted != Wanted::tcp;
         require(met.memory_ranks.size() == (shares ? 4u : 1u), "who shares memory");
         require((met.control == nullptr) == shares, "a control plane where there are sockets");
-        for (int peer = 0; peer < kSize; ++peer) {
-          const bool linked = !shares && peer != met.rank;
-          require(met.data[static_cast<std::size_t>(peer)].size() == (linked ? 2u : 0u), "data links");
-        }
+        require((met.links == nullptr) == shares, "a source of data links there, too");
         for (std::size_t i = 0; i < met.memory_ranks.size(); ++i)
           require(met.life[i].valid() == (met.memory_ranks[i] != met.rank), "a descriptor for each other life");
-        exchange_everywhere(met);
+        exchange_everywhere(met, 2);
       });
   expect_all_ok(ends);
 }
@@ -64,15 +61,16 @@ TEST(MeetingLinks, ControlGoesBeforeData) {
   expect_all_ok(meet_forked(
       kSize, fresh_tcp_endpoint("127.0.0.1"), [](MeetingOptions& options) { options.wanted = Wanted::tcp; },
       [](Met& met) {
-        for (const auto& links : met.data) {
-          for (const FileDescriptor& link : links) require(priority_of(link.get()) == 0, "data is as all traffic is");
+        const auto all = link_everywhere(met, 1);
+        for (const auto& links : all) {
+          for (const DataLink& link : links) require(priority_of(link.socket.get()) == 0, "data is as all traffic is");
         }
         int urgent = 0;
         for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
           if (priority_of(std::stoi(entry.path().filename())) == 6) ++urgent;  // interactive: linux/pkt_sched.h
         }
         require(urgent == kSize - 1, std::to_string(urgent) + " links of the control plane go first");
-        exchange_everywhere(met);
+        exchange_everywhere(met, all);  // nobody leaves before all have counted
       }));
 }
 

@@ -34,13 +34,13 @@ TEST(Roster, OneHostNeedsOnlyMemoryLinks) {
   EXPECT_EQ(count(links_of(roster, 2), Purpose::memory), 1);
 }
 
-TEST(Roster, TwoHostsHaveControlBetweenNeighboursAndDataAcross) {
+TEST(Roster, TwoHostsHaveControlBetweenNeighbours) {
   const Roster roster = roster_on({0, 1, 0, 1}, Wanted::automatic, 3);
   EXPECT_EQ(memory_ranks(roster, 3), (std::vector<int>{1, 3}));
   for (int rank = 0; rank < 4; ++rank) {
     const auto links = links_of(roster, rank);
     EXPECT_EQ(count(links, Purpose::control), 3);
-    EXPECT_EQ(count(links, Purpose::data), 6);
+    EXPECT_EQ(count(links, Purpose::data), 0);  // when they are wanted
     EXPECT_EQ(count(links, Purpose::memory), 1);
   }
 }
@@ -48,7 +48,6 @@ TEST(Roster, TwoHostsHaveControlBetweenNeighboursAndDataAcross) {
 TEST(Roster, TcpSharesNothing) {
   const Roster roster = roster_on({0, 0, 0}, Wanted::tcp, 2);
   EXPECT_EQ(memory_ranks(roster, 1), std::vector<int>{1});
-  EXPECT_EQ(count(links_of(roster, 1), Purpose::data), 4);
   EXPECT_EQ(count(links_of(roster, 1), Purpose::memory), 0);
   EXPECT_EQ(count(links_of(roster, 1), Purpose::control), 2);
 }

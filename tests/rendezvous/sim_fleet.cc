@@ -14,9 +14,10 @@ Fleet::Fleet(std::uint64_t seed, const FleetOptions& given)
       failed_(static_cast<std::size_t>(given.size)),
       sent_(static_cast<std::size_t>(given.size)) {
   std::vector<Watch::Options> all(static_cast<std::size_t>(options.size));
-  Relinker::Options relinking;
-  relinking.endpoint_of = [](int rank) { return "rank" + std::to_string(rank) + ":1"; };
-  for (int rank = 0; rank < options.size; ++rank) world.listen(world.add_node(), relinking.endpoint_of(rank));
+  LinkOptions linking;
+  linking.channels = 2;
+  linking.endpoint_of = [](int rank) { return "rank" + std::to_string(rank) + ":1"; };
+  for (int rank = 0; rank < options.size; ++rank) world.listen(world.add_node(), linking.endpoint_of(rank));
   for (int rank = 0; rank < options.size; ++rank) {
     for (const int peer : neighbours_of(rank, options.size)) {
       if (peer > rank) continue;
@@ -31,7 +32,7 @@ Fleet::Fleet(std::uint64_t seed, const FleetOptions& given)
     mine.size = options.size;
     mine.silence = options.silence;
     mine.suspicion = options.suspicion;
-    if (options.relinks) mine.relinking = relinking;
+    if (options.relinks) mine.linking = linking;
     watches_.push_back(std::make_unique<Watch>(world.network(rank), mine, world.now()));
     world.run(rank, watches_.back().get());
     world.after_events(rank, [this, rank] {

@@ -178,7 +178,7 @@ TEST(Strangers, SilentOnesTakeNoRanksPlace) {
     options.wanted = Wanted::tcp;
     options.channels = 5;
     Met met = meet(options);
-    exchange_everywhere(met);
+    exchange_everywhere(met, options.channels);
   });
   try_descriptors(4096, 0);
   std::vector<pid_t> pids;

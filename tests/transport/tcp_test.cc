@@ -41,8 +41,8 @@ const std::atomic<std::uint32_t> nobody_settles{0};
 
 TEST(TcpReceiver, TakesAMessageByteByByte) {
   auto [near, far] = connect_local();
-  Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  Wire wire{near.get()};
+  TcpReceiver receiver(wire, &nobody_settles);
   for (int message = 0; message < 3; ++message) {
     const std::string bytes = framed(text_of(40, message), 9);
     std::string text(40, '-');
@@ -64,8 +64,8 @@ TEST(TcpReceiver, TakesAMessageByteByByte) {
 
 TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
   auto [near, far] = connect_local();
-  Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  Wire wire{near.get()};
+  TcpReceiver receiver(wire, &nobody_settles);
   std::string bytes;
   for (int message = 0; message < 50; ++message)
     bytes += framed(text_of(static_cast<std::size_t>(message * 37), message), 1);
@@ -81,8 +81,8 @@ TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
 
 TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
   auto [near, far] = connect_local();
-  Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  Wire wire{near.get()};
+  TcpReceiver receiver(wire, &nobody_settles);
   put(far, framed("last", 1) + framed("torn", 1).substr(0, 18));
   far.reset();
   std::string text(4, '-');
@@ -90,13 +90,13 @@ TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
   EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::moved);
   for (int look = 0; look < 3; ++look) EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::none);
   EXPECT_FALSE(receiver.ready());
-  EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(wire.breakage.older_than(std::chrono::nanoseconds(0)));
 }
 
 TEST(TcpReceiver, RefusesALabelWithAnotherPayload) {
   auto [near, far] = connect_local();
-  Breakage breakage;
-  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  Wire wire{near.get()};
+  TcpReceiver receiver(wire, &nobody_settles);
   put(far, framed(std::string(kLabelBytes, 'l') + "four", 3));
   Label label;
   ASSERT_EQ(receiver.try_label(label, 4), Arrival::other);
@@ -163,10 +163,10 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
   auto [near, far] = connect_local();
   const int small = 4096;
   ASSERT_EQ(::setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
-  Breakage breakage;
   constexpr std::size_t kBytes = 200'000;
-  TcpSender sender(near.get(), kBytes, &breakage);
-  TcpReceiver receiver(far.get(), &breakage, &nobody_settles);
+  Wire wire{near.get()}, other{far.get()};
+  TcpSender sender(wire, kBytes);
+  TcpReceiver receiver(other, &nobody_settles);
   for (int message = 0; message < 5; ++message) {
     std::string text = text_of(kBytes, message), landed(kBytes, '-');
     ASSERT_TRUE(sender.has_credit());
@@ -189,12 +189,37 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
 TEST(TcpSender, TakesNothingWhenTheConnectionHasEnded) {
   auto [near, far] = connect_local();
   far.reset();
-  Breakage breakage;
-  TcpSender sender(near.get(), 100, &breakage);
+  Wire wire{near.get()};
+  TcpSender sender(wire, 100);
   std::string text = "lost";
   EXPECT_FALSE(sender.try_send(one_piece(text), 4, 1));
   EXPECT_FALSE(sender.has_credit());
-  EXPECT_TRUE(breakage.older_than(std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(wire.breakage.older_than(std::chrono::nanoseconds(0)));
+}
+
+// Whoever uses an edge before its connection is there finds it without credit, and misses nothing that comes with it.
+TEST(TcpEdges, BeginWhenTheirConnectionIsMade) {
+  auto [near, far] = connect_local();
+  Wire wire, other{far.get()};
+  TcpSender sender(wire, 100), answering(other, 100);
+  TcpReceiver receiver(wire, &nobody_settles);
+  std::string text = "what";
+  EXPECT_FALSE(sender.has_credit());
+  EXPECT_FALSE(sender.try_send(one_piece(text), 4, 1));
+  EXPECT_TRUE(sender.try_flush()) << "nothing was taken";
+  EXPECT_FALSE(receiver.ready());
+  std::string landed(6, '-');
+  EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::none);
+  EXPECT_FALSE(wire.breakage.noted());
+  const std::string came = framed("answer", 7), begun = came.substr(0, 18);
+  for (const char letter : begun) wire.first.push_back(static_cast<std::byte>(letter));
+  wire.socket.store(near.get());
+  EXPECT_EQ(receiver.hear(7), Arrival::whole);
+  EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::moved);
+  put(far, came.substr(18));
+  EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::whole);
+  EXPECT_EQ(landed, "answer");
+  EXPECT_TRUE(sender.try_send(one_piece(text), 4, 1));
 }
 
 // Memory that nobody may touch.
@@ -212,21 +237,21 @@ class Untouchable {
 
 TEST(TcpSender, ABufferThatIsNoMemoryIsTheCallersFault) {
   auto [near, far] = connect_loopback(AF_INET);
-  Breakage breakage;
+  Wire wire{near.get()};
   const Untouchable memory(64 << 10);
-  TcpSender sender(near.get(), 1 << 20, &breakage);
+  TcpSender sender(wire, 1 << 20);
   const Piece piece = memory.piece();
   const Error error = testing::error_of([&] { sender.try_send({&piece, 1}, piece.bytes, 1); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(std::string(error.what()).find("the buffer that this rank sends from"), 0u) << error.what();
-  EXPECT_FALSE(breakage.noted()) << "the connection has not ended";
+  EXPECT_FALSE(wire.breakage.noted()) << "the connection has not ended";
 }
 
 TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
   auto [near, far] = connect_local();
-  Breakage breakage;
+  Wire wire{near.get()};
   const Untouchable memory(TcpReceiver::kAheadBytes);
-  TcpReceiver receiver(near.get(), &breakage, &nobody_settles);
+  TcpReceiver receiver(wire, &nobody_settles);
   const Piece piece = memory.piece();
   put(far, framed(std::string(piece.bytes, 'x'), 1).substr(0, sizeof(StreamHeader)));
   // Only the frame has come: what follows lands straight in the caller's memory.
@@ -235,7 +260,7 @@ TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
   const Error error = testing::error_of([&] { receiver.try_receive({&piece, 1}, piece.bytes, 1); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(std::string(error.what()).find("the buffer that this rank receives into"), 0u) << error.what();
-  EXPECT_FALSE(breakage.noted()) << "the connection has not ended";
+  EXPECT_FALSE(wire.breakage.noted()) << "the connection has not ended";
 }
 
 TEST(Breakage, TellsWhatTheNetworkDidFromWhatTheOtherEndMayHaveDone) {
@@ -278,7 +303,7 @@ TcpOptions options_for(int channels) {
 }
 
 TcpLinks links_to_one(FileDescriptor socket) {
-  TcpLinks links{0, 2, {}};
+  TcpLinks links{0, 2, nullptr};
   links.data.resize(2);
   links.data[1].push_back(std::move(socket));
   return links;
@@ -357,7 +382,7 @@ TEST(TcpTransport, AGoodbyeThatOvertakesMessagesDoesNotEndTheirEdge) {
 TEST(TcpTransport, WithoutAControlPlaneThereAreMessagesAndNoFailures) {
   auto [near, far] = connect_loopback(AF_INET);
   TcpTransport one(links_to_one(std::move(near)), nullptr, options_for(1));
-  TcpLinks links{1, 2, {}};
+  TcpLinks links{1, 2, nullptr};
   links.data.resize(2);
   links.data[0].push_back(std::move(far));
   TcpTransport other(std::move(links), nullptr, options_for(1));

@@ -71,7 +71,7 @@ std::size_t TcpSender::write(iovec* parts, std::size_t count) {
     if (errno == EFAULT) refuse_memory("sends from");
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
       ended_ = true;
-      breakage_->note(errno);
+      wire_.breakage.note(errno);
     }
     return 0;
   }
@@ -82,7 +82,7 @@ bool TcpSender::try_send(std::span<const Piece> pieces, std::size_t bytes, std::
     throw Error(ErrorCode::invalid_argument, "tcp: a message of " + std::to_string(bytes) + " bytes, more than the " +
                                                  std::to_string(slot_bytes_) + " offered");
   }
-  if (!try_flush()) return false;
+  if (!has_credit()) return false;
   StreamHeader frame{bytes, fingerprint};
   if (bytes <= kGatheredBytes) {  // copied to one place: cheaper than to let the system gather it
     keep(frame, pieces, 0);
@@ -133,6 +133,14 @@ bool TcpSender::try_flush() {
 const std::byte* TcpReceiver::try_begin(std::size_t, std::uint64_t*) { refuse_slots(); }
 void TcpReceiver::end() { refuse_slots(); }
 
+bool TcpReceiver::link() {
+  socket_ = wire_.socket.load(std::memory_order_acquire);
+  if (socket_ < 0) return false;
+  std::memcpy(ahead_.get(), wire_.first.data(), wire_.first.size());
+  ahead_end_ = wire_.first.size();
+  return true;
+}
+
 std::size_t TcpReceiver::read(iovec* parts, std::size_t count) {
   if (ended_) return 0;
   msghdr message{};
@@ -147,7 +155,7 @@ std::size_t TcpReceiver::read(iovec* parts, std::size_t count) {
     if (got < 0 && errno == EFAULT) refuse_memory("receives into");
     if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOMEM)) {
       ended_ = true;
-      breakage_->note(got == 0 ? 0 : errno);
+      wire_.breakage.note(got == 0 ? 0 : errno);
     }
     return 0;
   }
@@ -166,6 +174,7 @@ std::size_t TcpReceiver::read_ahead() {
 }
 
 bool TcpReceiver::find_frame(std::size_t behind) {
+  if (socket_ < 0 && !link()) return false;
   const std::size_t wanted = sizeof(StreamHeader) + behind;
   if (ahead() < wanted && !(ahead() == 0 && pace_.holds())) read_ahead();
   return ahead() >= wanted;

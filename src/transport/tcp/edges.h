@@ -8,7 +8,8 @@
 // payload land where the caller wants it; only the beginning of a message, which comes together with its frame, passes
 // through a buffer of the receiver's own.
 //
-// A connection that ends is noted and judged elsewhere: an edge whose connection has ended takes and brings nothing.
+// A connection that ends is noted and judged elsewhere: an edge whose connection has ended takes and brings nothing, and
+// neither does one whose connection is yet to be made.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "transport/tcp/pace.h"
 #include "transport/transport.h"
@@ -57,10 +59,18 @@ class Breakage {
   std::atomic<int> number_{-1};
 };
 
+// The connection under both ends of an edge.
+struct Wire {
+  explicit Wire(int connected = -1) : socket(connected) {}
+
+  std::atomic<int> socket;       // -1 until it is made; set once, by any thread, after `first`
+  std::vector<std::byte> first;  // what has come on it already
+  Breakage breakage;
+};
+
 class TcpSender final : public Sender {
  public:
-  TcpSender(int socket, std::size_t slot_bytes, Breakage* breakage)
-      : socket_(socket), slot_bytes_(slot_bytes), breakage_(breakage) {}
+  TcpSender(Wire& wire, std::size_t slot_bytes) : wire_(wire), slot_bytes_(slot_bytes) {}
 
   std::byte* try_begin(std::size_t bytes) override;
   void end(std::uint64_t fingerprint) override;
@@ -68,18 +78,19 @@ class TcpSender final : public Sender {
   bool try_send(std::span<const Piece> pieces, std::size_t bytes, std::uint64_t fingerprint) override;
   bool try_send_labelled(Label label, Piece payload, std::uint64_t fingerprint) override;
   bool try_flush() override;
-  bool has_credit() override { return try_flush(); }
+  bool has_credit() override { return is_linked() && try_flush(); }
 
  private:
+  bool is_linked() { return socket_ >= 0 || (socket_ = wire_.socket.load(std::memory_order_acquire)) >= 0; }
   // How much the kernel took, in order, of `parts`; 0 also where the connection has ended. Throws
   // Error(invalid_argument) where they are no memory of this process.
   std::size_t write(iovec* parts, std::size_t count);
   // Keeps what lies behind the first `skip` bytes of a message.
   void keep(const StreamHeader& frame, std::span<const Piece> pieces, std::size_t skip);
 
-  int socket_;
+  Wire& wire_;
+  int socket_ = -1;
   std::size_t slot_bytes_;
-  Breakage* breakage_;
   bool ended_ = false;
   std::unique_ptr<std::byte[]> kept_;  // made when first needed: the largest message and its frame
   std::size_t kept_begin_ = 0;
@@ -89,8 +100,8 @@ class TcpSender final : public Sender {
 class TcpReceiver final : public Receiver {
  public:
   // `settling`: as Pace wants it.
-  TcpReceiver(int socket, Breakage* breakage, const std::atomic<std::uint32_t>* settling)
-      : socket_(socket), breakage_(breakage), pace_(settling), ahead_(new std::byte[kAheadBytes]) {}
+  TcpReceiver(Wire& wire, const std::atomic<std::uint32_t>* settling)
+      : wire_(wire), pace_(settling), ahead_(new std::byte[kAheadBytes]) {}
 
   const std::byte* try_begin(std::size_t bytes, std::uint64_t* fingerprint) override;
   void end() override;
@@ -116,9 +127,11 @@ class TcpReceiver final : public Receiver {
   // Reads the rest of the message to its place, and ahead; false when the connection has nothing more for now.
   bool land(std::span<const Piece> pieces, std::size_t bytes);
   std::size_t read(iovec* parts, std::size_t count);
+  // Before the first read.
+  bool link();
 
-  int socket_;
-  Breakage* breakage_;
+  Wire& wire_;
+  int socket_ = -1;
   Pace pace_;
   bool ended_ = false;
   bool within_ = false;                 // the frame of the message at hand has been accepted

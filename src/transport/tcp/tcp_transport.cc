@@ -52,12 +52,22 @@ TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, Tcp
       bell_(options_.bell ? options_.bell : std::make_shared<SocketBell>()),
       scratch_(map_private(static_cast<std::size_t>(options_.channels) * kScratchBytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
-      breakages_(index_of(options_.channels, 0)),
+      wires_(std::make_unique<Wire[]>(index_of(options_.channels, 0))),
       senders_(index_of(options_.channels, 0)),
       receivers_(index_of(options_.channels, 0)),
       control_(std::move(control)) {
-  links_.data.resize(static_cast<std::size_t>(links_.size));
-  prepare_sockets();
+  take_given();
+  if (links_.source) {
+    links_.source->attach(
+        {[this](int peer, std::uint32_t channel, FileDescriptor socket, std::vector<std::byte> first) {
+           link(static_cast<int>(channel), peer, std::move(socket), std::move(first));
+           rouse();
+         },
+         [this](int peer, std::uint32_t channel) {
+           wires_[index_of(static_cast<int>(channel), peer)].breakage.note(0);
+           rouse();
+         }});
+  }
   if (!control_) return;
   Control::Hooks hooks;
   hooks.wake = [this] { hear(); };
@@ -69,16 +79,14 @@ TcpTransport::TcpTransport(TcpLinks links, std::unique_ptr<Control> control, Tcp
 }
 
 TcpTransport::~TcpTransport() {
-  if (control_) {
-    control_->attach({});
-    control_.reset();  // says goodbye before the connections end
-  }
-  for (const auto& row : links_.data) {
-    for (const FileDescriptor& socket : row) discard_unread(socket.get());
-  }
+  if (links_.source) links_.source->attach({});
+  if (control_) control_->attach({});
+  links_.source.reset();
+  control_.reset();  // says goodbye before the connections end
+  for (const FileDescriptor& socket : sockets_) discard_unread(socket.get());
 }
 
-void TcpTransport::prepare_sockets() {
+void TcpTransport::take_given() {
   for (std::size_t peer = 0; peer < links_.data.size(); ++peer) {
     auto& row = links_.data[peer];
     if (row.empty()) continue;
@@ -88,38 +96,42 @@ void TcpTransport::prepare_sockets() {
                       std::to_string(options_.channels) + " channels",
                   static_cast<int>(peer));
     }
-    for (const FileDescriptor& socket : row) {
-      const int yes = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);  // fails on what is not TCP, as it may
-      bell_->watch(socket.get());
-    }
+    for (int channel = 0; channel < options_.channels; ++channel)
+      link(channel, static_cast<int>(peer), std::move(row[static_cast<std::size_t>(channel)]), {});
   }
 }
 
-int TcpTransport::socket_to(int channel, int peer) const {
-  const auto& row = links_.data[static_cast<std::size_t>(peer)];
-  if (row.empty()) {
+void TcpTransport::link(int channel, int peer, FileDescriptor socket, std::vector<std::byte> first) {
+  const int yes = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);  // fails on what is not TCP, as it may
+  bell_->watch(socket.get());
+  Wire& wire = wires_[index_of(channel, peer)];
+  wire.first = std::move(first);
+  wire.socket.store(socket.get(), std::memory_order_release);
+  const std::lock_guard lock(sockets_mutex_);
+  sockets_.push_back(std::move(socket));
+}
+
+Wire& TcpTransport::wire_to(int channel, int peer) {
+  Wire& wire = wires_[index_of(channel, peer)];
+  if (wire.socket.load(std::memory_order_relaxed) >= 0) return wire;
+  if (!links_.source || peer == links_.rank) {
     throw Error(ErrorCode::invalid_argument,
                 "tcp: rank " + std::to_string(rank()) + " has no connection to rank " + std::to_string(peer), peer);
   }
-  return row[static_cast<std::size_t>(channel)].get();
+  links_.source->want(peer, static_cast<std::uint32_t>(channel));
+  return wire;
 }
 
 Sender& TcpTransport::sender(int channel, int peer) {
   auto& sender = senders_[index_of(channel, peer)];
-  if (!sender) {
-    Breakage* breakage = &breakages_[index_of(channel, peer)];
-    sender = std::make_unique<TcpSender>(socket_to(channel, peer), kSlotBytes, breakage);
-  }
+  if (!sender) sender = std::make_unique<TcpSender>(wire_to(channel, peer), kSlotBytes);
   return *sender;
 }
 
 Receiver& TcpTransport::receiver(int channel, int peer) {
   auto& receiver = receivers_[index_of(channel, peer)];
-  if (!receiver) {
-    Breakage* breakage = &breakages_[index_of(channel, peer)];
-    receiver = std::make_unique<TcpReceiver>(socket_to(channel, peer), breakage, &settling_);
-  }
+  if (!receiver) receiver = std::make_unique<TcpReceiver>(wire_to(channel, peer), &settling_);
   return *receiver;
 }
 
@@ -135,10 +147,11 @@ std::shared_ptr<void> TcpTransport::allocate(std::size_t bytes, const Deadline&)
 std::optional<Failure> TcpTransport::failure() {
   if (!control_) return std::nullopt;
   if (auto failure = control_->failure()) return failure;
-  for (std::size_t edge = 0; edge < breakages_.size(); ++edge) {
+  for (std::size_t edge = 0; edge < index_of(options_.channels, 0); ++edge) {
     const int peer = static_cast<int>(edge) % links_.size;
-    if (!breakages_[edge].older_than(kGrace) || control_->departed(peer)) continue;
-    const Failure failure{peer, -1, true, breakages_[edge].loss()};
+    const Breakage& breakage = wires_[edge].breakage;
+    if (!breakage.older_than(kGrace) || control_->departed(peer)) continue;
+    const Failure failure{peer, -1, true, breakage.loss()};
     control_->lose(peer, failure.loss);  // the others are to know how it was lost
     return failure;
   }
@@ -147,10 +160,11 @@ std::optional<Failure> TcpTransport::failure() {
 
 std::chrono::nanoseconds TcpTransport::quiet_for(int peer) const {
   std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
-  for (const FileDescriptor& socket : links_.data[static_cast<std::size_t>(peer)]) {
+  for (int channel = 0; channel < options_.channels; ++channel) {
+    const int socket = wires_[index_of(channel, peer)].socket.load(std::memory_order_relaxed);
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
+    if (socket < 0 || ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
     least = std::min<std::chrono::nanoseconds>(least, std::chrono::milliseconds(info.tcpi_last_data_recv));
   }
   return least;

@@ -1,5 +1,5 @@
 // The transport over TCP: one connection per (peer, channel), used both ways, so that operations on different channels
-// can neither wait for nor disturb each other, and an edge needs no lock.
+// can neither wait for nor disturb each other, and an edge needs no lock. It is made when the edge is first used.
 //
 // Ranks share no memory. What a peer's flags say comes from the control plane, which also knows who is gone and who
 // gave up; it calls on a thread of its own. Without a control plane there is no failure to be heard of.
@@ -7,9 +7,11 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/links.h"
 #include "transport/tcp/edges.h"
 #include "transport/tcp/socket_bell.h"
 #include "transport/transport.h"
@@ -19,8 +21,9 @@ namespace tutti::transport {
 struct TcpLinks {
   int rank = 0;
   int size = 1;
-  // [peer][channel]: connected sockets; an empty row for this rank and for ranks reached otherwise.
-  std::vector<std::vector<FileDescriptor>> data;
+  std::shared_ptr<Links> source;  // where connections come from
+  // Or, [peer][channel]: those there are; empty, also a row, where they come from the source.
+  std::vector<std::vector<FileDescriptor>> data = {};
 };
 
 struct TcpOptions {
@@ -37,8 +40,8 @@ struct TcpOptions {
 
 class TcpTransport final : public Transport {
  public:
-  // `control` may be nullptr. Throws Error(system) when the system refuses, Error(invalid_argument) when a peer's row
-  // holds too few connections.
+  // `control` and the source of links may be nullptr. Throws Error(system) when the system refuses,
+  // Error(invalid_argument) when a peer's row holds too few connections.
   TcpTransport(TcpLinks links, std::unique_ptr<Control> control, TcpOptions options);
   ~TcpTransport() override;
   TcpTransport(const TcpTransport&) = delete;
@@ -76,7 +79,7 @@ class TcpTransport final : public Transport {
   std::optional<Failure> failure() override;
   bool departed(int peer) const override { return control_ && control_->departed(peer); }
   bool drained(int channel, int peer) const override {
-    return departed(peer) && breakages_[index_of(channel, peer)].noted();
+    return departed(peer) && wires_[index_of(channel, peer)].breakage.noted();
   }
   void abort(int culprit, ErrorCode cause) override;
   void announce(int channel) override;
@@ -85,8 +88,11 @@ class TcpTransport final : public Transport {
   std::size_t index_of(int channel, int peer) const {
     return static_cast<std::size_t>(channel) * static_cast<std::size_t>(links_.size) + static_cast<std::size_t>(peer);
   }
-  int socket_to(int channel, int peer) const;
-  void prepare_sockets();
+  // The connection of an edge that is about to be used.
+  Wire& wire_to(int channel, int peer);
+  void take_given();
+  // On any thread.
+  void link(int channel, int peer, FileDescriptor socket, std::vector<std::byte> first);
   // How long ago data came from the peer, as the system knows it.
   std::chrono::nanoseconds quiet_for(int peer) const;
   Statement said(int channel) { return options_.said ? options_.said(channel) : stated(*flags(channel, rank())); }
@@ -100,10 +106,12 @@ class TcpTransport final : public Transport {
   std::shared_ptr<SocketBell> bell_;
   std::shared_ptr<void> scratch_;           // per channel; pages that are never touched cost nothing
   std::unique_ptr<Flags[]> flags_;          // by index_of; only the statements of the peers' are ever written
-  std::vector<Breakage> breakages_;         // by index_of
+  std::unique_ptr<Wire[]> wires_;           // by index_of
   std::atomic<bool> given_up_{false};       // the control plane has heard of a failure
   std::atomic<std::uint32_t> settling_{0};  // how often somebody was about to sleep
   std::atomic<bool> armed_{false};          // a wake has been asked for and has not come
+  std::mutex sockets_mutex_;
+  std::vector<FileDescriptor> sockets_;  // of the wires
   // By index_of; made on first use, which is when a plan is compiled.
   std::vector<std::unique_ptr<TcpSender>> senders_;
   std::vector<std::unique_ptr<TcpReceiver>> receivers_;
