@@ -30,7 +30,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       plans_(*transport_, kTracks + 1),
       chooser_(transport_->size(), transport_->offers(),
                choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
-      mailbox_(*transport_, plans_, chooser_, kTracks) {
+      mailbox_(*transport_, plans_, chooser_, kTracks),
+      explainer_(*transport_, mailbox_, first_error_, origin_.again.silence, [this] { return owns_mailbox(); }) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
@@ -126,7 +127,7 @@ void Engine::drive(Track& track) {
     track.start();
     const auto look = [&] { return track.advance(); };
     const auto hopeless = [&] {
-      if (aborted_here_.load(std::memory_order_relaxed) || track.hopeless()) return true;
+      if (first_error_.aborted_here() || track.hopeless()) return true;
       if (track.announced()) tell_waiting(track);
       return false;
     };
@@ -134,7 +135,7 @@ void Engine::drive(Track& track) {
   } catch (const std::exception& error) {
     throw fail_from_caller(error, track);
   }
-  if (!finished) throw fail_from_caller({&track, nullptr});
+  if (!finished) throw fail_from_caller(Stuck{&track});
   counter_.add_wait(track.call().verb, waiter.waited());
 }
 
@@ -142,7 +143,7 @@ std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
   auto pending = std::make_shared<Pending>();
   pending->call = call_of(request, view_, pending->chunks);
   pending->own = request.op.own();
-  pending->told = told_;
+  pending->told = first_error_.told();
   return pending;
 }
 
@@ -340,17 +341,17 @@ runtime::Driven::Progress Engine::drive_queues(bool judges) {
   return Progress::moved;
 }
 
-Engine::Stuck Engine::find_stuck() {
+Stuck Engine::find_stuck() {
   for (const auto& track : tracks_) {
     {
       const std::lock_guard lock(queue_mutex_);
       if (track->queue.empty()) continue;
       if (track->queue.front()->state.load(std::memory_order_relaxed) != Pending::State::running) continue;
     }
-    if (aborted_here_.load(std::memory_order_relaxed) || track->hopeless()) return {track.get(), nullptr};
+    if (first_error_.aborted_here() || track->hopeless()) return {track.get(), nullptr};
   }
   if (message_count_.load(std::memory_order_acquire) == 0) return {};
-  if (aborted_here_.load(std::memory_order_relaxed)) {
+  if (first_error_.aborted_here()) {
     const std::lock_guard lock(queue_mutex_);
     return {nullptr, messages_.empty() ? nullptr : &messages_.front()->message};
   }

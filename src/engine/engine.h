@@ -25,7 +25,8 @@
 #include "engine/execute/plans.h"
 #include "engine/execute/track.h"
 #include "engine/execute/waiter.h"
-#include "engine/failures/difference.h"
+#include "engine/failures/explainer.h"
+#include "engine/failures/first_error.h"
 #include "engine/groups/origin.h"
 #include "engine/messages/mailbox.h"
 #include "engine/request.h"
@@ -139,9 +140,7 @@ class Engine final : private runtime::Driven {
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   // Once this communicator has failed: throws why, if the caller does not know yet, and Error(aborted) afterwards.
-  void require_alive() {
-    if (aborted_.load(std::memory_order_acquire)) throw_failed();
-  }
+  void require_alive() { first_error_.require_none(); }
 
  private:
   // The caller takes the work over from the progress thread, for as long as this lives.
@@ -153,15 +152,6 @@ class Engine final : private runtime::Driven {
    private:
     Engine* engine_;
     std::unique_lock<std::mutex> driving_;
-  };
-
-  // A call that waits in vain: one of the two.
-  struct Stuck {
-    const Track* track = nullptr;
-    const Message* message = nullptr;
-    Statement against = {};  // a send: the collective that its receiver is in instead
-
-    bool any() const { return track != nullptr || message != nullptr; }
   };
 
   // The call checked, as one that nothing has been done about yet.
@@ -200,7 +190,6 @@ class Engine final : private runtime::Driven {
   std::chrono::nanoseconds run_beside_others(std::span<Message> messages);
   Advance progress_messages();
   void finish_messages();
-  [[noreturn]] void throw_given_up(const Message& message);
   // The first blocking send whose receiver waits in a collective, and is going to for ever: this rank has not made that
   // one, and will not before the send ends.
   Stuck find_crossed(std::span<const Message> messages) const;
@@ -209,11 +198,10 @@ class Engine final : private runtime::Driven {
 
   // engine_failure.cc
   [[noreturn]] static void throw_forked();
-  [[noreturn]] void throw_failed();
   // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
   // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
   // `spoken_of` is the async call that the error speaks of, or nullptr.
-  Error fail(Error error, const Pending* spoken_of = nullptr);
+  Error fail(const Error& error, const Pending* spoken_of = nullptr);
   Error fail(const Stuck& stuck);
   // What was thrown while the track's call was driven.
   Error fail(const std::exception& thrown, const Track& track);
@@ -223,25 +211,14 @@ class Engine final : private runtime::Driven {
   // A rank gave up while this one was in no call: said before the call at hand touches anything. `known`: what is known
   // of it already.
   [[noreturn]] void refuse(const Call& call, std::optional<Failure> known = {});
-  // The error that says what a diagnosis means; tells the peers first, so that each of them says what it is in.
-  // `known`: the difference, where it is known already.
-  Error explain(const Diagnosis& diagnosis, const std::string& mine, const std::string& where, const std::string& after,
-                const Difference* known = nullptr);
-  // Where ranks that say the same may still differ, in what they do not say, `about` is the call that all must have
-  // spoken of; else 0.
-  Difference await_difference(std::uint64_t about);
-  // Where a peer says that it received something else than this rank sent it, this rank says what it sent.
-  void state_disputed_message();
+  // Whether no other thread is at the mailbox while this one, which holds progress_, looks at it.
+  bool owns_mailbox() const;
   // The async call that runs on the track, or nullptr. A caller may add to its queue meanwhile.
   const Pending* running_on(const Track& track);
-  // What is known of the peer's last collective, as a sentence, or nothing.
-  std::string last_words_of(int peer) const;
   // The call spoken of fails with the error as it is; of the others it says what became of their output.
   void fail_queues(const Error& error, const Pending* spoken_of);
   // The call has ended; queue_mutex_ is held.
   static void end(Pending& pending, Pending::State state);
-  // Why a call ends that abort() ended.
-  Error aborted_here(const Call& call, const std::string& words, bool touched) const;
 
   HomeProcess home_;
   std::unique_ptr<transport::Transport> transport_;
@@ -263,12 +240,8 @@ class Engine final : private runtime::Driven {
   std::string_view last_algorithm_;
   CallCounter counter_;  // the caller's thread counts
 
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> aborted_here_{false};
-  std::mutex error_mutex_;
-  std::optional<Error> error_;  // the first cause
-  // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.
-  std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
+  FirstError first_error_;
+  Explainer explainer_;
 
   std::mutex progress_;                             // whoever holds it drives the queues
   std::mutex queue_mutex_;                          // guards the tracks' queues and the two lists below

@@ -10,12 +10,6 @@
 namespace tutti::engine {
 namespace {
 
-// What is no Error comes from the standard library: there is no memory left.
-Error error_of(const std::exception& thrown) {
-  if (const auto* known = dynamic_cast<const Error*>(&thrown)) return *known;
-  return {ErrorCode::system, std::string("a message: ") + thrown.what()};
-}
-
 // What a probe has found, which is counted in bytes.
 Received counted_in(const Element& element, Received found) {
   if (found.count % element.bytes() != 0) {
@@ -129,9 +123,9 @@ void Engine::look_alone(Message& probe) {
     broken = look_once(mailbox_, probe);
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of(error));
+    throw fail_from_caller(error_of_messages(error));
   }
-  if (broken) throw fail_from_caller({nullptr, &probe});
+  if (broken) throw fail_from_caller(Stuck{nullptr, &probe});
   mailbox_.ended().clear();
   if (probe.ended || !next_judgement_.passed()) return;
   next_judgement_ = Deadline::after(kJudgesEvery);
@@ -145,12 +139,12 @@ void Engine::look_beside_others(Message& probe) {
   require_alive();
   std::optional<Error> error;
   try {
-    if (look_once(mailbox_, probe)) error = fail({nullptr, &probe});
+    if (look_once(mailbox_, probe)) error = fail(Stuck{nullptr, &probe});
   } catch (const std::exception& own) {
-    error = fail(error_of(own));
+    error = fail(error_of_messages(own));
   }
   if (error) {
-    told_->store(true);
+    first_error_.tell();
     mailbox_.clear();
     throw Error(*error);
   }
@@ -199,14 +193,14 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
       return all ? Advance::finished : advance;
     };
     const auto hopeless = [&] {
-      stuck.message = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      stuck.message = first_error_.aborted_here() ? messages.data() : mailbox_.find_hopeless();
       if (!stuck.any()) stuck = find_crossed(messages);
       return stuck.any();
     };
     finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of(error));
+    throw fail_from_caller(error_of_messages(error));
   }
   if (!finished) {
     const Error error = fail_from_caller(stuck);
@@ -217,7 +211,7 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
   return waiter.waited();
 }
 
-Engine::Stuck Engine::find_crossed(std::span<const Message> messages) const {
+Stuck Engine::find_crossed(std::span<const Message> messages) const {
   for (const Message& message : messages) {
     const Message::Patience& patience = message.patience;
     const int peer = message.call->peer;
@@ -243,7 +237,7 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   const auto first_open = [&] {
     return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
   };
-  const auto over = [&] { return first_open() == messages.end() || aborted_.load(std::memory_order_relaxed); };
+  const auto over = [&] { return first_open() == messages.end() || first_error_.exists(); };
   const auto alone = [&] { return message_count_.load(std::memory_order_relaxed) == 0; };
   const Seat seat(*this);
   require_alive();
@@ -266,15 +260,16 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
     for (Message& message : messages) mailbox_.post(message);
     if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
   } catch (const std::exception& own) {
-    error = fail(error_of(own));
+    error = fail(error_of_messages(own));
     stuck.message = messages.data();
   }
   if (first_open() == messages.end()) return waiter.waited();
-  told_->store(true);
+  first_error_.tell();
   mailbox_.clear();
   const bool own = stuck.message >= messages.data() && stuck.message < messages.data() + messages.size();
   if (error && own) throw Error(*error);
-  throw_given_up(*first_open());
+  const Message& given_up = *first_open();
+  throw error_of_another(first_error_.get(), given_up.describe(), *given_up.call, given_up.touched_output());
 }
 
 // Called with progress_ held.
@@ -291,7 +286,7 @@ Advance Engine::progress_messages() {
     }
     advance = mailbox_.advance();
   } catch (const std::exception& error) {
-    fail(error_of(error));
+    fail(error_of_messages(error));
     return Advance::moved;
   }
   finish_messages();
