@@ -4,8 +4,9 @@
 // A rank that explains has given up: it tells its peers, and where they disagree waits a moment for each of them to say
 // what it is in.
 //
-// Threads: as Engine::fail(), which asks: with progress_ held, one at a time. The mailbox may be another thread's
-// meanwhile, so it is looked at only where one of its messages is explained, or `owns_mailbox` says that it may be.
+// Threads: as AsyncCalls::fail(), which asks: with the right to drive, one at a time. The mailbox may be another
+// thread's meanwhile, so it is looked at only where one of its messages is explained, or `owns_mailbox` says that it
+// may be.
 #pragma once
 
 #include <chrono>

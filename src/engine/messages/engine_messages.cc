@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine/engine.h"
+#include "engine/execute/waiter.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -107,10 +108,10 @@ std::optional<Received> Engine::iprobe(int source, int tag, const Element& eleme
   Call call = call_of_probe(source, tag, element);
   Message message(call);
   message.probe = true;
-  if (message_count_.load(std::memory_order_acquire) == 0) {
-    look_alone(message);
-  } else {
+  if (async_.has_messages()) {
     look_beside_others(message);
+  } else {
+    look_alone(message);
   }
   if (message.ended) return counted_in(element, message.received);
   if (crowded()) ::sched_yield();  // who asks again may keep the sender from its core
@@ -123,9 +124,9 @@ void Engine::look_alone(Message& probe) {
     broken = look_once(mailbox_, probe);
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of_messages(error));
+    throw async_.fail_from_caller(error_of_messages(error));
   }
-  if (broken) throw fail_from_caller(Stuck{nullptr, &probe});
+  if (broken) throw async_.fail_from_caller(Stuck{nullptr, &probe});
   mailbox_.ended().clear();
   if (probe.ended || !next_judgement_.passed()) return;
   next_judgement_ = Deadline::after(kJudgesEvery);
@@ -133,25 +134,25 @@ void Engine::look_alone(Message& probe) {
 }
 
 void Engine::look_beside_others(Message& probe) {
-  const Seat seat(*this);
+  const AsyncCalls::Seat seat(async_);
   require_alive();
-  progress_messages();  // those submitted before come first
+  seat.progress_messages();  // those submitted before come first
   require_alive();
   std::optional<Error> error;
   try {
-    if (look_once(mailbox_, probe)) error = fail(Stuck{nullptr, &probe});
+    if (look_once(mailbox_, probe)) error = seat.fail(Stuck{nullptr, &probe});
   } catch (const std::exception& own) {
-    error = fail(error_of_messages(own));
+    error = seat.fail(error_of_messages(own));
   }
   if (error) {
     first_error_.tell();
     mailbox_.clear();
     throw Error(*error);
   }
-  finish_messages();
+  seat.finish_messages();
   if (probe.ended || !next_judgement_.passed()) return;
   next_judgement_ = Deadline::after(kJudgesEvery);
-  if (const Stuck stuck = find_stuck(); stuck.any()) fail(stuck);
+  if (const Stuck stuck = seat.find_stuck(); stuck.any()) seat.fail(stuck);
   require_alive();
 }
 
@@ -181,7 +182,7 @@ void Engine::carry(std::span<const Letter> letters, int tag) {
 }
 
 std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
-  if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
+  if (async_.has_messages()) return run_beside_others(messages);
   Waiter waiter(*transport_);
   Stuck stuck;
   bool finished = false;
@@ -200,10 +201,10 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
     finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of_messages(error));
+    throw async_.fail_from_caller(error_of_messages(error));
   }
   if (!finished) {
-    const Error error = fail_from_caller(stuck);
+    const Error error = async_.fail_from_caller(stuck);
     mailbox_.clear();
     throw error;
   }
@@ -226,7 +227,7 @@ Stuck Engine::find_crossed(std::span<const Message> messages) const {
 void Engine::tell_waiting(const Track& track) {
   const Statement statement = track.call().statement();
   transport::Flags& flags = *transport_->flags(kTracks, rank());
-  if (message_count_.load(std::memory_order_acquire) != 0 || statement.sequence == 0) return;
+  if (async_.has_messages() || statement.sequence == 0) return;
   if (transport::stated(flags) == statement) return;
   transport::state(flags, statement);
   transport_->announce(kTracks);
@@ -238,18 +239,18 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
     return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
   };
   const auto over = [&] { return first_open() == messages.end() || first_error_.exists(); };
-  const auto alone = [&] { return message_count_.load(std::memory_order_relaxed) == 0; };
-  const Seat seat(*this);
+  const auto alone = [&] { return !async_.has_messages(); };
+  const AsyncCalls::Seat seat(async_);
   require_alive();
-  progress_messages();  // those submitted before come first
+  seat.progress_messages();  // those submitted before come first
   Stuck stuck;
   const auto look = [&] {
-    const Advance queues = progress_queues();
-    const Advance own = alone() ? progress_messages() : Advance::stuck;
+    const Advance queues = seat.progress();
+    const Advance own = alone() ? seat.progress_messages() : Advance::stuck;
     return over() ? Advance::finished : std::max(queues, own);
   };
   const auto hopeless = [&] {
-    stuck = find_stuck();
+    stuck = seat.find_stuck();
     if (!stuck.any() && alone()) stuck.message = mailbox_.find_hopeless();
     if (!stuck.any()) stuck = find_crossed(messages);
     return stuck.any();
@@ -258,9 +259,9 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   std::optional<Error> error;
   try {
     for (Message& message : messages) mailbox_.post(message);
-    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
+    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = seat.fail(stuck);
   } catch (const std::exception& own) {
-    error = fail(error_of_messages(own));
+    error = seat.fail(error_of_messages(own));
     stuck.message = messages.data();
   }
   if (first_open() == messages.end()) return waiter.waited();
@@ -270,50 +271,6 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   if (error && own) throw Error(*error);
   const Message& given_up = *first_open();
   throw error_of_another(first_error_.get(), given_up.describe(), *given_up.call, given_up.touched_output());
-}
-
-// Called with progress_ held.
-Advance Engine::progress_messages() {
-  Advance advance = Advance::stuck;
-  try {
-    {
-      const std::lock_guard lock(queue_mutex_);
-      for (Pending* const pending : posted_) {
-        pending->state.store(Pending::State::running, std::memory_order_relaxed);
-        mailbox_.post(pending->message);
-      }
-      posted_.clear();
-    }
-    advance = mailbox_.advance();
-  } catch (const std::exception& error) {
-    fail(error_of_messages(error));
-    return Advance::moved;
-  }
-  finish_messages();
-  return advance;
-}
-
-void Engine::finish_messages() {
-  if (mailbox_.ended().empty()) return;
-  const std::lock_guard lock(queue_mutex_);
-  std::uint32_t finished = 0;
-  for (Message* const message : mailbox_.ended()) {
-    if (message->owner == nullptr) continue;  // a blocking one, whose caller looks for itself
-    Pending& pending = *message->owner;
-    pending.received = message->received;
-    // The last one takes its place.
-    const std::shared_ptr<Pending> owner = std::move(messages_[pending.place]);
-    if (messages_.back() != nullptr) {
-      messages_.back()->place = pending.place;
-      messages_[pending.place] = std::move(messages_.back());
-    }
-    messages_.pop_back();
-    --queued_;
-    ++finished;
-    end(*owner, Pending::State::finished);
-  }
-  mailbox_.ended().clear();
-  message_count_.fetch_sub(finished, std::memory_order_release);  // the mailbox may be the caller's from here on
 }
 
 }  // namespace tutti::engine
