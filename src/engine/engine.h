@@ -1,31 +1,30 @@
-// The engine of one communicator: gives each call a track, runs blocking calls on the caller's thread and async calls
-// on the progress thread of its rank, and turns what goes wrong into errors that name the culprit.
+// The engine of one communicator: checks and numbers each call, and gives it a track. Runs blocking calls on the
+// caller's thread, and hands async ones to AsyncCalls; what goes wrong Explainer puts into words, and FirstError keeps.
 //
 // Collective calls take the tracks in turn, so that kTracks of them are in flight at once; calls that find their track
 // busy wait in its queue, in order. Messages between two ranks go through the mailbox, any number at once.
 //
-// Threads: one caller thread at a time, for the communicator and its Works. An async call is progressed by whoever
-// holds progress_: a caller that waits for it, else the progress thread, which serves all communicators of the rank. A
-// track is driven by its blocking caller only while its queue is empty, and the mailbox only while no async message is
-// under way; only the caller adds to either.
+// Threads: one caller thread at a time, for the communicator and its Works; any thread may abort(). A blocking call is
+// driven by its caller alone: its track, or the mailbox, has no async calls then, and only the caller adds any. Who
+// drives those is the matter of AsyncCalls.
 #pragma once
 
-#include <exception>
-#include <functional>
+#include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/home_process.h"
 #include "base/log.h"
+#include "engine/async/async_calls.h"
 #include "engine/call.h"
 #include "engine/call_counter.h"
-#include "engine/execute/event.h"
 #include "engine/execute/plans.h"
 #include "engine/execute/track.h"
-#include "engine/execute/waiter.h"
-#include "engine/failures/difference.h"
+#include "engine/failures/explainer.h"
+#include "engine/failures/first_error.h"
 #include "engine/groups/origin.h"
 #include "engine/messages/mailbox.h"
 #include "engine/request.h"
@@ -33,26 +32,6 @@
 #include "tutti/communicator.h"
 
 namespace tutti::engine {
-
-// An async call, from submission to its end.
-struct Pending {
-  enum class State : std::uint8_t { queued, running, finished, failed };
-
-  Track* track = nullptr;  // of a collective
-  Call call;
-  Message message;                      // the call as a message
-  std::size_t place = 0;                // in the engine's list of messages
-  UnevenChunks chunks;                  // the call's
-  std::shared_ptr<const Operator> own;  // the call's
-  Received received;
-  std::atomic<State> state{State::queued};
-  std::exception_ptr error;                 // written before state becomes failed
-  std::shared_ptr<std::atomic<bool>> told;  // the engine's
-  std::function<void()> on_end;             // guarded by the engine's queue_mutex_
-  Event* awaited_by = nullptr;              // likewise; rung when it ends
-
-  bool ended() const { return state.load(std::memory_order_acquire) >= State::finished; }
-};
 
 // A message of the library's own, which no receive of the caller's takes: both ends name the same tag.
 struct Letter {
@@ -63,13 +42,12 @@ struct Letter {
   bool patient = false;  // waits for twice the timeout, for a peer that itself waits for others
 };
 
-class Engine final : private runtime::Driven {
+class Engine final {
  public:
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
   static constexpr int kTracks = kCollectiveChannels;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
-  ~Engine() override;
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -118,16 +96,8 @@ class Engine final : private runtime::Driven {
   std::shared_ptr<Pending> submit(const Request& request);
   // All of them are checked before any is submitted.
   std::vector<std::shared_ptr<Pending>> submit_all(std::span<const Request> requests);
-  bool test(Pending& pending);
-  void wait(Pending& pending);
-  // Throws Error(timeout) when the deadline passes first; the call goes on then.
-  void wait_until(Pending& pending, const Deadline& deadline);
-  // Waits until one of these calls has ended; false when the deadline passes first.
-  bool wait_any(std::span<Pending* const> calls, const Deadline& deadline);
-  // Rings the event when the call ends, which the progress thread sees to; nullptr: no more. False where it has ended.
-  bool ring_at_end(Pending& pending, Event* event);
-  // engine_failure.cc: has `ended` called when the call ends, at once where it has. See Work::on_end.
-  void on_end(Pending& pending, std::function<void()> ended);
+  // What becomes of those that were submitted.
+  AsyncCalls& async_calls() { return async_; }
   // By any thread: calls under way and those to come fail.
   void abort();
   // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's.
@@ -139,35 +109,12 @@ class Engine final : private runtime::Driven {
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   // Once this communicator has failed: throws why, if the caller does not know yet, and Error(aborted) afterwards.
-  void require_alive() {
-    if (aborted_.load(std::memory_order_acquire)) throw_failed();
-  }
+  void require_alive() { first_error_.require_none(); }
 
  private:
-  // The caller takes the work over from the progress thread, for as long as this lives.
-  class Seat {
-   public:
-    explicit Seat(Engine& engine);
-    ~Seat();
-
-   private:
-    Engine* engine_;
-    std::unique_lock<std::mutex> driving_;
-  };
-
-  // A call that waits in vain: one of the two.
-  struct Stuck {
-    const Track* track = nullptr;
-    const Message* message = nullptr;
-    Statement against = {};  // a send: the collective that its receiver is in instead
-
-    bool any() const { return track != nullptr || message != nullptr; }
-  };
-
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
-  void join_thread();
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
@@ -178,15 +125,6 @@ class Engine final : private runtime::Driven {
   void drive(Track& track);
   void meet_to_allocate(std::size_t bytes);
   void admit_message(Call& call);
-  void drain(Track& track);
-  Advance progress_queues();
-  Advance progress_queue(Track& track);
-  // For the progress thread.
-  Progress drive() override { return drive_queues(false); }
-  Progress drive_or_fail() override { return drive_queues(true); }
-  Progress drive_queues(bool judges);
-  // The first running async call that is hopeless.
-  Stuck find_stuck();
 
   // Throws Error where the two are not what exchange() takes.
   static void require_exchange(const Request& sent, const Request& received);
@@ -198,9 +136,6 @@ class Engine final : private runtime::Driven {
   void look_alone(Message& probe);
   void look_beside_others(Message& probe);
   std::chrono::nanoseconds run_beside_others(std::span<Message> messages);
-  Advance progress_messages();
-  void finish_messages();
-  [[noreturn]] void throw_given_up(const Message& message);
   // The first blocking send whose receiver waits in a collective, and is going to for ever: this rank has not made that
   // one, and will not before the send ends.
   Stuck find_crossed(std::span<const Message> messages) const;
@@ -209,39 +144,9 @@ class Engine final : private runtime::Driven {
 
   // engine_failure.cc
   [[noreturn]] static void throw_forked();
-  [[noreturn]] void throw_failed();
-  // Records why the communicator is lost, tells the peers, fails what is queued, and returns the error. Called with
-  // progress_ held: once an error is out, the buffers of async calls may go, and nobody may be at work on them.
-  // `spoken_of` is the async call that the error speaks of, or nullptr.
-  Error fail(Error error, const Pending* spoken_of = nullptr);
-  Error fail(const Stuck& stuck);
-  // What was thrown while the track's call was driven.
-  Error fail(const std::exception& thrown, const Track& track);
-  Error fail_from_caller(const Error& error);
-  Error fail_from_caller(const std::exception& thrown, const Track& track);
-  Error fail_from_caller(const Stuck& stuck);
   // A rank gave up while this one was in no call: said before the call at hand touches anything. `known`: what is known
   // of it already.
   [[noreturn]] void refuse(const Call& call, std::optional<Failure> known = {});
-  // The error that says what a diagnosis means; tells the peers first, so that each of them says what it is in.
-  // `known`: the difference, where it is known already.
-  Error explain(const Diagnosis& diagnosis, const std::string& mine, const std::string& where, const std::string& after,
-                const Difference* known = nullptr);
-  // Where ranks that say the same may still differ, in what they do not say, `about` is the call that all must have
-  // spoken of; else 0.
-  Difference await_difference(std::uint64_t about);
-  // Where a peer says that it received something else than this rank sent it, this rank says what it sent.
-  void state_disputed_message();
-  // The async call that runs on the track, or nullptr. A caller may add to its queue meanwhile.
-  const Pending* running_on(const Track& track);
-  // What is known of the peer's last collective, as a sentence, or nothing.
-  std::string last_words_of(int peer) const;
-  // The call spoken of fails with the error as it is; of the others it says what became of their output.
-  void fail_queues(const Error& error, const Pending* spoken_of);
-  // The call has ended; queue_mutex_ is held.
-  static void end(Pending& pending, Pending::State state);
-  // Why a call ends that abort() ended.
-  Error aborted_here(const Call& call, const std::string& words, bool touched) const;
 
   HomeProcess home_;
   std::unique_ptr<transport::Transport> transport_;
@@ -263,22 +168,9 @@ class Engine final : private runtime::Driven {
   std::string_view last_algorithm_;
   CallCounter counter_;  // the caller's thread counts
 
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> aborted_here_{false};
-  std::mutex error_mutex_;
-  std::optional<Error> error_;  // the first cause
-  // Whether the caller has been told of it, by a call or by a Work, which may outlive this engine.
-  std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
-
-  std::mutex progress_;                             // whoever holds it drives the queues
-  std::mutex queue_mutex_;                          // guards the tracks' queues and the two lists below
-  std::vector<std::shared_ptr<Pending>> messages_;  // async, under way
-  std::vector<Pending*> posted_;                    // those of them that the mailbox has yet to be told of
-  std::atomic<std::uint32_t> message_count_{0};     // of messages_
-  // Guarded by queue_mutex_:
-  int waiting_callers_ = 0;
-  int queued_ = 0;
-  std::unique_ptr<runtime::ProgressThread::Place> thread_;  // made by the first async call
+  FirstError first_error_;
+  Explainer explainer_;
+  AsyncCalls async_;  // last, so that it goes first: it needs all of the above until its thread is out of it
 };
 
 inline void Engine::locate(Call& call) const {

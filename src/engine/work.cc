@@ -13,9 +13,9 @@ void rethrow_error(const engine::Pending& pending) {
 }
 
 // A forked child has a copy of a call under way, which nobody will ever end there.
-engine::Engine& own(const std::shared_ptr<engine::Engine>& engine) {
+engine::AsyncCalls& calls_of(const std::shared_ptr<engine::Engine>& engine) {
   engine->require_own_process();
-  return *engine;
+  return engine->async_calls();
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (!pending_ || pending_->ended()) return;
   try {
-    own(engine_).wait(*pending_);
+    calls_of(engine_).wait(*pending_);
   } catch (...) {
     // The communicator is aborted now, and its next call says why; or the call is that of the process that was forked.
   }
@@ -41,7 +41,7 @@ Work::~Work() {
 
 bool Work::test() {
   if (!pending_) return true;
-  const bool ended = pending_->ended() || own(engine_).test(*pending_);
+  const bool ended = pending_->ended() || calls_of(engine_).test(*pending_);
   if (ended) engine_.reset();
   rethrow_error(*pending_);
   return ended;
@@ -49,14 +49,14 @@ bool Work::test() {
 
 void Work::wait() {
   if (!pending_) return;
-  if (!pending_->ended()) own(engine_).wait(*pending_);
+  if (!pending_->ended()) calls_of(engine_).wait(*pending_);
   engine_.reset();
   rethrow_error(*pending_);
 }
 
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!pending_) return;
-  if (!pending_->ended()) own(engine_).wait_until(*pending_, Deadline::after(timeout));
+  if (!pending_->ended()) calls_of(engine_).wait_until(*pending_, Deadline::after(timeout));
   engine_.reset();
   rethrow_error(*pending_);
 }
@@ -71,7 +71,7 @@ std::exception_ptr Work::error() const noexcept {
 
 void Work::on_end(std::function<void()> ended) {
   if (!pending_ || pending_->ended()) return ended();
-  own(engine_).on_end(*pending_, std::move(ended));
+  calls_of(engine_).on_end(*pending_, std::move(ended));
 }
 
 Received Work::received() const {

@@ -25,7 +25,7 @@ void make_calls(Engine& engine) {
     if (call % 2 == 0) {
       engine.run(request);
     } else {
-      engine.wait(*engine.submit(request));
+      engine.async_calls().wait(*engine.submit(request));
     }
     testing::require(data.back() == kRanks, "the result");
   }

@@ -62,7 +62,7 @@ class Track {
   // Whether it has been stuck for so long that it has said so.
   bool announced() const { return announced_; }
 
-  std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by the engine
+  std::deque<std::shared_ptr<Pending>> queue;  // async calls that wait for their turn or run; guarded by AsyncCalls
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:

@@ -5,16 +5,11 @@
 #include <optional>
 
 #include "engine/engine.h"
+#include "engine/execute/waiter.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
 namespace {
-
-// What is no Error comes from the standard library: there is no memory left.
-Error error_of(const std::exception& thrown) {
-  if (const auto* known = dynamic_cast<const Error*>(&thrown)) return *known;
-  return {ErrorCode::system, std::string("a message: ") + thrown.what()};
-}
 
 // What a probe has found, which is counted in bytes.
 Received counted_in(const Element& element, Received found) {
@@ -113,10 +108,10 @@ std::optional<Received> Engine::iprobe(int source, int tag, const Element& eleme
   Call call = call_of_probe(source, tag, element);
   Message message(call);
   message.probe = true;
-  if (message_count_.load(std::memory_order_acquire) == 0) {
-    look_alone(message);
-  } else {
+  if (async_.has_messages()) {
     look_beside_others(message);
+  } else {
+    look_alone(message);
   }
   if (message.ended) return counted_in(element, message.received);
   if (crowded()) ::sched_yield();  // who asks again may keep the sender from its core
@@ -129,9 +124,9 @@ void Engine::look_alone(Message& probe) {
     broken = look_once(mailbox_, probe);
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of(error));
+    throw async_.fail_from_caller(error_of_messages(error));
   }
-  if (broken) throw fail_from_caller({nullptr, &probe});
+  if (broken) throw async_.fail_from_caller(Stuck{nullptr, &probe});
   mailbox_.ended().clear();
   if (probe.ended || !next_judgement_.passed()) return;
   next_judgement_ = Deadline::after(kJudgesEvery);
@@ -139,25 +134,25 @@ void Engine::look_alone(Message& probe) {
 }
 
 void Engine::look_beside_others(Message& probe) {
-  const Seat seat(*this);
+  const AsyncCalls::Seat seat(async_);
   require_alive();
-  progress_messages();  // those submitted before come first
+  seat.progress_messages();  // those submitted before come first
   require_alive();
   std::optional<Error> error;
   try {
-    if (look_once(mailbox_, probe)) error = fail({nullptr, &probe});
+    if (look_once(mailbox_, probe)) error = seat.fail(Stuck{nullptr, &probe});
   } catch (const std::exception& own) {
-    error = fail(error_of(own));
+    error = seat.fail(error_of_messages(own));
   }
   if (error) {
-    told_->store(true);
+    first_error_.tell();
     mailbox_.clear();
     throw Error(*error);
   }
-  finish_messages();
+  seat.finish_messages();
   if (probe.ended || !next_judgement_.passed()) return;
   next_judgement_ = Deadline::after(kJudgesEvery);
-  if (const Stuck stuck = find_stuck(); stuck.any()) fail(stuck);
+  if (const Stuck stuck = seat.find_stuck(); stuck.any()) seat.fail(stuck);
   require_alive();
 }
 
@@ -187,7 +182,7 @@ void Engine::carry(std::span<const Letter> letters, int tag) {
 }
 
 std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
-  if (message_count_.load(std::memory_order_acquire) != 0) return run_beside_others(messages);
+  if (async_.has_messages()) return run_beside_others(messages);
   Waiter waiter(*transport_);
   Stuck stuck;
   bool finished = false;
@@ -199,17 +194,17 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
       return all ? Advance::finished : advance;
     };
     const auto hopeless = [&] {
-      stuck.message = aborted_here_.load(std::memory_order_relaxed) ? messages.data() : mailbox_.find_hopeless();
+      stuck.message = first_error_.aborted_here() ? messages.data() : mailbox_.find_hopeless();
       if (!stuck.any()) stuck = find_crossed(messages);
       return stuck.any();
     };
     finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
-    throw fail_from_caller(error_of(error));
+    throw async_.fail_from_caller(error_of_messages(error));
   }
   if (!finished) {
-    const Error error = fail_from_caller(stuck);
+    const Error error = async_.fail_from_caller(stuck);
     mailbox_.clear();
     throw error;
   }
@@ -217,7 +212,7 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
   return waiter.waited();
 }
 
-Engine::Stuck Engine::find_crossed(std::span<const Message> messages) const {
+Stuck Engine::find_crossed(std::span<const Message> messages) const {
   for (const Message& message : messages) {
     const Message::Patience& patience = message.patience;
     const int peer = message.call->peer;
@@ -232,7 +227,7 @@ Engine::Stuck Engine::find_crossed(std::span<const Message> messages) const {
 void Engine::tell_waiting(const Track& track) {
   const Statement statement = track.call().statement();
   transport::Flags& flags = *transport_->flags(kTracks, rank());
-  if (message_count_.load(std::memory_order_acquire) != 0 || statement.sequence == 0) return;
+  if (async_.has_messages() || statement.sequence == 0) return;
   if (transport::stated(flags) == statement) return;
   transport::state(flags, statement);
   transport_->announce(kTracks);
@@ -243,19 +238,19 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   const auto first_open = [&] {
     return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
   };
-  const auto over = [&] { return first_open() == messages.end() || aborted_.load(std::memory_order_relaxed); };
-  const auto alone = [&] { return message_count_.load(std::memory_order_relaxed) == 0; };
-  const Seat seat(*this);
+  const auto over = [&] { return first_open() == messages.end() || first_error_.exists(); };
+  const auto alone = [&] { return !async_.has_messages(); };
+  const AsyncCalls::Seat seat(async_);
   require_alive();
-  progress_messages();  // those submitted before come first
+  seat.progress_messages();  // those submitted before come first
   Stuck stuck;
   const auto look = [&] {
-    const Advance queues = progress_queues();
-    const Advance own = alone() ? progress_messages() : Advance::stuck;
+    const Advance queues = seat.progress();
+    const Advance own = alone() ? seat.progress_messages() : Advance::stuck;
     return over() ? Advance::finished : std::max(queues, own);
   };
   const auto hopeless = [&] {
-    stuck = find_stuck();
+    stuck = seat.find_stuck();
     if (!stuck.any() && alone()) stuck.message = mailbox_.find_hopeless();
     if (!stuck.any()) stuck = find_crossed(messages);
     return stuck.any();
@@ -264,61 +259,18 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   std::optional<Error> error;
   try {
     for (Message& message : messages) mailbox_.post(message);
-    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = fail(stuck);
+    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = seat.fail(stuck);
   } catch (const std::exception& own) {
-    error = fail(error_of(own));
+    error = seat.fail(error_of_messages(own));
     stuck.message = messages.data();
   }
   if (first_open() == messages.end()) return waiter.waited();
-  told_->store(true);
+  first_error_.tell();
   mailbox_.clear();
   const bool own = stuck.message >= messages.data() && stuck.message < messages.data() + messages.size();
   if (error && own) throw Error(*error);
-  throw_given_up(*first_open());
-}
-
-// Called with progress_ held.
-Advance Engine::progress_messages() {
-  Advance advance = Advance::stuck;
-  try {
-    {
-      const std::lock_guard lock(queue_mutex_);
-      for (Pending* const pending : posted_) {
-        pending->state.store(Pending::State::running, std::memory_order_relaxed);
-        mailbox_.post(pending->message);
-      }
-      posted_.clear();
-    }
-    advance = mailbox_.advance();
-  } catch (const std::exception& error) {
-    fail(error_of(error));
-    return Advance::moved;
-  }
-  finish_messages();
-  return advance;
-}
-
-void Engine::finish_messages() {
-  if (mailbox_.ended().empty()) return;
-  const std::lock_guard lock(queue_mutex_);
-  std::uint32_t finished = 0;
-  for (Message* const message : mailbox_.ended()) {
-    if (message->owner == nullptr) continue;  // a blocking one, whose caller looks for itself
-    Pending& pending = *message->owner;
-    pending.received = message->received;
-    // The last one takes its place.
-    const std::shared_ptr<Pending> owner = std::move(messages_[pending.place]);
-    if (messages_.back() != nullptr) {
-      messages_.back()->place = pending.place;
-      messages_[pending.place] = std::move(messages_.back());
-    }
-    messages_.pop_back();
-    --queued_;
-    ++finished;
-    end(*owner, Pending::State::finished);
-  }
-  mailbox_.ended().clear();
-  message_count_.fetch_sub(finished, std::memory_order_release);  // the mailbox may be the caller's from here on
+  const Message& given_up = *first_open();
+  throw error_of_another(first_error_.get(), given_up.describe(), *given_up.call, given_up.touched_output());
 }
 
 }  // namespace tutti::engine

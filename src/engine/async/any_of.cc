@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
+#include "engine/async/event.h"
 #include "engine/engine.h"
-#include "engine/execute/event.h"
 #include "tutti/work.h"
 
 namespace tutti {
@@ -31,7 +31,7 @@ class AnyOf {
     if (ended_) return true;
     for (const engine::Engine* const engine : engines_) engine->require_own_process();
     const bool one = std::all_of(engines_.begin(), engines_.end(), [&](auto* it) { return it == engines_.front(); });
-    return one ? engines_.front()->wait_any(pending_, deadline) : wait_for_event(deadline);
+    return one ? engines_.front()->async_calls().wait_any(pending_, deadline) : wait_for_event(deadline);
   }
 
  private:
@@ -40,14 +40,14 @@ class AnyOf {
    public:
     Listening(AnyOf& calls, engine::Event& event) : calls_(&calls) {
       for (std::size_t i = 0; i < calls.pending_.size(); ++i) {
-        if (!calls.engines_[i]->ring_at_end(*calls.pending_[i], &event)) event.ring();
+        if (!calls.engines_[i]->async_calls().ring_at_end(*calls.pending_[i], &event)) event.ring();
       }
     }
     Listening(const Listening&) = delete;
     Listening& operator=(const Listening&) = delete;
     ~Listening() {
       for (std::size_t i = 0; i < calls_->pending_.size(); ++i)
-        calls_->engines_[i]->ring_at_end(*calls_->pending_[i], nullptr);
+        calls_->engines_[i]->async_calls().ring_at_end(*calls_->pending_[i], nullptr);
     }
 
    private:
