@@ -7,8 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/statement.h"
 #include "tutti/error.h"
@@ -42,6 +44,9 @@ class Control {
   virtual std::optional<Failure> failure() const = 0;
   // The peer said goodbye: what it has sent so far is all there will ever be.
   virtual bool departed(int peer) const = 0;
+  // The number of the news in which it said so, of all that its process has told; the highest where that ended. Its
+  // connections say how many it had told when they were made (Links::Made). 0 where it has not left.
+  virtual std::uint64_t left_at(int peer) const = 0;
 
   // Tells all ranks that this one gives up, whom it blames (-1 = nobody) and why. The first failure counts.
   virtual void abort(int culprit, ErrorCode cause) = 0;
@@ -64,6 +69,15 @@ class Control {
   virtual void attach(Hooks hooks) = 0;
   // Asks for one `wake` as soon as Hooks::readable is readable.
   virtual void arm() = 0;
+};
+
+// The control plane of a process, for all groups that are made of the ranks of one job.
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+  // What a new group sees of it; `members`: ranks of the job, by the group's. All members give it the same number,
+  // which no group had before. Returns at once: others may enter later, or have left.
+  virtual std::unique_ptr<Control> enter(std::uint64_t group, std::vector<int> members) = 0;
 };
 
 }  // namespace tutti

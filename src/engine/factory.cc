@@ -9,6 +9,7 @@
 #include "base/rank_list.h"
 #include "rendezvous/host.h"
 #include "rendezvous/roster.h"
+#include "rendezvous/watch.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
 #include "topology/discover/cost_file.h"
@@ -103,10 +104,10 @@ void warn_of_slow_links(const rendezvous::Met& met, const std::vector<std::vecto
 }
 
 // Whether these ranks of one host have fewer cores between them than they are.
-bool oversubscribed(const rendezvous::Met& met, const std::vector<int>& ranks) {
+bool oversubscribed(const std::vector<rendezvous::Member>& members, const std::vector<int>& ranks) {
   std::vector<std::uint64_t> all;
   for (const int rank : ranks) {
-    const std::vector<std::uint64_t>& cores = met.members[static_cast<std::size_t>(rank)].cores;
+    const std::vector<std::uint64_t>& cores = members[static_cast<std::size_t>(rank)].cores;
     if (cores.size() > all.size()) all.resize(cores.size());
     for (std::size_t i = 0; i < cores.size(); ++i) all[i] |= cores[i];
   }
@@ -123,9 +124,26 @@ std::unique_ptr<transport::Mapper> make_mapper(rendezvous::Met& met, const Deadl
   return transport::make_shm_mapper(std::move(links), deadline);
 }
 
-std::unique_ptr<transport::TcpTransport> make_tcp(rendezvous::Met& met, transport::TcpOptions options) {
-  return std::make_unique<transport::TcpTransport>(transport::TcpLinks{met.rank, met.size, std::move(met.links)},
-                                                   std::move(met.control), std::move(options));
+std::unique_ptr<transport::TcpTransport> make_tcp(rendezvous::Met& met, transport::TcpOptions options,
+                                                  std::shared_ptr<transport::Connections> connections) {
+  transport::TcpGroup group{met.rank, all_of(met.size), rendezvous::kEverybody, std::move(connections)};
+  return std::make_unique<transport::TcpTransport>(std::move(group), std::move(met.control), std::move(options));
+}
+
+// Of ranks of the job, of which this is the one at `rank`.
+std::unique_ptr<transport::TcpTransport> make_linked(const Linked& linked, const std::vector<int>& ranks, int rank,
+                                                     std::uint64_t number) {
+  const std::string& here = linked.members[static_cast<std::size_t>(linked.rank)].host_id;
+  std::vector<int> neighbours;
+  for (const int other : ranks) {
+    if (linked.members[static_cast<std::size_t>(other)].host_id == here) neighbours.push_back(other);
+  }
+  transport::TcpOptions options;
+  options.channels = kChannels;
+  options.oversubscribed = oversubscribed(linked.members, neighbours);
+  auto control = ranks.size() == 1 ? nullptr : linked.plane->enter(number, ranks);
+  return std::make_unique<transport::TcpTransport>(transport::TcpGroup{rank, ranks, number, linked.connections},
+                                                   std::move(control), std::move(options));
 }
 
 // What is offered follows from what all ranks know, the whole roster: also where this one is alone on its host.
@@ -145,7 +163,7 @@ std::unique_ptr<transport::Transport> make_mixed(rendezvous::Met& met, const std
     tcp.wake = [memory] { memory->notify_self(); };
     tcp.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
   }
-  auto outer = make_tcp(met, std::move(tcp));
+  auto outer = make_tcp(met, std::move(tcp), std::make_shared<transport::Connections>(std::move(met.links)));
   parts.arm = [arms = outer.get()] { arms->arm(); };
   parts.outer = std::move(outer);
   return std::make_unique<transport::MixedTransport>(std::move(parts), deadline);
@@ -199,7 +217,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   tcp.channels = kChannels;
   for (const auto& ranks : hosts) {
     const bool here = std::find(ranks.begin(), ranks.end(), met.rank) != ranks.end();
-    if (here) tcp.oversubscribed = oversubscribed(met, ranks);
+    if (here) tcp.oversubscribed = oversubscribed(met.members, ranks);
   }
   const bool memory = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
   say(memory ? "shared memory inside hosts, TCP across" : "TCP");
@@ -207,11 +225,13 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     auto inner = met.memory_ranks.size() > 1 ? make_memory() : nullptr;
     return finish(make_mixed(met, hosts, std::move(inner), std::move(tcp), deadline));
   }
-  if (parent != nullptr) {
-    const auto* const theirs = dynamic_cast<const transport::TcpTransport*>(&parent->transport());
-    if (theirs != nullptr) tcp.bell = theirs->shared_bell();
-  }
-  return finish(make_tcp(met, std::move(tcp)));
+  origin.linked = std::make_shared<Linked>();
+  origin.linked->plane = std::move(met.plane);
+  origin.linked->connections = std::make_shared<transport::Connections>(std::move(met.links));
+  origin.linked->members = met.members;
+  origin.linked->rank = met.rank;
+  origin.job_ranks = all_of(met.size);
+  return finish(make_tcp(met, std::move(tcp), origin.linked->connections));
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
@@ -223,19 +243,38 @@ std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, c
                     {rendezvous::host_name()}, Log());
 }
 
+bool need_not_meet(const Engine& parent, const std::vector<int>& members) {
+  const Origin& from = parent.origin();
+  const auto in_memory = [&](int member) { return from.number_in_memory(member) >= 0; };
+  return from.linked != nullptr || (from.memory != nullptr && std::all_of(members.begin(), members.end(), in_memory));
+}
+
 std::uint64_t make_place(const Engine& parent, int size) {
-  return parent.origin().memory->make_place(transport::MemoryTransport::arena_bytes(size, kChannels), size);
+  const Origin& from = parent.origin();
+  if (from.linked == nullptr)
+    return from.memory->make_place(transport::MemoryTransport::arena_bytes(size, kChannels), size);
+  constexpr int kCounterBits = 40;  // numbers are never used again
+  return (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
 }
 
 std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
                                     const Deadline& deadline, const std::function<bool()>& hopeless) {
   const Origin& from = parent.origin();
-  std::vector<int> numbers;  // by which the memory knows them
-  for (const int member : members) numbers.push_back(from.number_in_memory(member));
   const int rank = static_cast<int>(std::find(members.begin(), members.end(), parent.rank()) - members.begin());
-  auto mapper = from.memory->part(place, numbers, rank);
-  Origin origin = origin_of(&parent, mapper->regrouping(), all_of(mapper->size()), from.again);
-  auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline, hopeless);
+  std::unique_ptr<transport::Transport> transport;
+  Origin origin;
+  if (from.linked == nullptr) {
+    std::vector<int> numbers;  // by which the memory knows them
+    for (const int member : members) numbers.push_back(from.number_in_memory(member));
+    auto mapper = from.memory->part(place, numbers, rank);
+    origin = origin_of(&parent, mapper->regrouping(), all_of(mapper->size()), from.again);
+    transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline, hopeless);
+  } else {
+    origin = origin_of(&parent, nullptr, {rank}, from.again);
+    origin.job_ranks.clear();
+    for (const int member : members) origin.job_ranks.push_back(from.job_ranks[static_cast<std::size_t>(member)]);
+    transport = make_linked(*from.linked, origin.job_ranks, rank, place);
+  }
   // What there is to warn of was said when the parent was made.
   const Log log = from.again.log.says(Log::Level::info) ? from.again.log : Log();
   auto engine = std::make_unique<Engine>(std::move(transport), parent.options(), log, std::move(origin));

@@ -23,10 +23,14 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
                                     const Deadline& deadline, const Engine* parent = nullptr);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
                                     const Deadline& deadline);
-// Of some ranks of `parent` that share memory with this one, in this order. The first of them has made the place.
+// Whether these ranks of `parent` can be a group without meeting: they share memory, or no ranks of `parent` do, and
+// are linked. All of them come to the same.
+bool need_not_meet(const Engine& parent, const std::vector<int>& members);
+// Of such ranks, in this order. The first of them has made the place.
 std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
                                     const Deadline& deadline, const std::function<bool()>& hopeless);
-// For the first of them.
+// For the first of them: where in their memory they come together, or the number by which their processes know the
+// group.
 std::uint64_t make_place(const Engine& parent, int size);
 
 }  // namespace tutti::engine

@@ -164,9 +164,18 @@ void EpollNetwork::flush(Connection& connection) {
 void EpollNetwork::send(ConnectionId id, std::span<const std::byte> bytes) {
   Connection* connection = find(id);
   if (connection == nullptr || connection->phase == Phase::closing) return;
+  if (connection->out.empty()) unsent_.push_back(id);
   connection->out.insert(connection->out.end(), bytes.begin(), bytes.end());
-  if (connection->phase == Phase::open) flush(*connection);
-  update(id, *connection);
+}
+
+// What a machine says in one go leaves in one go, too: news come in crowds.
+void EpollNetwork::flush_unsent() {
+  for (const ConnectionId id : std::exchange(unsent_, {})) {
+    Connection* connection = find(id);
+    if (connection == nullptr || connection->phase == Phase::closing) continue;
+    if (connection->phase == Phase::open) flush(*connection);
+    if (connection->phase != Phase::resolving) update(id, *connection);
+  }
 }
 
 void EpollNetwork::close(ConnectionId id) {
@@ -236,6 +245,7 @@ void EpollNetwork::random(std::span<std::byte> bytes) {
 }
 
 FileDescriptor EpollNetwork::release(ConnectionId id) {
+  flush_unsent();
   const auto found = connections_.find(id);
   if (found == connections_.end() || !found->second.held || !found->second.out.empty())
     throw Error(ErrorCode::system, "a connection was to be handed over that is not at rest");
@@ -266,7 +276,8 @@ void EpollNetwork::rearm(int descriptor) const {
 
 void EpollNetwork::ignore(int descriptor) const { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr); }
 
-bool EpollNetwork::flushed() const {
+bool EpollNetwork::flushed() {
+  flush_unsent();
   return std::all_of(connections_.begin(), connections_.end(),
                      [](const auto& entry) { return entry.second.out.empty(); });
 }
@@ -387,6 +398,7 @@ void EpollNetwork::sweep(Time now) {
 
 void EpollNetwork::poll(Machine& machine, Time until) {
   throw_if_interrupted();
+  flush_unsent();
   if (interruptible()) until = std::min(until, now() + kAskedEvery);
   const Time began = now();
   // After what it was told now the machine may have nothing more to wait for.
@@ -408,6 +420,7 @@ void EpollNetwork::poll(Machine& machine, Time until) {
   const Time after = now();
   sweep(after);
   if (machine.next_tick() <= after) machine.tick(after);
+  flush_unsent();
 }
 
 }  // namespace tutti::rendezvous

@@ -46,7 +46,7 @@ class EpollNetwork final : public Network {
   // Becomes readable when poll() has something to do before its time.
   int descriptor() const { return epoll_.get(); }
   // Nothing that was sent waits in here.
-  bool flushed() const;
+  bool flushed();
   // No connection is left, closing ones included.
   bool idle() const { return connections_.empty(); }
   // Connections of all kinds, closing ones included.
@@ -99,6 +99,7 @@ class EpollNetwork final : public Network {
   void dial_next(ConnectionId id, Connection& connection, int number);
   void end(ConnectionId id, End end, std::string words) { ended_.push_back({id, end, std::move(words)}); }
   void flush(Connection& connection);
+  void flush_unsent();
   void accept_all(Machine& machine, ConnectionId id);
   void on_resolved(ConnectionId id, Connection& connection);
   void on_connecting(Machine& machine, ConnectionId id, Connection& connection);
@@ -113,7 +114,8 @@ class EpollNetwork final : public Network {
   std::map<ConnectionId, Listener> listeners_;
   std::map<ConnectionId, Connection> connections_;
   std::function<void(int)> attended_;
-  std::vector<Ended> ended_;  // to be told at the next poll
+  std::vector<Ended> ended_;          // to be told at the next poll
+  std::vector<ConnectionId> unsent_;  // something may lie in their `out` that the system has not been offered
   std::size_t lingering_ = 0;
   Time accept_again_ = kNever;
   bool exhausted_ = false;

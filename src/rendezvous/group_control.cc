@@ -10,7 +10,7 @@ GroupControl::GroupControl(std::shared_ptr<WatchThread> thread, GroupNumber numb
     : thread_(std::move(thread)),
       number_(number),
       members_(std::move(members)),
-      departed_(members_.size()),
+      left_at_(members_.size()),
       announced_(members_.size()) {
   for (const int rank : members_) places_.emplace_back(rank, static_cast<int>(places_.size()));
   std::sort(places_.begin(), places_.end());
@@ -27,8 +27,8 @@ std::optional<Failure> GroupControl::failure() const {
   return failed_.load(std::memory_order_acquire) ? std::optional(failure_) : std::nullopt;
 }
 
-bool GroupControl::departed(int peer) const {
-  return departed_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
+std::uint64_t GroupControl::left_at(int peer) const {
+  return left_at_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
 }
 
 void GroupControl::abort(int culprit, ErrorCode cause) {
@@ -88,7 +88,7 @@ void GroupControl::publish_news_of(int rank, const Watch& watch) {
     const std::lock_guard lock(mutex_);
     announced_[peer] = watch.announced(number_, rank);
   }
-  departed_[peer].store(watch.departed(number_, rank), std::memory_order_release);
+  left_at_[peer].store(watch.left_at(number_, rank), std::memory_order_release);
 }
 
 void GroupControl::wake() {

@@ -27,7 +27,8 @@ class GroupControl final : public Control {
   const std::vector<int>& members() const { return members_; }
 
   std::optional<Failure> failure() const override;
-  bool departed(int peer) const override;
+  bool departed(int peer) const override { return left_at(peer) != 0; }
+  std::uint64_t left_at(int peer) const override;
   void abort(int culprit, ErrorCode cause) override;
   void lose(int peer, Loss loss) override;
   void announce(std::uint32_t channel, const Statement& statement) override;
@@ -52,9 +53,9 @@ class GroupControl final : public Control {
 
   const std::shared_ptr<WatchThread> thread_;
   const GroupNumber number_;
-  const std::vector<int> members_;           // the watch's ranks, by the group's
-  std::vector<std::pair<int, int>> places_;  // the group's, sorted by the watch's
-  std::vector<std::atomic<bool>> departed_;  // by the group's ranks, as what follows
+  const std::vector<int> members_;                   // the watch's ranks, by the group's
+  std::vector<std::pair<int, int>> places_;          // the group's, sorted by the watch's
+  std::vector<std::atomic<std::uint64_t>> left_at_;  // by the group's ranks, as what follows
 
   mutable std::mutex mutex_;                       // guards what follows, and is never held while hooks run
   Failure failure_;                                // written once, before the flag

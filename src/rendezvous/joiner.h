@@ -1,9 +1,9 @@
 // A rank on its way into the group: it reaches the lobby, joins, links up with its peers, and goes when all may.
 //
 // A link that stands is held: nobody reads it, and nobody writes to it before `go`, which comes only after both of its
-// ends have read all of the handshake. So no byte of what follows can be swallowed here. Ranks that went a little earlier
-// may come for more links (linker.h): they wait at the gate. Whatever fails is told to the lobby first, and the lobby's
-// verdict, the first cause, is what this rank reports. A pure state machine.
+// ends have read all of the handshake. So no byte of what follows can be swallowed here. Ranks that went a little
+// earlier may come for more links (linker.h): they wait at the gate. Whatever fails is told to the lobby first, and
+// the lobby's verdict, the first cause, is what this rank reports. A pure state machine.
 #pragma once
 
 #include <functional>

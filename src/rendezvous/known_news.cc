@@ -63,8 +63,10 @@ std::optional<Loss> KnownNews::lost(int rank) const {
 
 bool KnownNews::departed(int rank) const { return holds({false, 0, News::Kind::goodbye, rank, 0}); }
 
-bool KnownNews::departed(GroupNumber group, int rank) const {
-  return departed(rank) || holds({true, group, News::Kind::leave, rank, 0});
+std::uint64_t KnownNews::left_at(GroupNumber group, int rank) const {
+  if (departed(rank)) return ~std::uint64_t{0};
+  const auto found = known_.find(Key{true, group, News::Kind::leave, rank, 0});
+  return found == known_.end() ? 0 : found->second.news.number;
 }
 
 const News* KnownNews::abort_of(GroupNumber group) const {

@@ -31,7 +31,9 @@ class KnownNews {
 
   std::optional<Loss> lost(int rank) const;
   bool departed(int rank) const;
-  bool departed(GroupNumber group, int rank) const;
+  bool departed(GroupNumber group, int rank) const { return left_at(group, rank) != 0; }
+  // As Control::left_at.
+  std::uint64_t left_at(GroupNumber group, int rank) const;
   // The first; nullptr where there is none.
   const News* abort_of(GroupNumber group) const;
   // By channel, as far as it announced anything; sequence 0 where it did not.

@@ -2,8 +2,8 @@
 //
 // The higher rank of a pair dials, so that there is one connection, whoever wanted it first. Where that is the lower
 // one, it dials as well, to be called back: a handshake, and no more. Nothing is sent on a link before both ends have
-// proved themselves, so one that does not stand when its peer leaves was never used. A link that cannot be made although
-// its peer lives is told of. A pure state machine; the watch passes on the events.
+// proved themselves, so one that does not stand when its peer leaves was never used. A link that cannot be made
+// although its peer lives is told of. A pure state machine; the watch passes on the events.
 #pragma once
 
 #include <functional>

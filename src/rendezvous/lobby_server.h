@@ -35,7 +35,7 @@ class LobbyServer {
   // Connections that belong to no rank, as far as is known.
   std::size_t strangers() const { return network_.connections() - lobby_.guests(); }
   // Nobody needs it any more, and all that was said is on its way.
-  bool done() const { return lobby_.over() && network_.flushed(); }
+  bool done() { return lobby_.over() && network_.flushed(); }
   // All ranks were told to go.
   bool went() const { return lobby_.went(); }
   const std::optional<Verdict>& verdict() const { return lobby_.verdict(); }

@@ -234,6 +234,7 @@ class Meeting {
                                       tells ? options_.log : Log(), std::move(names));
     met.control = thread->enter(kEverybody, std::move(everybody));
     met.links = thread;
+    met.plane = thread;
   }
 
   const Member& own_member() const { return joiner_->roster().members[static_cast<std::size_t>(options_.rank)]; }

@@ -77,8 +77,10 @@ struct Met {
   std::vector<FileDescriptor> life;
   // Runs on a thread of its own; nullptr where all ranks share memory.
   std::unique_ptr<Control> control;
-  // Where data links come from, and part of the same; each of them counts as long as it is kept.
+  // Parts of the same, which goes on as long as any of them is kept: where data links come from, and groups of these
+  // ranks that need not meet.
   std::shared_ptr<Links> links;
+  std::shared_ptr<ControlPlane> plane;
   Again again;
 };
 

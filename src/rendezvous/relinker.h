@@ -1,8 +1,8 @@
 // Control links that are made after the meeting, because ranks through which others were joined are gone.
 //
-// A rank listens as long as it lives: one that refuses for long has ended, unheard by anybody who is still there, and one
-// that does not answer for long is silent. A pure state machine; the watch passes on the events, and keeps the gate for
-// those who dial this rank.
+// A rank listens as long as it lives: one that refuses for long has ended, unheard by anybody who is still there, and
+// one that does not answer for long is silent. A pure state machine; the watch passes on the events, and keeps the
+// gate for those who dial this rank.
 #pragma once
 
 #include <functional>

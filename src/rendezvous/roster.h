@@ -75,8 +75,8 @@ std::string why_apart(const std::string& one_id, const std::string& other_id);
 bool share_memory(const Roster& roster, int a, int b);
 // The ranks that `rank` shares memory with, itself included, ascending.
 std::vector<int> memory_ranks(const Roster& roster, int rank);
-// Every link of the meeting that ends at `rank`. Control links join neighbours (overlay.h); where all ranks share memory
-// there are none. Data links are made later (linker.h).
+// Every link of the meeting that ends at `rank`. Control links join neighbours (overlay.h); where all ranks share
+// memory there are none. Data links are made later (linker.h).
 std::vector<Link> links_of(const Roster& roster, int rank);
 // What makes these ranks unable to work together, if anything does.
 std::optional<Verdict> judge(const std::vector<Join>& joins);

@@ -80,6 +80,9 @@ class Watch final : public Machine {
   // Of groups that were entered; ranks are the watch's own.
   std::optional<Failure> failure(GroupNumber group) const;
   bool departed(GroupNumber group, int rank) const { return known_.departed(group, rank); }
+  std::uint64_t left_at(GroupNumber group, int rank) const { return known_.left_at(group, rank); }
+  // How many news this process has told.
+  std::uint64_t told() const { return told_; }
   // By channel, as far as the rank announced anything.
   std::vector<Statement> announced(GroupNumber group, int rank) const { return known_.announced(group, rank); }
   // Since the last call, in the order in which they came up.

@@ -60,7 +60,8 @@ void WatchThread::dismiss(const GroupControl& control) {
     last = groups_.empty();
   }
   // Groups are made of groups: after the last one the process leaves, and its goodbye says it of all.
-  if (!last) leave_order([group = control.number()](Watch& watch) { watch.leave(group); });
+  if (!last)
+    leave_order([this, group = control.number(), members = control.members()](Watch&) { leave(group, members); });
 }
 
 void WatchThread::want(int rank, std::uint32_t channel) {
@@ -70,9 +71,8 @@ void WatchThread::want(int rank, std::uint32_t channel) {
 void WatchThread::attach(Links::Hooks hooks) {
   const std::lock_guard lock(links_mutex_);
   link_hooks_ = std::move(hooks);
-  for (Linked& link : std::exchange(linked_, {})) {
-    if (link_hooks_.linked)
-      link_hooks_.linked(link.key.first, link.key.second, std::move(link.socket), std::move(link.first));
+  for (Links::Made& made : std::exchange(linked_, {})) {
+    if (link_hooks_.linked) link_hooks_.linked(std::move(made));
   }
 }
 
@@ -227,9 +227,10 @@ void WatchThread::hand_over_links() {
   if (!watch_.own_trouble().empty()) throw Error(ErrorCode::system, watch_.own_trouble());
   const std::lock_guard lock(links_mutex_);
   for (Linker::Made& made : watch_.take_data_links()) {
-    Linked link{made.key, network_->release(made.connection), std::move(made.first)};
+    const auto [rank, channel] = made.key;
+    Links::Made link{rank, channel, network_->release(made.connection), std::move(made.first), watch_.told()};
     if (link_hooks_.linked) {
-      link_hooks_.linked(link.key.first, link.key.second, std::move(link.socket), std::move(link.first));
+      link_hooks_.linked(std::move(link));
     } else {
       linked_.push_back(std::move(link));
     }
@@ -237,6 +238,20 @@ void WatchThread::hand_over_links() {
   for (const auto& [rank, channel] : watch_.take_absent_links()) {
     if (link_hooks_.absent) link_hooks_.absent(rank, channel);
   }
+  if (link_hooks_.look) link_hooks_.look();
+}
+
+// What is told of it on the connections goes before the news: who hears these looks for that on those it knows.
+void WatchThread::leave(GroupNumber group, const std::vector<int>& members) {
+  std::vector<Links::Member> peers;
+  for (const int rank : members) {
+    if (rank != rank_) peers.push_back({rank, watch_.left_at(group, rank)});
+  }
+  {
+    const std::lock_guard lock(links_mutex_);
+    if (link_hooks_.leaves) link_hooks_.leaves(group, peers);
+  }
+  watch_.leave(group);
 }
 
 std::vector<Statement> WatchThread::statements(GroupNumber group) {

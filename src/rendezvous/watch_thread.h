@@ -25,7 +25,7 @@ namespace tutti::rendezvous {
 
 class GroupControl;
 
-class WatchThread final : public Links, public std::enable_shared_from_this<WatchThread> {
+class WatchThread final : public Links, public ControlPlane, public std::enable_shared_from_this<WatchThread> {
  public:
   // Runs on `thread`. `gate`: the watch's. `names`: what the ranks are called in the log, where suspicions are told.
   WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Options& options, std::optional<Gate> gate,
@@ -33,8 +33,8 @@ class WatchThread final : public Links, public std::enable_shared_from_this<Watc
   // Says goodbye to all ranks, after whatever the orders left to be said.
   ~WatchThread() override;
 
-  // The control plane of a group whose ranks are `members`, in this order. What it returns keeps the thread going.
-  std::unique_ptr<Control> enter(GroupNumber group, std::vector<int> members);
+  // What it returns keeps the thread going.
+  std::unique_ptr<Control> enter(GroupNumber group, std::vector<int> members) override;
 
   void want(int rank, std::uint32_t channel) override;
   void attach(Links::Hooks hooks) override;
@@ -60,6 +60,7 @@ class WatchThread final : public Links, public std::enable_shared_from_this<Watc
   std::vector<GroupNumber> newly_attached();
   void tell_suspicions();
   void hand_over_links();
+  void leave(GroupNumber group, const std::vector<int>& members);
   std::vector<Statement> statements(GroupNumber group);
   Time quiet_for(int rank);
 
@@ -81,12 +82,7 @@ class WatchThread final : public Links, public std::enable_shared_from_this<Watc
 
   std::mutex links_mutex_;  // held while hooks are used
   Links::Hooks link_hooks_;
-  struct Linked {
-    Linker::Key key;
-    FileDescriptor socket;
-    std::vector<std::byte> first;
-  };
-  std::vector<Linked> linked_;  // before anybody has attached
+  std::vector<Links::Made> linked_;  // before anybody has attached
 
   std::unique_ptr<StandbyThread> thread_;
 };

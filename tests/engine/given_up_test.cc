@@ -92,8 +92,8 @@ void await(Condition&& condition, const char* what) {
   }
 }
 
-// Rank 1 is stopped in the call while it waits for the others, which then come: all that rank 1 waited for is there when
-// it wakes, long after the others gave up.
+// Rank 1 is stopped in the call while it waits for the others, which then come: all that rank 1 waited for is there
+// when it wakes, long after the others gave up.
 class Sleeper : public ::testing::Test {
  protected:
   using Verb = std::function<void(Communicator&, std::span<float> input, std::span<float> output)>;

@@ -223,18 +223,15 @@ void forbid_mappings() {
   require(::setrlimit(RLIMIT_AS, &little) == 0, "setrlimit");
 }
 
-// Ranks that share memory need no descriptor for a group, and others no memory to speak of.
-TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
-  const bool memory = GetParam() == Ranks::processes;
+// Ranks that share memory need some for a group.
+TEST(GroupMemory, ARankThatHasNoneIsNamedByAllAndTheParentLives) {
   for (const auto& [poor, by_members] : {std::pair(1, false), {3, false}, {1, true}, {3, true}}) {
     // The first of its group, and another one.
     testing::expect_all_ok(testing::run_ranks(
-        GetParam(), 4,
-        [poor = poor, by_members = by_members, memory](Communicator& comm) {
+        Ranks::processes, 4,
+        [poor = poor, by_members = by_members](Communicator& comm) {
           require_works(comm);
-          // Links of the parent's own that it takes are there afterwards.
-          for (int call = 0; call < 5; ++call) require_works(comm), make_half(comm, by_members, false);
-          if (comm.rank() == poor) memory ? forbid_mappings() : forbid_descriptors();
+          if (comm.rank() == poor) forbid_mappings();
           if (by_members && comm.rank() % 2 == 0) {  // the other group has nothing to do with it
             Communicator other = make_half(comm, true, false);
             require_works(other);
@@ -242,11 +239,34 @@ TEST_P(GroupDeaths, ARankThatCannotMeetIsNamedByAllAndTheParentLives) {
           }
           const Error error = error_of([&] { make_half(comm, by_members, false); });
           require(error.code() == ErrorCode::system && error.peer() == poor, error.what());
-          require(says(error, "rank " + std::to_string(poor)) && says(error, memory ? "memory" : "descriptor"),
-                  error.what());
+          require(says(error, "rank " + std::to_string(poor)) && says(error, "memory"), error.what());
           require_works(comm);
         },
         impatient(4000)));
+  }
+}
+
+// Others need nothing that their processes do not have already.
+TEST(GroupDescriptors, AreNoneWhereTheRanksAreLinked) {
+  for (const bool by_members : {false, true}) {
+    testing::expect_all_ok(testing::run_ranks(
+        Ranks::tcp, 4,
+        [by_members](Communicator& comm) {
+          Communicator first = make_half(comm, by_members, false);
+          const auto use = [](Communicator& each) {
+            for (int call = 0; call < 8; ++call) require_works(each);  // on every channel
+          };
+          use(first);
+          make_half(comm, by_members, true);
+          for (int call = 0; call < 5; ++call) make_half(comm, by_members, false);
+          comm.barrier();
+          forbid_descriptors();
+          Communicator second = make_half(comm, by_members, false), third = make_half(comm, by_members, true);
+          use(second);
+          use(third);
+          use(first);
+        },
+        impatient(20'000)));
   }
 }
 

@@ -23,11 +23,13 @@ constexpr std::uint64_t kMostTogether = 64, kMostMemory = 4096;
 // Takes messages as a mailbox does, into memory of just their size.
 class Reader {
  public:
-  explicit Reader(int socket) : wire_(socket), receiver_(wire_, &nobody_settles_) {}
+  explicit Reader(tutti::FileDescriptor socket) { connection_.link(std::move(socket), {}, 0); }
 
+  bool is_broken() const { return connection_.breakage().noted(); }
   // As far as what has come goes; false once the peer has said what no message says.
   bool read() {
     while (true) {
+      static_cast<void>(other_.ready());  // another group's thread looks at the same time
       if (!within_ && !listen()) return !refused_;
       const Arrival arrival = together_ ? receiver_.try_receive_labelled({memory_.get(), bytes_})
                                         : receiver_.try_receive(std::array{Piece{memory_.get(), bytes_}}, bytes_, 7);
@@ -55,9 +57,11 @@ class Reader {
     return within_ = true;
   }
 
-  Wire wire_;
   const std::atomic<std::uint32_t> nobody_settles_{0};
-  TcpReceiver receiver_;
+  SocketBell bell_;
+  Connection connection_{bell_};
+  TcpReceiver receiver_{connection_, connection_.open(0), &nobody_settles_};
+  TcpReceiver other_{connection_, connection_.open(1), &nobody_settles_};
   bool within_ = false, together_ = false, refused_ = false;
   std::uint64_t bytes_ = 0;
   std::unique_ptr<std::byte[]> memory_;
@@ -68,14 +72,15 @@ class Reader {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   int ends[2];
   check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
-  const tutti::FileDescriptor near(ends[0]), far(ends[1]);
-  Reader reader(near.get());
+  const tutti::FileDescriptor far(ends[1]);
+  Reader reader{tutti::FileDescriptor(ends[0])};
   tutti::fuzz::Input input(data, size);
   while (!input.empty()) {
     const auto part = input.bytes(input.number());
     if (part.empty()) continue;
-    check(::send(far.get(), part.data(), part.size(), MSG_DONTWAIT) == static_cast<ssize_t>(part.size()), "sent");
-    if (!reader.read()) break;
+    const ssize_t sent = ::send(far.get(), part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    check(sent == static_cast<ssize_t>(part.size()), "sent");
+    if (!reader.read() || reader.is_broken()) break;
   }
   return 0;
 }

@@ -81,20 +81,21 @@ std::vector<std::vector<DataLink>> link_everywhere(Met& met, int channels) {
   std::condition_variable changed;
   std::size_t missing = peers.size() * static_cast<std::size_t>(channels);
   std::string wrong;
-  const auto linked = [&](int peer, std::uint32_t channel, FileDescriptor socket, std::vector<std::byte> first) {
+  Links::Hooks hooks;
+  hooks.linked = [&](Links::Made made) {
     const std::lock_guard lock(mutex);
-    DataLink& link = links[static_cast<std::size_t>(peer)].at(channel);
+    DataLink& link = links[static_cast<std::size_t>(made.rank)].at(made.channel);
     if (link.socket.valid()) wrong = "a link came twice";
-    link = {std::move(socket), std::move(first)};
+    link = {std::move(made.socket), std::move(made.first)};
     --missing;
     changed.notify_one();
   };
-  const auto absent = [&](int peer, std::uint32_t) {
+  hooks.absent = [&](int peer, std::uint32_t) {
     const std::lock_guard lock(mutex);
     wrong = "no link with rank " + std::to_string(peer);
     changed.notify_one();
   };
-  met.links->attach({linked, absent});
+  met.links->attach(std::move(hooks));
   for (const int peer : peers) {
     for (int channel = 0; channel < channels; ++channel) met.links->want(peer, static_cast<std::uint32_t>(channel));
   }

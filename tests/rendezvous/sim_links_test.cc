@@ -1,5 +1,5 @@
-// Data links that are made when they are wanted: one for each pair and channel, whoever wanted it first, also while ranks
-// leave and die.
+// Data links that are made when they are wanted: one for each pair and channel, whoever wanted it first, also while
+// ranks leave and die.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -44,9 +45,11 @@ std::vector<int> neighbours_of(int rank, int ranks) {
 // What a rank gets before it starts.
 struct RankLinks {
   int channels = 0;
-  TcpLinks tcp;
-  std::vector<FileDescriptor> control;         // by peer
-  std::vector<FileDescriptor> memory_sockets;  // as ShmLinks wants them, among the ranks of the host
+  int rank = 0;
+  int size = 1;
+  std::vector<std::vector<FileDescriptor>> data;  // [peer][channel]
+  std::vector<FileDescriptor> control;            // by peer
+  std::vector<FileDescriptor> memory_sockets;     // as ShmLinks wants them, among the ranks of the host
 };
 
 // The first rank of a host has a socket to each other rank there.
@@ -68,9 +71,9 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
   for (RankLinks& each : links) each.channels = channels;
   if (has_memory_alone(kind)) return links;
   for (std::size_t rank = 0; rank < size; ++rank) {
-    links[rank].tcp.rank = static_cast<int>(rank);
-    links[rank].tcp.size = ranks;
-    links[rank].tcp.data.resize(size);
+    links[rank].rank = static_cast<int>(rank);
+    links[rank].size = ranks;
+    links[rank].data.resize(size);
     links[rank].control.resize(size);
   }
   for (std::size_t a = 0; a < size; ++a) {
@@ -79,8 +82,8 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
       if (is_mixed(kind) && host_of(static_cast<int>(a)) == host_of(static_cast<int>(b))) continue;
       for (int channel = 0; channel < channels; ++channel) {
         auto [one, other] = connect_loopback(kind == Kind::tcp_v6 ? AF_INET6 : AF_INET);
-        links[a].tcp.data[b].push_back(std::move(one));
-        links[b].tcp.data[a].push_back(std::move(other));
+        links[a].data[b].push_back(std::move(one));
+        links[b].data[a].push_back(std::move(other));
       }
     }
   }
@@ -91,15 +94,23 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
 std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {}) {
   options.channels = links.channels;
   options.oversubscribed = true;
-  auto control = make_test_control(links.tcp.rank, std::move(links.control));
-  return std::make_unique<TcpTransport>(std::move(links.tcp), std::move(control), std::move(options));
+  auto control = make_test_control(links.rank, std::move(links.control));
+  TcpGroup group{links.rank, std::vector<int>(static_cast<std::size_t>(links.size)), 0,
+                 std::make_shared<Connections>(nullptr)};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  for (int peer = 0; peer < links.size; ++peer) {
+    int channel = 0;
+    for (FileDescriptor& socket : links.data[static_cast<std::size_t>(peer)])
+      group.connections->add(peer, channel++, std::move(socket));
+  }
+  return std::make_unique<TcpTransport>(std::move(group), std::move(control), std::move(options));
 }
 
 // As the engine's factory does it. A rank that is alone on its host has no mapper.
 std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> mapper) {
   MixedTransport::Parts parts;
-  parts.hosts = hosts_of(links.tcp.size);
-  parts.memory = MemoryTransport::offers_for(parts.hosts.most_on_one(links.tcp.size));
+  parts.hosts = hosts_of(links.size);
+  parts.memory = MemoryTransport::offers_for(parts.hosts.most_on_one(links.size));
   TcpOptions options;
   if (mapper) {
     parts.inner = std::make_unique<MemoryTransport>(std::move(mapper), links.channels, soon());

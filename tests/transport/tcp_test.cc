@@ -11,38 +11,26 @@
 #include "transport/harness.h"
 #include "transport/talk.h"
 #include "transport/tcp/tcp_transport.h"
+#include "transport/tcp_bytes.h"
 
 namespace tutti::transport {
 namespace {
 
+using testing::connect_local;
 using testing::connect_loopback;
 using testing::cut;
+using testing::End;
+using testing::framed;
+using testing::nobody_settles;
 using testing::one_piece;
+using testing::put;
 using testing::soon;
 using testing::text_of;
 
-std::string framed(const std::string& text, std::uint64_t fingerprint) {
-  const StreamHeader frame{text.size(), fingerprint};
-  return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + text;
-}
-
-void put(const FileDescriptor& socket, const std::string& bytes) {
-  ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-}
-
-// A connection whose bytes are there at once when they have been written.
-std::pair<FileDescriptor, FileDescriptor> connect_local() {
-  int ends[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-const std::atomic<std::uint32_t> nobody_settles{0};
-
 TEST(TcpReceiver, TakesAMessageByteByByte) {
   auto [near, far] = connect_local();
-  Wire wire{near.get()};
-  TcpReceiver receiver(wire, &nobody_settles);
+  End end(std::move(near));
+  TcpReceiver receiver = end.receiver();
   for (int message = 0; message < 3; ++message) {
     const std::string bytes = framed(text_of(40, message), 9);
     std::string text(40, '-');
@@ -64,8 +52,8 @@ TEST(TcpReceiver, TakesAMessageByteByByte) {
 
 TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
   auto [near, far] = connect_local();
-  Wire wire{near.get()};
-  TcpReceiver receiver(wire, &nobody_settles);
+  End end(std::move(near));
+  TcpReceiver receiver = end.receiver();
   std::string bytes;
   for (int message = 0; message < 50; ++message)
     bytes += framed(text_of(static_cast<std::size_t>(message * 37), message), 1);
@@ -81,22 +69,22 @@ TEST(TcpReceiver, TakesManyMessagesThatCameAtOnce) {
 
 TEST(TcpReceiver, BringsWhatCameBeforeTheEndAndThenNothing) {
   auto [near, far] = connect_local();
-  Wire wire{near.get()};
-  TcpReceiver receiver(wire, &nobody_settles);
-  put(far, framed("last", 1) + framed("torn", 1).substr(0, 18));
+  End end(std::move(near));
+  TcpReceiver receiver = end.receiver();
+  put(far, framed("last", 1) + framed("torn", 1).substr(0, sizeof(StreamHeader) + 2));
   far.reset();
   std::string text(4, '-');
   EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::whole);
   EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::moved);
   for (int look = 0; look < 3; ++look) EXPECT_EQ(receiver.try_receive(one_piece(text), 4, 1), Arrival::none);
   EXPECT_FALSE(receiver.ready());
-  EXPECT_TRUE(wire.breakage.older_than(std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(end.connection.breakage().older_than(std::chrono::nanoseconds(0)));
 }
 
 TEST(TcpReceiver, RefusesALabelWithAnotherPayload) {
   auto [near, far] = connect_local();
-  Wire wire{near.get()};
-  TcpReceiver receiver(wire, &nobody_settles);
+  End end(std::move(near));
+  TcpReceiver receiver = end.receiver();
   put(far, framed(std::string(kLabelBytes, 'l') + "four", 3));
   Label label;
   ASSERT_EQ(receiver.try_label(label, 4), Arrival::other);
@@ -164,9 +152,9 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
   const int small = 4096;
   ASSERT_EQ(::setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
   constexpr std::size_t kBytes = 200'000;
-  Wire wire{near.get()}, other{far.get()};
-  TcpSender sender(wire, kBytes);
-  TcpReceiver receiver(other, &nobody_settles);
+  End end(std::move(near)), other(std::move(far));
+  TcpSender sender = end.sender(kBytes);
+  TcpReceiver receiver = other.receiver();
   for (int message = 0; message < 5; ++message) {
     std::string text = text_of(kBytes, message), landed(kBytes, '-');
     ASSERT_TRUE(sender.has_credit());
@@ -189,20 +177,20 @@ TEST(TcpSender, KeepsWhatTheKernelDoesNotTake) {
 TEST(TcpSender, TakesNothingWhenTheConnectionHasEnded) {
   auto [near, far] = connect_local();
   far.reset();
-  Wire wire{near.get()};
-  TcpSender sender(wire, 100);
+  End end(std::move(near));
+  TcpSender sender = end.sender(100);
   std::string text = "lost";
   EXPECT_FALSE(sender.try_send(one_piece(text), 4, 1));
   EXPECT_FALSE(sender.has_credit());
-  EXPECT_TRUE(wire.breakage.older_than(std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(end.connection.breakage().older_than(std::chrono::nanoseconds(0)));
 }
 
 // Whoever uses an edge before its connection is there finds it without credit, and misses nothing that comes with it.
 TEST(TcpEdges, BeginWhenTheirConnectionIsMade) {
   auto [near, far] = connect_local();
-  Wire wire, other{far.get()};
-  TcpSender sender(wire, 100), answering(other, 100);
-  TcpReceiver receiver(wire, &nobody_settles);
+  End end;
+  TcpSender sender = end.sender(100);
+  TcpReceiver receiver = end.receiver();
   std::string text = "what";
   EXPECT_FALSE(sender.has_credit());
   EXPECT_FALSE(sender.try_send(one_piece(text), 4, 1));
@@ -210,13 +198,13 @@ TEST(TcpEdges, BeginWhenTheirConnectionIsMade) {
   EXPECT_FALSE(receiver.ready());
   std::string landed(6, '-');
   EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::none);
-  EXPECT_FALSE(wire.breakage.noted());
-  const std::string came = framed("answer", 7), begun = came.substr(0, 18);
-  for (const char letter : begun) wire.first.push_back(static_cast<std::byte>(letter));
-  wire.socket.store(near.get());
+  EXPECT_FALSE(end.connection.breakage().noted());
+  const std::string came = framed("answer", 7);
+  const auto first = std::as_bytes(std::span(came)).first(sizeof(StreamHeader) + 2);
+  end.connection.link(std::move(near), first, 0);
   EXPECT_EQ(receiver.hear(7), Arrival::whole);
   EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::moved);
-  put(far, came.substr(18));
+  put(far, came.substr(first.size()));
   EXPECT_EQ(receiver.try_receive(one_piece(landed), 6, 7), Arrival::whole);
   EXPECT_EQ(landed, "answer");
   EXPECT_TRUE(sender.try_send(one_piece(text), 4, 1));
@@ -237,21 +225,21 @@ class Untouchable {
 
 TEST(TcpSender, ABufferThatIsNoMemoryIsTheCallersFault) {
   auto [near, far] = connect_loopback(AF_INET);
-  Wire wire{near.get()};
+  End end(std::move(near));
   const Untouchable memory(64 << 10);
-  TcpSender sender(wire, 1 << 20);
+  TcpSender sender = end.sender(1 << 20);
   const Piece piece = memory.piece();
   const Error error = testing::error_of([&] { sender.try_send({&piece, 1}, piece.bytes, 1); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(std::string(error.what()).find("the buffer that this rank sends from"), 0u) << error.what();
-  EXPECT_FALSE(wire.breakage.noted()) << "the connection has not ended";
+  EXPECT_FALSE(end.connection.breakage().noted()) << "the connection has not ended";
 }
 
 TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
   auto [near, far] = connect_local();
-  Wire wire{near.get()};
-  const Untouchable memory(TcpReceiver::kAheadBytes);
-  TcpReceiver receiver(wire, &nobody_settles);
+  End end(std::move(near));
+  const Untouchable memory(Connection::kAheadBytes);
+  TcpReceiver receiver = end.receiver();
   const Piece piece = memory.piece();
   put(far, framed(std::string(piece.bytes, 'x'), 1).substr(0, sizeof(StreamHeader)));
   // Only the frame has come: what follows lands straight in the caller's memory.
@@ -260,7 +248,7 @@ TEST(TcpReceiver, ABufferThatIsNoMemoryIsTheCallersFault) {
   const Error error = testing::error_of([&] { receiver.try_receive({&piece, 1}, piece.bytes, 1); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(std::string(error.what()).find("the buffer that this rank receives into"), 0u) << error.what();
-  EXPECT_FALSE(wire.breakage.noted()) << "the connection has not ended";
+  EXPECT_FALSE(end.connection.breakage().noted()) << "the connection has not ended";
 }
 
 TEST(Breakage, TellsWhatTheNetworkDidFromWhatTheOtherEndMayHaveDone) {
@@ -280,6 +268,7 @@ class SilentControl final : public Control {
   explicit SilentControl(bool goodbye, Hooks* hooks = nullptr) : goodbye_(goodbye), hooks_(hooks) {}
   std::optional<Failure> failure() const override { return std::nullopt; }
   bool departed(int) const override { return goodbye_; }
+  std::uint64_t left_at(int) const override { return goodbye_ ? ~std::uint64_t{0} : 0; }
   void abort(int, ErrorCode) override {}
   void lose(int peer, Loss) override { lost = peer; }
   void announce(std::uint32_t, const Statement&) override {}
@@ -302,11 +291,19 @@ TcpOptions options_for(int channels) {
   return options;
 }
 
-TcpLinks links_to_one(FileDescriptor socket) {
-  TcpLinks links{0, 2, nullptr};
-  links.data.resize(2);
-  links.data[1].push_back(std::move(socket));
-  return links;
+// With one connection for each channel.
+TcpGroup group_with(int rank, int peer, std::vector<FileDescriptor> sockets) {
+  TcpGroup group{rank, {0, 1}, 0, std::make_shared<Connections>(nullptr)};
+  for (int channel = 0; channel < static_cast<int>(sockets.size()); ++channel)
+    group.connections->add(peer, channel, std::move(sockets[static_cast<std::size_t>(channel)]));
+  return group;
+}
+
+template <class... Sockets>
+TcpGroup group_of_two(Sockets&&... sockets) {
+  std::vector<FileDescriptor> all;
+  (all.push_back(std::move(sockets)), ...);
+  return group_with(0, 1, std::move(all));
 }
 
 TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilent) {
@@ -314,7 +311,7 @@ TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilen
     auto [near, far] = connect_loopback(AF_INET);
     auto control = std::make_unique<SilentControl>(goodbye);
     const SilentControl& heard = *control;
-    TcpTransport transport(links_to_one(std::move(near)), std::move(control), options_for(1));
+    TcpTransport transport(group_of_two(near), std::move(control), options_for(1));
     far.reset();
     EXPECT_FALSE(transport.failure()) << "nobody has touched the connection yet";
     std::optional<Failure> failure;
@@ -332,10 +329,8 @@ TEST(TcpTransport, APeerWhoseConnectionBrokeIsNamedWhenTheControlPlaneStaysSilen
 TEST(TcpTransport, TheControlPlaneIsToldHowLongAgoDataCame) {
   auto [near, far] = connect_loopback(AF_INET);
   auto [near_two, far_two] = connect_loopback(AF_INET);
-  TcpLinks links = links_to_one(std::move(near));
-  links.data[1].push_back(std::move(near_two));
   Control::Hooks hooks;
-  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(false, &hooks), options_for(2));
+  TcpTransport transport(group_of_two(near, near_two), std::make_unique<SilentControl>(false, &hooks), options_for(2));
   ASSERT_TRUE(hooks.quiet_for);
   EXPECT_EQ(hooks.quiet_for(0), std::chrono::nanoseconds::max()) << "there is no connection to oneself";
   const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
@@ -356,9 +351,7 @@ TEST(TcpTransport, TheControlPlaneIsToldHowLongAgoDataCame) {
 TEST(TcpTransport, AGoodbyeThatOvertakesMessagesDoesNotEndTheirEdge) {
   auto [near, far] = connect_loopback(AF_INET);
   auto [near_two, far_two] = connect_loopback(AF_INET);
-  TcpLinks links = links_to_one(std::move(near));
-  links.data[1].push_back(std::move(near_two));
-  TcpTransport transport(std::move(links), std::make_unique<SilentControl>(true), options_for(2));
+  TcpTransport transport(group_of_two(near, near_two), std::make_unique<SilentControl>(true), options_for(2));
   EXPECT_TRUE(transport.departed(1));
   EXPECT_FALSE(transport.receiver(0, 1).ready());
   EXPECT_FALSE(transport.drained(0, 1)) << "its connection has not ended";
@@ -381,11 +374,10 @@ TEST(TcpTransport, AGoodbyeThatOvertakesMessagesDoesNotEndTheirEdge) {
 
 TEST(TcpTransport, WithoutAControlPlaneThereAreMessagesAndNoFailures) {
   auto [near, far] = connect_loopback(AF_INET);
-  TcpTransport one(links_to_one(std::move(near)), nullptr, options_for(1));
-  TcpLinks links{1, 2, nullptr};
-  links.data.resize(2);
-  links.data[0].push_back(std::move(far));
-  TcpTransport other(std::move(links), nullptr, options_for(1));
+  TcpTransport one(group_of_two(near), nullptr, options_for(1));
+  std::vector<FileDescriptor> back;
+  back.push_back(std::move(far));
+  TcpTransport other(group_with(1, 0, std::move(back)), nullptr, options_for(1));
   testing::Talk(one, 0).send(1, "hello");
   EXPECT_EQ(testing::Talk(other, 0).receive(0, 5), "hello");
   one.abort(1, ErrorCode::timeout);
@@ -405,15 +397,12 @@ std::string refusal(Act&& act) {
 
 TEST(TcpTransport, RefusesWhatItCannotDo) {
   auto [near, far] = connect_loopback(AF_INET);
-  TcpTransport transport(links_to_one(std::move(near)), nullptr, options_for(1));
+  TcpTransport transport(group_of_two(near), nullptr, options_for(1));
   const std::string text(transport.offers().slot_bytes() + 1, 'x');
-  EXPECT_EQ(refusal([&] { transport.sender(0, 0); }), "tcp: rank 0 has no connection to rank 0");
+  EXPECT_EQ(refusal([&] { transport.sender(0, 0); }), "tcp: there is no connection to rank 0");
   EXPECT_NE(refusal([&] { testing::Talk(transport, 0).try_send(1, text); }), "");
   EXPECT_NE(refusal([&] { transport.sender(0, 1).try_begin(1); }), "");
   EXPECT_NE(refusal([&] { transport.receiver(0, 1).end(); }), "");
-  auto [close, distant] = connect_loopback(AF_INET);
-  EXPECT_EQ(refusal([&] { TcpTransport(links_to_one(std::move(close)), nullptr, options_for(2)); }),
-            "tcp: 1 connections to rank 1 for 2 channels");
 }
 
 }  // namespace

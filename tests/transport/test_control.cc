@@ -49,6 +49,7 @@ class TestControl final : public Control {
     const std::lock_guard lock(mutex_);
     return departed_[static_cast<std::size_t>(peer)];
   }
+  std::uint64_t left_at(int peer) const override { return departed(peer) ? ~std::uint64_t{0} : 0; }
   void abort(int culprit, ErrorCode cause) override {
     const Failure failure{rank_, culprit, false, Loss::ended, cause};
     fail(failure, [&] { tell({News::Kind::gives_up, culprit, cause, 0, {}}); });

@@ -5,7 +5,6 @@
 
 #include "base/mix.h"
 #include "base/rank_list.h"
-#include "engine/factory.h"
 #include "rendezvous/address.h"
 
 namespace tutti::engine {
@@ -126,13 +125,7 @@ bool GroupMeeting::parent_has_failed() {
   return failure_.has_value();
 }
 
-bool GroupMeeting::share_memory() const {
-  const Origin& origin = parent_.origin();
-  return origin.memory != nullptr && std::all_of(group_.members.begin(), group_.members.end(),
-                                                 [&](int member) { return origin.number_in_memory(member) >= 0; });
-}
-
-std::unique_ptr<Engine> GroupMeeting::meet_in_memory(const Exchange& exchange) {
+std::unique_ptr<Engine> GroupMeeting::meet_in_place(const Exchange& exchange) {
   Invitation invitation;
   if (leads()) {
     try {

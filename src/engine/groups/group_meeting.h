@@ -1,8 +1,9 @@
 // How the members of a new group come together, whoever told them of each other (split.h, create_group.h).
 //
-// Members that share memory get a place in it from the first of them. Otherwise the first keeps a lobby, as the
-// parent's did, and invites the others there (src/rendezvous/meeting.h). What ranks tell each other are records of one
-// size, without pointers: SplitRequest and those below.
+// Members that share memory get a place in it from the first of them, and those that are linked otherwise a number by
+// which their processes know the group. Where some of them share memory and others do not, the first keeps a lobby, as
+// the parent's did, and invites the others there (src/rendezvous/meeting.h). What ranks tell each other are records of
+// one size, without pointers: SplitRequest and those below.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/factory.h"
 #include "engine/groups/split_request.h"
 #include "rendezvous/meeting.h"
 
@@ -29,7 +31,7 @@ SplitRequest split_request_of(Engine& parent, Kind kind, std::span<const int> ra
 struct Invitation {
   std::byte nonce[rendezvous::Token::kBytes] = {};  // makes the group's name and its token
   char lobby[96] = {};                              // empty: this rank keeps none
-  std::uint64_t place = 0;                          // of members that share memory
+  std::uint64_t place = 0;                          // of members that need not meet
   std::int32_t one_host = 1;                        // all members run on one
   std::int32_t failed = 0;                          // there is no group, and this is why
   std::int32_t blamed = -1;                         // a rank of the parent
@@ -64,7 +66,7 @@ class GroupMeeting {
 
   // nullptr where the group leaves this rank out. `exchange` is called once, unless it is empty: nobody invites then.
   std::unique_ptr<Engine> meet(const Exchange& exchange) {
-    return share_memory() ? meet_in_memory(exchange) : meet_at_lobby(exchange);
+    return need_not_meet(parent_, group_.members) ? meet_in_place(exchange) : meet_at_lobby(exchange);
   }
   // What becomes of `meet`, which calls the above. What it throws once `settled` holds is thrown on.
   Outcome outcome_of(const std::function<void()>& meet, const bool& settled) const;
@@ -72,9 +74,7 @@ class GroupMeeting {
  private:
   bool leads() const { return group_.size() > 0 && group_.members.front() == parent_.rank(); }
   bool invites() const { return group_.size() > 1 && leads(); }
-  // Whether all members do: each of them comes to the same.
-  bool share_memory() const;
-  std::unique_ptr<Engine> meet_in_memory(const Exchange& exchange);
+  std::unique_ptr<Engine> meet_in_place(const Exchange& exchange);
   std::unique_ptr<Engine> meet_at_lobby(const Exchange& exchange);
   bool parent_has_failed();
   rendezvous::MeetingOptions options();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -10,13 +11,29 @@
 #include "runtime/progress_thread.h"
 #include "transport/memory/mapper.h"
 
+namespace tutti::transport {
+class Connections;
+}
+
 namespace tutti::engine {
+
+// What the ranks of a job have between their processes where they share no memory.
+struct Linked {
+  std::shared_ptr<ControlPlane> plane;
+  std::shared_ptr<transport::Connections> connections;
+  std::vector<rendezvous::Member> members;  // of the job, by rank
+  int rank = 0;                             // of the job
+  std::atomic<std::uint64_t> groups = 0;    // that this process was the first of
+};
 
 struct Origin {
   // Of the ranks that share memory with this one, itself included: groups of these need not meet.
   std::shared_ptr<transport::Regrouping> memory;
   std::vector<int> memory_ranks;  // ascending
-  rendezvous::Again again = {};   // where the ranks have met
+  // Where no ranks of the group do: groups of any of them need not meet.
+  std::shared_ptr<Linked> linked = nullptr;
+  std::vector<int> job_ranks = {};  // by those of the group
+  rendezvous::Again again = {};     // where the ranks have met
   // Shared by all groups that were made of one: their costs are the same, and so is the rank's process.
   std::shared_ptr<choice::SizeTables> size_tables = std::make_shared<choice::SizeTables>();
   std::shared_ptr<runtime::ProgressThreads> threads = std::make_shared<runtime::ProgressThreads>();

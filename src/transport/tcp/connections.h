@@ -1,0 +1,55 @@
+// The connections of a process with the others of its job, shared by the transports of all its groups: made when one is
+// first wanted, kept until the last group is gone. Any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/links.h"
+#include "transport/tcp/connection.h"
+#include "transport/tcp/socket_bell.h"
+
+namespace tutti::transport {
+
+class Connections {
+ public:
+  // `links` may be nullptr: then there are those that were added. Throws Error(system).
+  explicit Connections(std::shared_ptr<Links> links);
+  // The control plane says goodbye, where this is what kept it, before the connections end.
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  // Where all threads sleep that wait for one of them.
+  SocketBell& bell() { return bell_; }
+  // Called instead of bell().ring() when a connection was made, by those who sleep elsewhere.
+  void set_rouse(std::function<void()> rouse);
+
+  void add(int rank, int channel, FileDescriptor socket);
+  // Throws Error(invalid_argument) where it is not there and cannot be made.
+  Connection& with(int rank, int channel);
+  // How long ago data came from the rank, on any channel, as the system knows it.
+  std::chrono::nanoseconds quiet_for(int rank);
+
+ private:
+  using Key = std::pair<int, int>;  // rank, channel
+
+  Connection& at(const Key& key);
+  void link(Links::Made made);
+  void leave(std::uint64_t group, std::span<const Links::Member> members);
+  void look();
+  void rouse();
+
+  SocketBell bell_;
+  std::shared_ptr<Links> links_;
+  std::mutex mutex_;
+  std::map<Key, std::unique_ptr<Connection>> connections_;
+  std::function<void()> rouse_;
+  std::atomic<bool> unflushed_{false};  // a bye may be kept somewhere that nobody sends
+};
+
+}  // namespace tutti::transport
