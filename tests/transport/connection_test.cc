@@ -148,6 +148,30 @@ TEST(Connection, SaysByeOnceAndRemembersNothing) {
   }
 }
 
+// Who has read ahead as much as it can, and sends on and on, misses nothing of what it has not taken.
+TEST(Connection, WhoOnlySendsKeepsWhatHasCome) {
+  auto [near, far] = connect_local();
+  End end(std::move(near)), other(std::move(far));
+  constexpr std::size_t kBytes = 64 << 10, kMessages = 20, kShort = 4000, kFirst = 100'000;
+  TcpSender back = other.sender(kFirst), sender = end.sender(kBytes);
+  TcpReceiver receiver = end.receiver(), taking = other.receiver();
+  std::string first = text_of(kFirst, 9);
+  ASSERT_TRUE(back.try_send(one_piece(first), kFirst, 9));
+  for (std::uint64_t message = 0; message < kMessages; ++message) {
+    std::string text = text_of(kShort, static_cast<int>(message));
+    ASSERT_TRUE(back.try_send(one_piece(text), kShort, message));
+  }
+  ASSERT_TRUE(gets(receiver, first, 9));  // and as much of the others with it as there is room for
+  std::string text = text_of(kBytes, 1), landed(kBytes, '-');
+  for (int message = 0; message < 80; ++message) {
+    ASSERT_TRUE(sender.try_send(one_piece(text), kBytes, 7)) << message;
+    while (taking.try_receive(one_piece(landed), kBytes, 7) != Arrival::whole) static_cast<void>(sender.try_flush());
+  }
+  EXPECT_FALSE(end.connection.breakage().noted());
+  for (std::uint64_t message = 0; message < kMessages; ++message)
+    EXPECT_TRUE(gets(receiver, text_of(kShort, static_cast<int>(message)), message));
+}
+
 // One group's messages are not read; the other's are, however many are in between, and the memory they take is bounded.
 TEST(Connection, AGroupThatIsNotReadIsHeldAndGoesOn) {
   auto [near, far] = connect_local();

@@ -143,6 +143,7 @@ bool Connection::may_send(Stream& stream) {
   if (write_ended_ || socket_.load(std::memory_order_relaxed) < 0) return false;
   if (stream.held || sent_unread_ >= kLookEvery) {
     sent_unread_ = 0;
+    distribute(nullptr);
     if (read_ahead() > 0) distribute(nullptr);
   }
   return !stream.held && flush_kept();

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/spin_lock.h"
 #include "transport/tcp/breakage.h"
 #include "transport/tcp/pace.h"
 #include "transport/tcp/socket_bell.h"
@@ -77,7 +78,7 @@ struct Stream {
 };
 
 class Connection {
-  using Lock = std::lock_guard<std::mutex>;
+  using Lock = std::lock_guard<SpinLock>;
 
  public:
   static constexpr std::size_t kAheadBytes = 64 << 10;
@@ -137,6 +138,7 @@ class Connection {
   std::size_t read_ahead();
   // The next message of the stream, where it and `behind` bytes of its payload have come, or nullptr.
   const std::byte* front(Stream& stream, Pace& pace, std::size_t behind = 0);
+  bool has_come(const Stream& stream, std::size_t behind) const;
   // Takes what was read ahead as far as it is not the next message of `reader`, whose turn that is then.
   void distribute(const Stream* reader);
   // Nothing more comes or goes: somebody does not speak as a connection does.
@@ -161,7 +163,7 @@ class Connection {
   FileDescriptor owned_;
   Breakage breakage_;
 
-  std::mutex mutex_;
+  SpinLock mutex_;
   bool write_ended_ = false, read_ended_ = false;
   std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;  // by group
   std::size_t open_ = 0;                                      // of them

@@ -53,6 +53,7 @@ std::size_t Connection::read_ahead() {
     ahead_end_ -= ahead_begin_;
     ahead_begin_ = 0;
   }
+  if (ahead_end_ == kAheadBytes) return 0;  // to read nothing is to be told that it has ended
   iovec part{ahead_.get() + ahead_end_, kAheadBytes - ahead_end_};
   const std::size_t got = read(&part, 1);
   ahead_end_ += got;
@@ -164,6 +165,11 @@ const std::byte* Connection::front(Stream& stream, Pace& pace, std::size_t behin
   }
 }
 
+// Of the message at the front, where front() has found one, so many bytes of payload.
+bool Connection::has_come(const Stream& stream, std::size_t behind) const {
+  return (stream.waiting() > 0 ? stream.waiting() : ahead()) >= sizeof(StreamHeader) + behind;
+}
+
 void Connection::accept(Stream& stream, std::size_t skip) {
   if (stream.waiting() > 0) {
     use_aside(stream, sizeof(StreamHeader) + skip);
@@ -224,7 +230,7 @@ Arrival Connection::label(Stream& stream, Pace& pace, Label& label, std::uint64_
     const StreamHeader frame = header_at(first);
     if (frame.bytes < kLabelBytes || frame.fingerprint != fingerprint) {
       arrival = Arrival::other;
-    } else if (first = front(stream, pace, kLabelBytes); first != nullptr) {
+    } else if (has_come(stream, kLabelBytes) || (first = front(stream, pace, kLabelBytes)) != nullptr) {
       std::memcpy(label.data(), first + sizeof frame, kLabelBytes);
       arrival = Arrival::whole;
     }
@@ -235,12 +241,10 @@ Arrival Connection::label(Stream& stream, Pace& pace, Label& label, std::uint64_
 
 Arrival Connection::receive_labelled(Stream& stream, Pace& pace, Piece payload) {
   const Lock lock(mutex_);
-  if (!stream.within) {
-    const std::byte* const first = front(stream, pace, kLabelBytes);
-    if (first == nullptr || header_at(first).bytes != kLabelBytes + payload.bytes) {
-      wake_others();
-      return first == nullptr ? Arrival::none : Arrival::other;
-    }
+  if (!stream.within) {  // its label was seen
+    const bool aside = stream.waiting() > 0;
+    const std::byte* const first = aside ? stream.aside.data() + stream.aside_begin : ahead_.get() + ahead_begin_;
+    if (header_at(first).bytes != kLabelBytes + payload.bytes) return Arrival::other;
     accept(stream, kLabelBytes);
   }
   return land(stream, pace, {&payload, 1}, payload.bytes);
