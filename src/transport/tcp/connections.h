@@ -1,5 +1,5 @@
-// The connections of a process with the others of its job, shared by the transports of all its groups: made when one is
-// first wanted, kept until the last group is gone. Any thread.
+// The connections of a process with others, shared by the transports of all groups that were made of one: made when one
+// is first wanted, kept until the last group is gone. Any thread.
 #pragma once
 
 #include <chrono>
