@@ -7,6 +7,7 @@
 
 #include "transport/harness.h"
 #include "transport/talk.h"
+#include "transport/tcp/connections.h"
 #include "transport/tcp_bytes.h"
 
 namespace tutti::transport {
@@ -170,6 +171,42 @@ TEST(Connection, WhoOnlySendsKeepsWhatHasCome) {
   EXPECT_FALSE(end.connection.breakage().noted());
   for (std::uint64_t message = 0; message < kMessages; ++message)
     EXPECT_TRUE(gets(receiver, text_of(kShort, static_cast<int>(message)), message));
+}
+
+// The one that leaves has sent more than the other's buffers hold, and the other has something to say meanwhile.
+TEST(Connection, WhatWasSentArrivesWhateverTheOtherEndSays) {
+  auto [near, far] = testing::connect_loopback(AF_INET);
+  constexpr std::size_t kBytes = 1 << 20, kMessages = 4;
+  std::atomic<bool> leaves{false};
+  std::thread leaver([socket = std::move(near), &leaves]() mutable {
+    Connections connections(nullptr);
+    connections.add(1, 0, std::move(socket));
+    Connection& connection = connections.with(1, 0);
+    TcpSender sender(connection, connection.open(0), kBytes);
+    std::string text = text_of(kBytes, 3);
+    for (std::size_t message = 0; message < kMessages; ++message) {
+      while (!sender.try_send(one_piece(text), kBytes, message)) {
+      }
+    }
+    leaves = true;  // some of it may be kept: who leaves in good order flushes first
+    while (!sender.try_flush()) {
+    }
+  });
+  End end(std::move(far));
+  Stream& stream = end.connection.open(0);
+  TcpReceiver receiver(end.connection, stream, &testing::nobody_settles);
+  std::string landed(kBytes, '-');
+  for (std::uint64_t message = 0; message < kMessages; ++message) {
+    if (message == kMessages - 2) {
+      while (!leaves) std::this_thread::yield();
+      end.connection.leave(7, 0);  // says bye
+      EXPECT_FALSE(end.connection.is_drained(stream, 5));
+    }
+    while (receiver.try_receive(one_piece(landed), kBytes, message) != Arrival::whole)
+      ASSERT_FALSE(end.connection.is_drained(stream, 5)) << "lost with message " << message;
+    EXPECT_EQ(landed, text_of(kBytes, 3));
+  }
+  leaver.join();
 }
 
 // One group's messages are not read; the other's are, however many are in between, and the memory they take is bounded.

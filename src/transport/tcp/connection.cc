@@ -1,8 +1,10 @@
 // What a connection sends, and who has a part in it; what it receives is in connection_input.cc.
 #include "transport/tcp/connection.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -20,13 +22,16 @@ constexpr std::size_t kGatheredBytes = 8 << 10;
 constexpr std::size_t kLookEvery = 1 << 20;
 constexpr std::uint64_t kEnded = ~std::uint64_t{0};
 
-// A socket that is closed with unread bytes resets its connection, and with it what the peer has still to read.
-void discard_unread(int socket) {
+// A socket that is closed with unread bytes resets its connection, and with it what the peer has still to read. Returns
+// whether the other end is still there.
+bool discard_unread(int socket) {
   constexpr int kMostRounds = 256;
   std::byte unread[64 << 10];
   for (int round = 0; round < kMostRounds; ++round) {
-    if (::recv(socket, unread, sizeof unread, MSG_DONTWAIT) <= 0) return;
+    const ssize_t got = ::recv(socket, unread, sizeof unread, MSG_DONTWAIT);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   }
+  return true;
 }
 
 }  // namespace
@@ -93,7 +98,16 @@ void Connection::leave(std::uint64_t group, std::uint64_t left_at) {
 
 bool Connection::is_drained(const Stream& stream, std::uint64_t left_at) {
   const Lock lock(mutex_);
-  return breakage_.noted() || stream.bye || (opened_ && left_at != kEnded && told_ >= left_at);
+  // What was sent may lie unread although nothing can be sent back any more.
+  const bool ended = socket() < 0 ? breakage_.noted() : read_ended_;
+  return ended || stream.bye || (opened_ && left_at != kEnded && told_ >= left_at);
+}
+
+bool Connection::has_arrived() {
+  // The other end may be waiting for the same; where it is gone nothing will arrive any more.
+  if (socket() < 0 || breakage_.noted() || !discard_unread(socket())) return true;
+  int unacknowledged = 0;
+  return ::ioctl(socket(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 std::size_t Connection::write(iovec* parts, std::size_t count) {

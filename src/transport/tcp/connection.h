@@ -106,6 +106,9 @@ class Connection {
   bool is_drained(const Stream& stream, std::uint64_t left_at);
   // Sends what is kept; whether nothing is any more.
   bool flush();
+  // For its end, when nobody reads it any more: whether the system at the other end has all that was sent. If that says
+  // anything to this end once it is closed, the rest is lost.
+  bool has_arrived();
   // Groups that it remembers.
   std::size_t streams() {
     const Lock lock(mutex_);

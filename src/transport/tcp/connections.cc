@@ -2,13 +2,22 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <string>
 
+#include "base/deadline.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
+namespace {
+
+// For what was sent to arrive where others are slow to read it; only what does not fit into their buffers has to wait.
+constexpr std::chrono::milliseconds kLongestArrival{5000}, kLongestHurry{100};
+
+}  // namespace
 
 Connections::Connections(std::shared_ptr<Links> links) : links_(std::move(links)) {
   if (!links_) return;
@@ -29,6 +38,10 @@ Connections::Connections(std::shared_ptr<Links> links) : links_(std::move(links)
 Connections::~Connections() {
   if (links_) links_->attach({});
   links_.reset();
+  // The system tells nobody when it is so.
+  const Deadline until = Deadline::after(hurries_ ? kLongestHurry : kLongestArrival);
+  const auto arrived = [](const auto& entry) { return entry.second->has_arrived(); };
+  while (!std::all_of(connections_.begin(), connections_.end(), arrived) && !until.passed()) ::poll(nullptr, 0, 1);
 }
 
 void Connections::set_rouse(std::function<void()> rouse) {

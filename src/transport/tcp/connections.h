@@ -19,7 +19,8 @@ class Connections {
  public:
   // `links` may be nullptr: then there are those that were added. Throws Error(system).
   explicit Connections(std::shared_ptr<Links> links);
-  // The control plane says goodbye, where this is what kept it, before the connections end.
+  // The control plane says goodbye, where this is what kept it, before the connections end; they end when what was sent
+  // has arrived, or after a while.
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -28,6 +29,9 @@ class Connections {
   SocketBell& bell() { return bell_; }
   // Called instead of bell().ring() when a connection was made, by those who sleep elsewhere.
   void set_rouse(std::function<void()> rouse);
+
+  // A group has failed: at the end nobody waits for what was sent.
+  void hurry() { hurries_.store(true); }
 
   void add(int rank, int channel, FileDescriptor socket);
   // Throws Error(invalid_argument) where it is not there and cannot be made.
@@ -49,6 +53,7 @@ class Connections {
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<Connection>> connections_;
   std::function<void()> rouse_;
+  std::atomic<bool> hurries_{false};
   std::atomic<bool> unflushed_{false};  // a bye may be kept somewhere that nobody sends
 };
 

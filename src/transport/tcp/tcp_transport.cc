@@ -56,6 +56,7 @@ TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, Tcp
 }
 
 TcpTransport::~TcpTransport() {
+  if (given_up()) group_.connections->hurry();
   if (options_.wake) group_.connections->set_rouse({});
   if (control_) control_->attach({});
   for (std::size_t edge = 0; edge < index_of(options_.channels, 0); ++edge) {
