@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "effort.h"
+#include "engine/all_pairs.h"
 #include "engine/engine.h"
 #include "schedule/algorithms/lower_row.h"
 #include "transport/harness.h"
@@ -90,26 +91,7 @@ TEST_P(SeveralHosts, EveryAlgorithmGivesWhatItsVerbPromises) {
 TEST_P(SeveralHosts, MessagesTakeTheWayOfTheirEdge) {
   run(5, [](Communicator& comm) {
     const std::size_t counts[] = {1, 0, 2'000, 20'000, 3, 300'000};
-    std::vector<std::vector<int>> sent, received;
-    std::vector<Work> works;
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      if (peer == comm.rank()) continue;
-      for (const std::size_t count : counts) {
-        sent.emplace_back(count, comm.rank() * 1000 + peer);
-        received.emplace_back(count, -1);
-        works.push_back(comm.send_async(std::span(sent.back()).first(count), peer));
-        works.push_back(comm.recv_async(std::span(received.back()).first(count), peer));
-      }
-    }
-    for (Work& work : works) work.wait();
-    std::size_t next = 0;
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      for (const std::size_t count : counts) {
-        if (peer == comm.rank()) continue;
-        require(received[next++] == std::vector<int>(count, peer * 1000 + comm.rank()),
-                "message from " + std::to_string(peer));
-      }
-    }
+    testing::exchange_between_all_pairs(comm, counts);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "check.h"
+#include "engine/all_pairs.h"
 
 namespace tutti {
 namespace {
@@ -34,27 +35,7 @@ TEST_P(Verbs, BroadcastFromEveryRoot) {
 TEST_P(Verbs, MessagesBetweenAllPairsKeepTheirOrder) {
   const auto body = [](Communicator& comm) {
     const std::size_t counts[] = {1, 0, 5, 20'000, 3, 100'000};
-    std::vector<std::vector<int>> sent, received;
-    std::vector<Work> works;
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      if (peer == comm.rank()) continue;
-      for (const std::size_t count : counts) {
-        sent.emplace_back(count, comm.rank() * 1000 + peer);
-        received.emplace_back(count, -1);
-        works.push_back(comm.send_async(std::span(sent.back()).first(count), peer));
-        works.push_back(comm.recv_async(std::span(received.back()).first(count), peer));
-      }
-    }
-    for (Work& work : works) work.wait();
-    std::size_t next = 0;
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      if (peer == comm.rank()) continue;
-      for (const std::size_t count : counts) {
-        require(received[next] == std::vector<int>(count, peer * 1000 + comm.rank()),
-                "message from " + std::to_string(peer));
-        ++next;
-      }
-    }
+    testing::exchange_between_all_pairs(comm, counts);
   };
   testing::expect_all_ok(testing::run_ranks(GetParam(), 4, body));
 }
