@@ -73,6 +73,10 @@ void Connection::close(Stream& stream) {
   const Lock lock(mutex_);
   if (stream.state == Stream::State::open) --open_;
   stream.state = Stream::State::closed;
+  drop(stream);
+}
+
+void Connection::drop(Stream& stream) {
   stream.aside = {};
   stream.aside_begin = 0;
   stream.within = false;
@@ -85,12 +89,10 @@ void Connection::leave(std::uint64_t group, std::uint64_t left_at) {
   const bool bye_comes = left_at != kEnded && (left_at == 0 || !opened_ || told_ < left_at);
   if (bye_comes && (found == streams_.end() || !found->second->bye)) {
     Stream& stream = stream_of(group);
-    stream.state = Stream::State::closed;
-    stream.aside = {};
-    stream.aside_begin = 0;
-    if (current_ == &stream) current_ = nullptr;
+    stream.state = Stream::State::left;
+    drop(stream);
   } else if (found != streams_.end()) {
-    if (current_ == found->second.get()) current_ = nullptr;
+    drop(*found->second);
     streams_.erase(found);
   }
   if (socket() >= 0) say(StreamHeader::Kind::bye, group);

@@ -58,7 +58,8 @@ struct Stream {
   enum class State : std::uint8_t {
     awaited,  // something has come for a group that this process is not in, yet
     open,
-    closed,  // what comes is dropped, until the bye
+    closed,  // what comes is dropped
+    left,    // the same, and the bye is the last of it
   };
 
   std::uint64_t group = 0;
@@ -152,6 +153,8 @@ class Connection {
   // Those who sleep and whose messages were set aside.
   void wake_others();
   Stream& stream_of(std::uint64_t group);
+  // What has come of it, and what is coming.
+  void drop(Stream& stream);
   void set_aside(Stream& stream, const void* bytes, std::size_t count);
   void use_aside(Stream& stream, std::size_t count);
   // The message at the front begins to land, behind `skip` bytes of payload.

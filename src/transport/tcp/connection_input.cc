@@ -93,7 +93,7 @@ void Connection::take_control(const StreamHeader& frame) {
   const auto found = streams_.find(frame.group);
   if (frame.kind != StreamHeader::Kind::bye) {
     if (found != streams_.end()) found->second->held = frame.kind == StreamHeader::Kind::hold;
-  } else if (found != streams_.end() && found->second->state == Stream::State::closed) {
+  } else if (found != streams_.end() && found->second->state == Stream::State::left) {
     streams_.erase(found);
   } else {
     stream_of(frame.group).bye = true;
@@ -133,7 +133,7 @@ void Connection::distribute(const Stream* reader) {
         continue;
       }
       Stream& stream = stream_of(frame.group);
-      current_ = stream.state == Stream::State::closed ? nullptr : &stream;
+      current_ = stream.state >= Stream::State::closed ? nullptr : &stream;
       current_left_ = frame.bytes;
       if (current_ != nullptr) {
         set_aside(stream, &frame, sizeof frame);
