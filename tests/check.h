@@ -2,12 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tutti/init.h"
 #include "tutti/local.h"
 
 namespace tutti::testing {
@@ -46,10 +49,29 @@ inline Request all_reduce_of(const void* input, void* output, std::size_t count,
 }
 
 // Threads and processes that share memory, and processes that only have TCP between them.
-enum class Ranks { threads, processes, tcp };
+enum class Ranks { threads, processes, tcp, mixed };
 inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes, Ranks::tcp};
+inline constexpr Ranks kAlsoMixed[] = {Ranks::threads, Ranks::processes, Ranks::tcp, Ranks::mixed};
+
+// Ranks 0, 1, 3, 4, 6 ... as if on one host, the others on another: they share memory there and have TCP across.
+inline std::vector<RankEnd> run_mixed(int ranks, const RankFunction& function, const Options& options) {
+  static int groups = 0;
+  const std::string place = "unix:@tutti-mixed-" + std::to_string(::getpid()) + "-" + std::to_string(groups++);
+  return run_processes(ranks, [&](Communicator& outer) {
+    const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
+    set("TUTTI_RANK", std::to_string(outer.rank()));
+    set("TUTTI_SIZE", std::to_string(outer.size()));
+    set("TUTTI_RENDEZVOUS", place);
+    set("TUTTI_JOB", place);
+    set("TUTTI_HOSTID", outer.rank() % 3 == 2 ? "two" : "one");
+    set("TUTTI_LOG", "off");
+    Communicator comm = init(options);
+    function(comm);
+  });
+}
 
 inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction& function, Options options = {}) {
+  if (kind == Ranks::mixed) return run_mixed(ranks, function, options);
   if (kind == Ranks::tcp) options.transport = TransportKind::tcp;
   return kind == Ranks::threads ? run_threads(ranks, function, options) : run_processes(ranks, function, options);
 }
@@ -68,7 +90,8 @@ inline std::vector<RankEnd> run_ranks(Ranks kind, int ranks, const RankFunction&
 }
 
 inline std::string name_of(Ranks kind) {
-  return kind == Ranks::threads ? "threads" : kind == Ranks::processes ? "processes" : "tcp";
+  constexpr const char* kNames[] = {"threads", "processes", "tcp", "mixed"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 inline void PrintTo(Ranks kind, std::ostream* out) { *out << name_of(kind); }
 

@@ -62,13 +62,10 @@ class Control {
     std::function<void()> wake;                           // called at every piece of news
     std::function<Statement(std::uint32_t channel)> say;  // what this rank is in; asked for when somebody gives up
     std::uint32_t channels = 0;
-    int readable = -1;  // a descriptor (an epoll) that calls for `wake` when it becomes readable after arm(); or -1
     // How long ago data came from the peer, as far as known; asked for before the peer is taken to be silent.
     std::function<std::chrono::nanoseconds(int peer)> quiet_for;
   };
   virtual void attach(Hooks hooks) = 0;
-  // Asks for one `wake` as soon as Hooks::readable is readable.
-  virtual void arm() = 0;
 };
 
 // The control plane of a process, for all groups that are made of the ranks of one job.

@@ -26,6 +26,8 @@ struct Variable {
     false)                                                                                                            \
   X(TUTTI_RENDEZVOUS, "from the launcher", "", "where the ranks meet: host:port, or unix:@name on one host", false)   \
   X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "", "address or interface that TCP binds", false)       \
+  X(TUTTI_HOSTID, "this machine", "",                                                                                 \
+    "ranks of one machine share memory only where they have it alike: to try several hosts on one", false)            \
   X(TUTTI_TOKEN_FILE, "none", "", "file with the job's token, mode 0600, made by `tutti token`", false)               \
   X(TUTTI_TOKEN, "none", "", "the token itself, 64 hexadecimal digits, as `tutti run` passes it to its ranks", true)  \
   X(TUTTI_TIMEOUT_MS, "60000", "1..1000000000", "a call during which nothing moves for this long is an error", false) \

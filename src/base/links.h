@@ -41,10 +41,15 @@ class Links {
     std::function<void(std::uint64_t group, const std::vector<Member>& members)> leaves;
     // Some times a second.
     std::function<void()> look;
+    // A descriptor (an epoll), or -1, and what is called once when it becomes readable after arm().
+    int readable = -1;
+    std::function<void()> happened;
   };
   // Connections that others have asked for may stand before: they are told of then. After attach({}) returns nothing is
   // called any more.
   virtual void attach(Hooks hooks) = 0;
+  // Any thread: asks for one Hooks::happened.
+  virtual void arm() = 0;
 };
 
 }  // namespace tutti

@@ -33,7 +33,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       chooser_(transport_->size(), transport_->offers(),
                choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
       mailbox_(*transport_, plans_, chooser_, kTracks),
-      explainer_(*transport_, mailbox_, first_error_, origin_.again.silence, [this] { return async_.owns_mailbox(); }),
+      explainer_(*transport_, mailbox_, first_error_, origin_.silence, [this] { return async_.owns_mailbox(); }),
       async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads}) {
   set_timeout(options_.timeout);
   const bool full = options_.check == Check::full;

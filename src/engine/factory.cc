@@ -43,36 +43,36 @@ std::vector<std::string> host_names(const rendezvous::Met& met) {
   return names;
 }
 
+// Those of the members that share memory with this rank, by their rank among the members.
+std::vector<int> in_memory(const Origin& origin, const std::vector<int>& members) {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (origin.number_in_memory(members[i]) >= 0) ranks.push_back(static_cast<int>(i));
+  }
+  return ranks;
+}
+
+int place_of(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
 std::vector<int> all_of(int ranks) {
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-Origin origin_of(const Engine* parent, std::shared_ptr<transport::Regrouping> memory, std::vector<int> memory_ranks,
-                 rendezvous::Again again) {
-  Origin origin = parent == nullptr ? Origin() : parent->origin();
-  origin.memory = std::move(memory);
-  origin.memory_ranks = std::move(memory_ranks);
-  origin.again = std::move(again);
-  return origin;
-}
-
 // Rank 0's costs are everybody's.
-std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const Engine* parent,
-                                   const std::vector<std::string>& hosts, const Log& log) {
-  if (parent != nullptr) {
-    engine->adopt(parent->costs());
-  } else {
-    choice::AgreedCosts costs;
-    if (engine->rank() == 0 && engine->size() > 1) {
-      const topology::FoundCosts found = topology::find_costs(Environment::of_process(), hosts, log);
-      log.info(found.tuned ? "algorithms are chosen by what `tutti tune` has measured here"
-                           : "algorithms are chosen by built-in costs; `tutti tune` measures this machine's");
-      costs = choice::agreed_costs(found.table, engine->size(), found.tuned);
-    }
-    engine->agree_on(costs);
+std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const std::vector<std::string>& hosts,
+                                   const Log& log) {
+  choice::AgreedCosts costs;
+  if (engine->rank() == 0 && engine->size() > 1) {
+    const topology::FoundCosts found = topology::find_costs(Environment::of_process(), hosts, log);
+    log.info(found.tuned ? "algorithms are chosen by what `tutti tune` has measured here"
+                         : "algorithms are chosen by built-in costs; `tutti tune` measures this machine's");
+    costs = choice::agreed_costs(found.table, engine->size(), found.tuned);
   }
+  engine->agree_on(costs);
   return engine;
 }
 
@@ -117,56 +117,74 @@ bool oversubscribed(const std::vector<rendezvous::Member>& members, const std::v
 }
 
 std::unique_ptr<transport::Mapper> make_mapper(rendezvous::Met& met, const Deadline& deadline) {
-  const auto mine = std::find(met.memory_ranks.begin(), met.memory_ranks.end(), met.rank);
-  transport::ShmLinks links{static_cast<int>(mine - met.memory_ranks.begin()),
-                            static_cast<int>(met.memory_ranks.size()), std::move(met.memory_sockets),
-                            std::move(met.life), met.memory_ranks};
+  transport::ShmLinks links{place_of(met.memory_ranks, met.rank), static_cast<int>(met.memory_ranks.size()),
+                            std::move(met.memory_sockets), std::move(met.life), met.memory_ranks};
   return transport::make_shm_mapper(std::move(links), deadline);
 }
 
-std::unique_ptr<transport::TcpTransport> make_tcp(rendezvous::Met& met, transport::TcpOptions options,
-                                                  std::shared_ptr<transport::Connections> connections) {
-  transport::TcpGroup group{met.rank, all_of(met.size), rendezvous::kEverybody, std::move(connections)};
-  return std::make_unique<transport::TcpTransport>(std::move(group), std::move(met.control), std::move(options));
-}
+// A group of ranks of the job, of which this is the one at `rank`.
+struct LinkedGroup {
+  const Linked& linked;
+  std::vector<int> ranks;
+  int rank = 0;
+  std::uint64_t number = rendezvous::kEverybody;
 
-// Of ranks of the job, of which this is the one at `rank`.
-std::unique_ptr<transport::TcpTransport> make_linked(const Linked& linked, const std::vector<int>& ranks, int rank,
-                                                     std::uint64_t number) {
-  const std::string& here = linked.members[static_cast<std::size_t>(linked.rank)].host_id;
-  std::vector<int> neighbours;
-  for (const int other : ranks) {
-    if (linked.members[static_cast<std::size_t>(other)].host_id == here) neighbours.push_back(other);
+  Hosts hosts() const {
+    std::vector<int> by_rank;
+    std::map<std::string, int> known;
+    for (const int job_rank : ranks) {
+      const std::string& id = linked.members[static_cast<std::size_t>(job_rank)].host_id;
+      by_rank.push_back(known.emplace(id, static_cast<int>(known.size())).first->second);
+    }
+    return Hosts(by_rank);
   }
+  bool oversubscribed() const {
+    const Hosts by_rank = hosts();
+    std::vector<int> here;
+    for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer) {
+      if (by_rank.share(rank, peer)) here.push_back(ranks[static_cast<std::size_t>(peer)]);
+    }
+    return engine::oversubscribed(linked.members, here);
+  }
+};
+
+// `memory`: of this rank's host, or nullptr.
+std::unique_ptr<transport::TcpTransport> make_tcp(const LinkedGroup& group, std::unique_ptr<Control> control,
+                                                  transport::Transport* memory) {
   transport::TcpOptions options;
   options.channels = kChannels;
-  options.oversubscribed = oversubscribed(linked.members, neighbours);
-  auto control = ranks.size() == 1 ? nullptr : linked.plane->enter(number, ranks);
-  return std::make_unique<transport::TcpTransport>(transport::TcpGroup{rank, ranks, number, linked.connections},
-                                                   std::move(control), std::move(options));
+  options.oversubscribed = group.oversubscribed();
+  if (memory != nullptr)
+    options.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
+  transport::TcpGroup tcp{group.rank, group.ranks, group.number, group.linked.connections};
+  return std::make_unique<transport::TcpTransport>(std::move(tcp), std::move(control), std::move(options));
 }
 
 // What is offered follows from what all ranks know, the whole roster: also where this one is alone on its host.
-std::unique_ptr<transport::Transport> make_mixed(rendezvous::Met& met, const std::vector<std::vector<int>>& hosts,
-                                                 std::unique_ptr<transport::Transport> inner, transport::TcpOptions tcp,
-                                                 const Deadline& deadline) {
-  std::vector<int> by_rank(static_cast<std::size_t>(met.size));
-  for (std::size_t host = 0; host < hosts.size(); ++host) {
-    for (const int rank : hosts[host]) by_rank[static_cast<std::size_t>(rank)] = static_cast<int>(host);
-  }
+std::unique_ptr<transport::Transport> make_linked(const LinkedGroup& group, std::unique_ptr<Control> control,
+                                                  std::unique_ptr<transport::Transport> inner,
+                                                  std::optional<bool> single_copy, const Deadline& deadline) {
+  auto outer = make_tcp(group, std::move(control), inner.get());
+  if (!group.linked.mixed) return outer;
   transport::MixedTransport::Parts parts;
-  parts.hosts = Hosts(by_rank);
-  parts.memory = transport::MemoryTransport::offers_for(parts.hosts.most_on_one(met.size));
-  if (inner) {
-    parts.inner = std::move(inner);
-    transport::Transport* const memory = parts.inner.get();
-    tcp.wake = [memory] { memory->notify_self(); };
-    tcp.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
-  }
-  auto outer = make_tcp(met, std::move(tcp), std::make_shared<transport::Connections>(std::move(met.links)));
+  parts.hosts = group.hosts();
+  parts.memory = transport::MemoryTransport::offers_for(parts.hosts.most_on_one(outer->size()));
+  parts.single_copy = single_copy;
+  parts.inner = std::move(inner);
   parts.arm = [arms = outer.get()] { arms->arm(); };
   parts.outer = std::move(outer);
   return std::make_unique<transport::MixedTransport>(std::move(parts), deadline);
+}
+
+// What all groups of the job have. `elsewhere`: see SocketBell.
+std::shared_ptr<Linked> link(rendezvous::Met& met, bool mixed, std::function<void()> elsewhere) {
+  auto linked = std::make_shared<Linked>();
+  linked->plane = std::move(met.plane);
+  linked->connections = std::make_shared<transport::Connections>(std::move(met.links), std::move(elsewhere));
+  linked->members = met.members;
+  linked->mixed = mixed;
+  linked->rank = met.rank;
+  return linked;
 }
 
 }  // namespace
@@ -192,17 +210,20 @@ std::vector<std::string> settings(const Options& options) {
 }
 
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const Engine* parent) {
+                                    const Deadline& deadline) {
   static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
-  Origin origin = origin_of(parent, nullptr, met.memory_ranks, met.again);
+  Origin origin;
+  origin.memory_ranks = met.memory_ranks;
+  origin.silence = met.silence;
+  origin.log = log;
   const auto make_memory = [&] {
     auto mapper = make_mapper(met, deadline);
     origin.memory = mapper->regrouping();
     return std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
   };
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
-    return with_costs(std::make_unique<Engine>(std::move(transport), options, log, std::move(origin)), parent,
-                      host_names(met), log);
+    return with_costs(std::make_unique<Engine>(std::move(transport), options, log, std::move(origin)), host_names(met),
+                      log);
   };
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
@@ -213,70 +234,70 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     return finish(make_memory());
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
-  transport::TcpOptions tcp;
-  tcp.channels = kChannels;
-  for (const auto& ranks : hosts) {
-    const bool here = std::find(ranks.begin(), ranks.end(), met.rank) != ranks.end();
-    if (here) tcp.oversubscribed = oversubscribed(met.members, ranks);
-  }
-  const bool memory = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
-  say(memory ? "shared memory inside hosts, TCP across" : "TCP");
-  if (memory) {
-    auto inner = met.memory_ranks.size() > 1 ? make_memory() : nullptr;
-    return finish(make_mixed(met, hosts, std::move(inner), std::move(tcp), deadline));
-  }
-  origin.linked = std::make_shared<Linked>();
-  origin.linked->plane = std::move(met.plane);
-  origin.linked->connections = std::make_shared<transport::Connections>(std::move(met.links));
-  origin.linked->members = met.members;
-  origin.linked->rank = met.rank;
+  const bool mixed = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
+  say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
+  auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
+  origin.linked = link(met, mixed, memory ? memory->waker() : nullptr);
   origin.job_ranks = all_of(met.size);
-  return finish(make_tcp(met, std::move(tcp), origin.linked->connections));
+  const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
+  return finish(make_linked(group, std::move(met.control), std::move(memory), std::nullopt, deadline));
 }
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
                                     const Deadline& deadline) {
   static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
-  Origin origin{mapper->regrouping(), all_of(mapper->size())};
+  Origin origin;
+  origin.memory = mapper->regrouping();
+  origin.memory_ranks = all_of(mapper->size());
   auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
-  return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)), nullptr,
+  return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)),
                     {rendezvous::host_name()}, Log());
 }
 
-bool need_not_meet(const Engine& parent, const std::vector<int>& members) {
+GroupPlace make_place(const Engine& parent, const std::vector<int>& members) {
   const Origin& from = parent.origin();
-  const auto in_memory = [&](int member) { return from.number_in_memory(member) >= 0; };
-  return from.linked != nullptr || (from.memory != nullptr && std::all_of(members.begin(), members.end(), in_memory));
-}
-
-std::uint64_t make_place(const Engine& parent, int size) {
-  const Origin& from = parent.origin();
-  if (from.linked == nullptr)
-    return from.memory->make_place(transport::MemoryTransport::arena_bytes(size, kChannels), size);
+  GroupPlace place;
+  const int here = static_cast<int>(in_memory(from, members).size());
+  if (from.memory != nullptr && here > 0 && first_in_memory(parent, members) == parent.rank())
+    place.memory = from.memory->make_place(transport::MemoryTransport::arena_bytes(here, kChannels), here);
   constexpr int kCounterBits = 40;  // numbers are never used again
-  return (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
+  if (from.linked != nullptr && !members.empty() && members.front() == parent.rank())
+    place.number = (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
+  return place;
 }
 
-std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
+int first_in_memory(const Engine& parent, const std::vector<int>& members) {
+  const auto shares = [&](int member) { return parent.origin().number_in_memory(member) >= 0; };
+  return *std::find_if(members.begin(), members.end(), shares);
+}
+
+std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, const GroupPlace& place,
                                     const Deadline& deadline, const std::function<bool()>& hopeless) {
   const Origin& from = parent.origin();
-  const int rank = static_cast<int>(std::find(members.begin(), members.end(), parent.rank()) - members.begin());
+  const int rank = place_of(members, parent.rank());
+  Origin origin = from;
+  origin.memory_ranks = in_memory(from, members);
   std::unique_ptr<transport::Transport> transport;
-  Origin origin;
-  if (from.linked == nullptr) {
+  if (from.memory != nullptr) {
     std::vector<int> numbers;  // by which the memory knows them
-    for (const int member : members) numbers.push_back(from.number_in_memory(member));
-    auto mapper = from.memory->part(place, numbers, rank);
-    origin = origin_of(&parent, mapper->regrouping(), all_of(mapper->size()), from.again);
+    for (const int here : origin.memory_ranks)
+      numbers.push_back(from.number_in_memory(members[static_cast<std::size_t>(here)]));
+    auto mapper = from.memory->part(place.memory, numbers, place_of(origin.memory_ranks, rank), origin.memory_ranks);
+    origin.memory = mapper->regrouping();
     transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline, hopeless);
+  }
+  origin.job_ranks.clear();
+  if (from.memory != nullptr && origin.memory_ranks.size() == members.size()) {
+    origin.linked = nullptr;
   } else {
-    origin = origin_of(&parent, nullptr, {rank}, from.again);
-    origin.job_ranks.clear();
     for (const int member : members) origin.job_ranks.push_back(from.job_ranks[static_cast<std::size_t>(member)]);
-    transport = make_linked(*from.linked, origin.job_ranks, rank, place);
+    const LinkedGroup group{*from.linked, origin.job_ranks, rank, place.number};
+    auto control = members.size() == 1 ? nullptr : from.linked->plane->enter(place.number, origin.job_ranks);
+    transport = make_linked(group, std::move(control), std::move(transport),
+                            parent.transport().offers().inside.single_copy, deadline);
   }
   // What there is to warn of was said when the parent was made.
-  const Log log = from.again.log.says(Log::Level::info) ? from.again.log : Log();
+  const Log log = from.log.says(Log::Level::info) ? from.log : Log();
   auto engine = std::make_unique<Engine>(std::move(transport), parent.options(), log, std::move(origin));
   engine->adopt(parent.costs());
   return engine;

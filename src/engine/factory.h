@@ -18,19 +18,24 @@ rendezvous::Wanted wanted(TransportKind transport);
 // What all ranks must have alike besides, in the form in which the meeting compares it.
 std::vector<std::string> settings(const Options& options);
 
-// Collective over the ranks of the group. `parent`: the group they were in, whose costs they take over, or nullptr.
+// Collective over the ranks of the group.
 std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options, const Log& log,
-                                    const Deadline& deadline, const Engine* parent = nullptr);
+                                    const Deadline& deadline);
 std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, const Options& options,
                                     const Deadline& deadline);
-// Whether these ranks of `parent` can be a group without meeting: they share memory, or no ranks of `parent` do, and
-// are linked. All of them come to the same.
-bool need_not_meet(const Engine& parent, const std::vector<int>& members);
-// Of such ranks, in this order. The first of them has made the place.
-std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, std::uint64_t place,
+// How the members of a new group find each other. A record without pointers.
+struct GroupPlace {
+  std::uint64_t number = 0;  // by which their processes know it, where not all share memory
+  std::uint64_t memory = 0;  // where in the memory of their host
+};
+
+// For the new group of these ranks of `parent`, as far as it is for this rank to make it: the first one makes the
+// number, and the first of those that share memory their place in it. Nothing otherwise.
+GroupPlace make_place(const Engine& parent, const std::vector<int>& members);
+// The first of the members that shares memory with this rank, which may be this rank; it is one of them.
+int first_in_memory(const Engine& parent, const std::vector<int>& members);
+// The new group, in this order. Waits only for those that share memory with this rank.
+std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>& members, const GroupPlace& place,
                                     const Deadline& deadline, const std::function<bool()>& hopeless);
-// For the first of them: where in their memory they come together, or the number by which their processes know the
-// group.
-std::uint64_t make_place(const Engine& parent, int size);
 
 }  // namespace tutti::engine

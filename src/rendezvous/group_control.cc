@@ -54,21 +54,10 @@ Statement GroupControl::announced(std::uint32_t channel, int peer) const {
 void GroupControl::attach(Hooks hooks) {
   {
     const std::lock_guard lock(hooks_mutex_);
-    const int before = readable_.exchange(-1);
-    if (before >= 0) thread_->network().ignore(before);
     hooks_ = std::move(hooks);
-    if (hooks_.readable >= 0) {
-      thread_->network().attend(hooks_.readable, true);
-      readable_.store(hooks_.readable);
-    }
   }
   newly_attached_.store(true);
   thread_->ring();
-}
-
-void GroupControl::arm() {
-  const int readable = readable_.load();
-  if (readable >= 0) thread_->network().rearm(readable);
 }
 
 void GroupControl::publish_failure(Failure failure) {
@@ -94,13 +83,6 @@ void GroupControl::publish_news_of(int rank, const Watch& watch) {
 void GroupControl::wake() {
   const std::lock_guard lock(hooks_mutex_);
   if (hooks_.wake) hooks_.wake();
-}
-
-bool GroupControl::attended(int descriptor) {
-  const std::lock_guard lock(hooks_mutex_);
-  if (descriptor != hooks_.readable) return false;
-  if (hooks_.wake) hooks_.wake();
-  return true;
 }
 
 std::vector<Statement> GroupControl::statements() {

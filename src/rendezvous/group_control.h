@@ -34,7 +34,6 @@ class GroupControl final : public Control {
   void announce(std::uint32_t channel, const Statement& statement) override;
   Statement announced(std::uint32_t channel, int peer) const override;
   void attach(Hooks hooks) override;
-  void arm() override;
 
   // On the thread of the watch from here on; ranks are the watch's.
   // Whether somebody has attached since the last call, to whom all that was before is news.
@@ -42,7 +41,6 @@ class GroupControl final : public Control {
   void publish_failure(Failure failure);
   void publish_news_of(int rank, const Watch& watch);
   void wake();
-  bool attended(int descriptor);
   std::vector<Statement> statements();
   Time quiet_for(int rank);
 
@@ -64,7 +62,6 @@ class GroupControl final : public Control {
 
   std::mutex hooks_mutex_;  // held while hooks are used
   Hooks hooks_;
-  std::atomic<int> readable_{-1};
   std::atomic<bool> newly_attached_{false};
 };
 

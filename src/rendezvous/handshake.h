@@ -36,6 +36,8 @@ enum class Purpose : std::uint8_t {
   memory,
   call_back,  // no more than to ask the server to dial the client, for a data link
 };
+// Whether the linker takes it (linker.h), at any time after the meeting.
+constexpr bool is_for_linker(Purpose purpose) { return purpose == Purpose::data || purpose == Purpose::call_back; }
 
 using Nonce = std::array<std::byte, 32>;
 using JobHash = std::array<std::byte, 32>;

@@ -172,9 +172,7 @@ void Joiner::take_roster(Roster roster, Time now) {
     if (link.connects) dialers_.back()->dial(now);
   }
   Gate::Terms terms{token, job_hash(options_.job), static_cast<std::uint32_t>(options_.rank), {}};
-  const auto later = [](const Hello& hello) {
-    return hello.purpose == Purpose::data || hello.purpose == Purpose::call_back;
-  };
+  const auto later = [](const Hello& hello) { return is_for_linker(hello.purpose); };
   terms.comes_early = later;
   terms.judge = [this, later](const Hello& hello) -> std::optional<Refusal> {
     if (hello.from >= roster_->members.size()) return Refusal::no_such_rank;

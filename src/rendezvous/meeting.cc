@@ -26,7 +26,6 @@ constexpr Time kLastWords = std::chrono::milliseconds(500);  // until what this 
 
 constexpr Time kPatience = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kPause{100};
-constexpr Time kLookAround = std::chrono::milliseconds(100);
 
 void check(const MeetingOptions& options) {
   const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_argument, why); };
@@ -59,10 +58,6 @@ Verdict verdict_of(const Error& error, int rank) {
   return {error.code(), rank, "rank " + std::to_string(rank) + ": " + error.what()};
 }
 
-Verdict hopeless() {
-  return {ErrorCode::peer_failed, -1, "the ranks need not meet any more: one of them has ended or given up elsewhere"};
-}
-
 // The meeting of one rank, from its first socket to its last link.
 class Meeting {
  public:
@@ -91,8 +86,7 @@ class Meeting {
 
   Met run() {
     while (!joiner_->over()) {
-      network_->poll(*joiner_, options_.hopeless ? EpollNetwork::now() + kLookAround : kNever);
-      if (options_.hopeless && options_.hopeless()) joiner_->fail(hopeless(), EpollNetwork::now());
+      network_->poll(*joiner_, kNever);
       if (network_->take_exhausted() && !joiner_->make_room())
         joiner_->fail(verdict_of(Error(ErrorCode::system, descriptors_in_words()), options_.rank), EpollNetwork::now());
     }
@@ -131,6 +125,10 @@ class Meeting {
     Member member;
     member.host = host_name();
     member.host_id = host_id();
+    if (!options_.hostid.empty()) {
+      member.host_id = on_part_of_host(member.host_id, options_.hostid);
+      member.host += "/" + options_.hostid;
+    }
     if (const std::string why = why_no_memory(); !why.empty()) {
       member.host_id = alone_on_host(member.host_id, options_.rank, why);
     }
@@ -190,8 +188,7 @@ class Meeting {
     const auto poll_while = [this](Time until, auto&& needed) {
       while (EpollNetwork::now() < until && needed()) network_->poll(*joiner_, until);
     };
-    // Where the control plane tells the others too, those who have not come will not.
-    poll_while(now + (options_.hopeless ? kLastWords : kStay), [this] { return server_ && !server_->done(); });
+    poll_while(now + kStay, [this] { return server_ && !server_->done(); });
     poll_while(now + kLastWords, [this] { return !network_->flushed(); });
     if (server_) network_->ignore(server_->descriptor());
     network_->on_attended({});
@@ -217,8 +214,8 @@ class Meeting {
         place_memory(met, link.peer, network_->release(connection));
       }
     }
-    met.again = again();
-    watch.linking = linking(met.again);
+    met.silence = options_.silence;
+    watch.linking = linking();
     if (!watch.links.empty()) make_control(watch, met);
     return met;
   }
@@ -226,12 +223,10 @@ class Meeting {
   void make_control(const Watch::Options& watch, Met& met) {
     std::vector<std::string> names;
     for (const Member& member : met.members) names.push_back(in_words(static_cast<int>(names.size()), member));
-    const bool tells = options_.tells_suspicions || options_.log.says(Log::Level::info);
     std::vector<int> everybody(met.members.size());
     std::iota(everybody.begin(), everybody.end(), 0);
-    const auto thread =
-        std::make_shared<WatchThread>(std::move(network_), watch, joiner_->take_gate(), std::move(watcher_),
-                                      tells ? options_.log : Log(), std::move(names));
+    const auto thread = std::make_shared<WatchThread>(std::move(network_), watch, joiner_->take_gate(),
+                                                      std::move(watcher_), options_.log, std::move(names));
     met.control = thread->enter(kEverybody, std::move(everybody));
     met.links = thread;
     met.plane = thread;
@@ -239,24 +234,14 @@ class Meeting {
 
   const Member& own_member() const { return joiner_->roster().members[static_cast<std::size_t>(options_.rank)]; }
 
-  LinkOptions linking(const Again& again) const {
+  LinkOptions linking() const {
+    const Roster& roster = joiner_->roster();
+    const std::optional<Token>& token = roster.session ? roster.session : options_.token;
     std::vector<Endpoint> endpoints;
-    for (const Member& member : joiner_->roster().members) endpoints.push_back(member.endpoint);
-    return {again.token.value_or(Token::zero()), job_hash(options_.job),
+    for (const Member& member : roster.members) endpoints.push_back(member.endpoint);
+    return {token.value_or(Token::zero()), job_hash(options_.job),
             [endpoints = std::move(endpoints)](int rank) { return endpoints[static_cast<std::size_t>(rank)]; },
             static_cast<std::uint32_t>(options_.channels)};
-  }
-
-  Again again() const {
-    const Roster& roster = joiner_->roster();
-    const auto address = parse(own_member().endpoint);
-    return {roster.session ? roster.session : options_.token,
-            host_id(),
-            address ? address->host : "",
-            options_.interface,
-            options_.suspicion,
-            options_.silence,
-            options_.log};
   }
 
   static void place_memory(Met& met, int peer, FileDescriptor socket) {
@@ -277,7 +262,7 @@ class Meeting {
 
 Met meet_alone(const MeetingOptions& options) {
   Met met;
-  met.again = {std::nullopt, host_id(), "", options.interface, options.suspicion, options.silence, options.log};
+  met.silence = options.silence;
   met.members = {{host_name(), host_id(), "", "", ::getpid()}};
   met.memory_ranks = {0};
   met.memory_sockets.resize(1);

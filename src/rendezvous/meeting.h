@@ -42,27 +42,13 @@ struct MeetingOptions {
   // What else all ranks must have alike, each as NAME=value; the same names in the same order everywhere.
   std::vector<std::string> settings;
   int channels = 1;       // data links per pair of ranks that do not share memory
+  std::string hostid;     // see on_part_of_host(); empty = none
   std::string interface;  // address or interface name for TCP; empty = the one that routes to the lobby
   // A rank of which nothing is heard for so long, where there are control links, is suspected in the log, and lost;
   // 0 = never. All ranks alike, which is for the settings to say.
   std::chrono::milliseconds suspicion{1000};
   std::chrono::milliseconds silence{10'000};
-  bool tells_suspicions = true;  // false: the group that these ranks come from does
   Deadline deadline;
-  // Where set, asked ten times a second: true ends the meeting, because the caller knows that somebody will not come.
-  std::function<bool()> hopeless;
-  Log log;
-};
-
-// What a rank of a group that has met needs to meet some of its ranks again, in a group of their own.
-struct Again {
-  // What this group proved itself with: tokens of smaller groups are derived from it. None for a rank alone.
-  std::optional<Token> token;
-  std::string host_id;    // host_id(), whether or not memory is shared
-  std::string address;    // where this rank was reached over TCP; empty where it did not listen
-  std::string interface;  // as asked for
-  std::chrono::milliseconds suspicion{0};
-  std::chrono::milliseconds silence{0};
   Log log;
 };
 
@@ -81,7 +67,7 @@ struct Met {
   // ranks that need not meet.
   std::shared_ptr<Links> links;
   std::shared_ptr<ControlPlane> plane;
-  Again again;
+  std::chrono::milliseconds silence{0};  // as MeetingOptions has it
 };
 
 // Throws Error: what is wrong, which rank, and what to do about it.

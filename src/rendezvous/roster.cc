@@ -144,6 +144,10 @@ std::string alone_on_host(const std::string& host_id, int rank, const std::strin
   return host_id + "/rank " + std::to_string(rank) + ": " + why;
 }
 
+std::string on_part_of_host(const std::string& host_id, const std::string& part) {
+  return host_id + "/TUTTI_HOSTID is " + part + " for one of them";
+}
+
 std::string why_apart(const std::string& one_id, const std::string& other_id) {
   constexpr std::size_t kFacts = 5;  // boot, network, processes, user, and why it is alone
   const auto facts_of = [](const std::string& id) {

@@ -67,8 +67,10 @@ struct Link {
 // Host facts as one word, and the part of it that ranks must share for loopback to lead from one to the other.
 std::string make_host_id(const std::string& boot, const std::string& network, const std::string& processes, long user);
 std::string network_of(const std::string& host_id);
-// The id of a process that can share memory with nobody, and why.
+// The id of a process that can share memory with nobody, and why; and of one that is to share it only with those who
+// name their part of the host alike (TUTTI_HOSTID).
 std::string alone_on_host(const std::string& host_id, int rank, const std::string& why);
+std::string on_part_of_host(const std::string& host_id, const std::string& part);
 // Why two processes of one machine share no memory, in words; empty where they do, or run on different machines.
 std::string why_apart(const std::string& one_id, const std::string& other_id);
 

@@ -31,7 +31,7 @@ void Watch::open_gate() {
   terms.judge = [this](const Hello& hello) -> std::optional<Refusal> {
     if (hello.from >= static_cast<std::uint32_t>(options_.size)) return Refusal::no_such_rank;
     const int from = static_cast<int>(hello.from);
-    if (hello.purpose == Purpose::data || hello.purpose == Purpose::call_back) return linker_->judge(hello);
+    if (is_for_linker(hello.purpose)) return linker_->judge(hello);
     const bool due = hello.purpose == Purpose::control && from != options_.rank && !is_gone(from);
     return due ? std::nullopt : std::optional(Refusal::unexpected);
   };

@@ -70,10 +70,19 @@ void WatchThread::want(int rank, std::uint32_t channel) {
 
 void WatchThread::attach(Links::Hooks hooks) {
   const std::lock_guard lock(links_mutex_);
+  if (const int before = readable_.exchange(-1); before >= 0) network_->ignore(before);
   link_hooks_ = std::move(hooks);
+  if (link_hooks_.readable >= 0) {
+    network_->attend(link_hooks_.readable, true);
+    readable_.store(link_hooks_.readable);
+  }
   for (Links::Made& made : std::exchange(linked_, {})) {
     if (link_hooks_.linked) link_hooks_.linked(std::move(made));
   }
+}
+
+void WatchThread::arm() {
+  if (const int readable = readable_.load(); readable >= 0) network_->rearm(readable);
 }
 
 void WatchThread::leave_order(Order order) {
@@ -95,10 +104,8 @@ void WatchThread::attended(int descriptor) {
     if (::read(bell_.get(), &rings, sizeof rings) < 0) return;  // somebody else's turn has emptied it
     return;
   }
-  const std::lock_guard lock(groups_mutex_);
-  for (const auto& [group, control] : groups_) {
-    if (control->attended(descriptor)) return;
-  }
+  const std::lock_guard lock(links_mutex_);
+  if (descriptor == link_hooks_.readable) link_hooks_.happened();
 }
 
 void WatchThread::run() {

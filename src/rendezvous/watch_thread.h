@@ -38,11 +38,11 @@ class WatchThread final : public Links, public ControlPlane, public std::enable_
 
   void want(int rank, std::uint32_t channel) override;
   void attach(Links::Hooks hooks) override;
+  void arm() override;
 
   // For the group's control, on any thread.
   using Order = std::function<void(Watch&)>;
   void leave_order(Order order);
-  EpollNetwork& network() { return *network_; }
   // It has something to publish that is no news.
   void ring() const;
   // After it returns the thread has no more to do with the control, and the group is left.
@@ -83,6 +83,7 @@ class WatchThread final : public Links, public ControlPlane, public std::enable_
   std::mutex links_mutex_;  // held while hooks are used
   Links::Hooks link_hooks_;
   std::vector<Links::Made> linked_;  // before anybody has attached
+  std::atomic<int> readable_{-1};    // the hooks'
 
   std::unique_ptr<StandbyThread> thread_;
 };

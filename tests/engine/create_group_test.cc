@@ -232,7 +232,7 @@ TEST_P(CreateGroup, EveryGroupKnowsWhichRanksItIsMadeOf) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, CreateGroup, ::testing::ValuesIn(testing::kAllRanks),
+INSTANTIATE_TEST_SUITE_P(Transports, CreateGroup, ::testing::ValuesIn(testing::kAlsoMixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST_P(GroupFailures, CallsOfAGroupThatIsNoMoreSaySo) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, GroupFailures, ::testing::ValuesIn(testing::kAllRanks),
+INSTANTIATE_TEST_SUITE_P(Transports, GroupFailures, ::testing::ValuesIn(testing::kAlsoMixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 // Only processes can be killed, or run out of descriptors, alone.
@@ -270,7 +270,7 @@ TEST(GroupDescriptors, AreNoneWhereTheRanksAreLinked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, GroupDeaths, ::testing::Values(Ranks::processes, Ranks::tcp),
+INSTANTIATE_TEST_SUITE_P(Transports, GroupDeaths, ::testing::Values(Ranks::processes, Ranks::tcp, Ranks::mixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

@@ -345,10 +345,9 @@ TEST_P(ManyGroups, TakeNoMoreThanOne) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ManyGroups, ::testing::Values(Ranks::processes, Ranks::tcp),
+INSTANTIATE_TEST_SUITE_P(Transports, ManyGroups, ::testing::Values(Ranks::processes, Ranks::tcp, Ranks::mixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
-// These threads do meet, each at the lobby of its group, all in one process.
 TEST(GroupsOfThreads, ThatHaveOnlyTcp) {
   Options options;
   options.transport = TransportKind::tcp;
@@ -364,7 +363,7 @@ TEST(GroupsOfThreads, ThatHaveOnlyTcp) {
       options));
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(testing::kAllRanks),
+INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(testing::kAlsoMixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

@@ -29,7 +29,7 @@ using std::chrono::seconds;
 // Counts the wake-ups of a control plane, and waits for what they bring.
 class Listening {
  public:
-  explicit Listening(Control& control, int readable = -1, std::uint64_t kinds = 1) : control_(control) {
+  explicit Listening(Control& control, std::uint64_t kinds = 1) : control_(control) {
     control_.attach({[this] {
                        const std::lock_guard lock(mutex_);
                        ++wakes_;
@@ -39,7 +39,6 @@ class Listening {
                        return Statement{static_cast<std::uint64_t>(::getpid()), kinds, channel};
                      },
                      2,
-                     readable,
                      {}});
   }
   ~Listening() { control_.attach({}); }
@@ -56,10 +55,6 @@ class Listening {
       if (holds) return;
       require(woken_.wait_until(lock, until, [&] { return wakes_ != seen; }), what + " within 20 s");
     }
-  }
-  int wakes() {
-    const std::lock_guard lock(mutex_);
-    return wakes_;
   }
 
  private:
@@ -230,7 +225,7 @@ TEST(Watch, AnAbortReachesAllAndBringsTheirStatements) {
     require(failure.rank == 2 && failure.blamed == 1 && !failure.died && failure.cause == ErrorCode::mismatch,
             "as told");
     // Whoever attaches after the failure is asked, too.
-    Listening listening(control, -1, 1000);
+    Listening listening(control, 1000);
     for (int peer = 0; peer < 3; ++peer) {
       if (peer == met.rank) continue;
       const auto pid = static_cast<std::uint64_t>(met.members[static_cast<std::size_t>(peer)].pid);
@@ -262,21 +257,27 @@ TEST(Watch, AFarewellIsNoDeathAndKeepsWhatWasSaidBefore) {
   }));
 }
 
-TEST(Watch, ADescriptorWakesOncePerArming) {
+TEST(Watch, ADescriptorIsToldOfOncePerArming) {
   expect_all_ok(meet_forked(2, fresh_unix_endpoint(), over_tcp, [](Met& met) {
     const FileDescriptor event(::eventfd(0, EFD_CLOEXEC));
-    Listening listening(*met.control, event.get());
-    // Rank 1 keeps still, so that no news of it counts as a wake-up.
-    if (met.rank == 1) return listening.await([&] { return met.control->departed(0); }, "rank 0 is done");
-    listening.await([&] { return listening.wakes() > 0; }, "the wake-up for what was before");
-    const std::uint64_t one = 1;
-    require(::write(event.get(), &one, sizeof one) == sizeof one, "write");
-    const int before = listening.wakes();
-    met.control->arm();
-    listening.await([&] { return listening.wakes() > before; }, "the wake-up that was armed for");
-    met.control->arm();
-    listening.await([&] { return listening.wakes() > before + 1; }, "still readable, armed again");
-    require(listening.wakes() == before + 2, "one wake-up for each");
+    std::atomic<int> times{0};
+    Links::Hooks hooks;
+    hooks.readable = event.get();
+    hooks.happened = [&] { ++times; };
+    met.links->attach(std::move(hooks));
+    auto require_once_more = [&, expected = 0]() mutable {
+      met.links->arm();
+      ++expected;
+      const auto limit = Clock::now() + seconds(20);
+      while (times < expected && Clock::now() < limit) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(20));  // time for one too many
+      require(times == expected, "one call for each arming");
+    };
+    ::eventfd_write(event.get(), 1);
+    require_once_more();
+    require_once_more();  // still readable
+    met.links->attach({});
+    met.links->arm();
   }));
 }
 

@@ -91,12 +91,13 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
   return links;
 }
 
-std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {}) {
+std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {},
+                                       std::function<void()> elsewhere = {}) {
   options.channels = links.channels;
   options.oversubscribed = true;
   auto control = make_test_control(links.rank, std::move(links.control));
   TcpGroup group{links.rank, std::vector<int>(static_cast<std::size_t>(links.size)), 0,
-                 std::make_shared<Connections>(nullptr)};
+                 std::make_shared<Connections>(elsewhere ? make_test_links() : nullptr, elsewhere)};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   for (int peer = 0; peer < links.size; ++peer) {
     int channel = 0;
@@ -112,13 +113,14 @@ std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> 
   parts.hosts = hosts_of(links.size);
   parts.memory = MemoryTransport::offers_for(parts.hosts.most_on_one(links.size));
   TcpOptions options;
+  std::function<void()> elsewhere;
   if (mapper) {
-    parts.inner = std::make_unique<MemoryTransport>(std::move(mapper), links.channels, soon());
-    Transport* const memory = parts.inner.get();
-    options.wake = [memory] { memory->notify_self(); };
-    options.said = [memory](int channel) { return stated(*memory->flags(channel, memory->rank())); };
+    auto inner = std::make_unique<MemoryTransport>(std::move(mapper), links.channels, soon());
+    elsewhere = inner->waker();
+    options.said = [memory = inner.get()](int channel) { return stated(*memory->flags(channel, memory->rank())); };
+    parts.inner = std::move(inner);
   }
-  auto outer = make_tcp(links, std::move(options));
+  auto outer = make_tcp(links, std::move(options), std::move(elsewhere));
   parts.arm = [tcp = outer.get()] { tcp->arm(); };
   parts.outer = std::move(outer);
   return std::make_unique<MixedTransport>(std::move(parts), soon());

@@ -276,7 +276,6 @@ class SilentControl final : public Control {
   void attach(Hooks hooks) override {
     if (hooks_ != nullptr) *hooks_ = std::move(hooks);
   }
-  void arm() override {}
 
   int lost = -1;
 

@@ -69,10 +69,6 @@ class TestControl final : public Control {
     const std::lock_guard lock(hooks_mutex_);
     hooks_ = std::move(hooks);
   }
-  void arm() override {
-    armed_ = true;
-    ::eventfd_write(event_.get(), 1);
-  }
 
  private:
   void tell(const News& news) {
@@ -100,7 +96,7 @@ class TestControl final : public Control {
 
   void run() {
     while (!stop_) {
-      std::vector<pollfd> entries{{event_.get(), POLLIN, 0}, {armed_ ? readable() : -1, POLLIN, 0}};
+      std::vector<pollfd> entries{{event_.get(), POLLIN, 0}};
       for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
         entries.push_back({ended_[peer] ? -1 : peers_[peer].get(), POLLIN, 0});
       }
@@ -108,21 +104,12 @@ class TestControl final : public Control {
       eventfd_t count = 0;
       const bool asked = entries[0].revents != 0 && ::eventfd_read(event_.get(), &count) == 0;
       bool news = asked && failure().has_value();
-      if (entries[1].revents != 0) {
-        armed_ = false;
-        news = true;
-      }
       for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
-        if (entries[peer + 2].revents != 0) news = hear(static_cast<int>(peer)) || news;
+        if (entries[peer + 1].revents != 0) news = hear(static_cast<int>(peer)) || news;
       }
       const std::lock_guard lock(hooks_mutex_);
       if (news && hooks_.wake) hooks_.wake();
     }
-  }
-
-  int readable() {
-    const std::lock_guard lock(hooks_mutex_);
-    return hooks_.readable;
   }
 
   bool hear(int peer) {
@@ -150,7 +137,6 @@ class TestControl final : public Control {
   std::vector<bool> ended_;  // only the control plane's own thread knows
   FileDescriptor event_;
   std::atomic<bool> stop_{false};
-  std::atomic<bool> armed_{false};
   mutable std::mutex mutex_;  // of failure_, departed_, announced_
   std::optional<Failure> failure_;
   std::map<std::pair<std::uint32_t, int>, Statement> announced_;
@@ -159,7 +145,54 @@ class TestControl final : public Control {
   std::thread thread_;
 };
 
+// All connections are there already: only asks for what happens at them.
+class TestLinks final : public Links {
+ public:
+  TestLinks() : event_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
+  ~TestLinks() override {
+    stop_ = true;
+    ::eventfd_write(event_.get(), 1);
+    thread_.join();
+  }
+
+  void want(int, std::uint32_t) override {}
+  void attach(Hooks hooks) override {
+    const std::lock_guard lock(mutex_);
+    hooks_ = std::move(hooks);
+  }
+  void arm() override {
+    armed_ = true;
+    ::eventfd_write(event_.get(), 1);
+  }
+
+ private:
+  void run() {
+    while (!stop_) {
+      pollfd entries[] = {{event_.get(), POLLIN, 0}, {armed_ ? readable() : -1, POLLIN, 0}};
+      ::poll(entries, 2, -1);
+      eventfd_t count = 0;
+      if (entries[0].revents != 0) ::eventfd_read(event_.get(), &count);
+      if (entries[1].revents == 0) continue;
+      armed_ = false;
+      const std::lock_guard lock(mutex_);
+      if (hooks_.happened) hooks_.happened();
+    }
+  }
+  int readable() {
+    const std::lock_guard lock(mutex_);
+    return hooks_.readable;
+  }
+
+  FileDescriptor event_;
+  std::atomic<bool> stop_{false}, armed_{false};
+  std::mutex mutex_;
+  Hooks hooks_;
+  std::thread thread_;
+};
+
 }  // namespace
+
+std::shared_ptr<Links> make_test_links() { return std::make_shared<TestLinks>(); }
 
 std::pair<FileDescriptor, FileDescriptor> make_control_pair() {
   int ends[2];

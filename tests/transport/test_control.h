@@ -6,6 +6,7 @@
 
 #include "base/control.h"
 #include "base/file_descriptor.h"
+#include "base/links.h"
 
 namespace tutti::testing {
 
@@ -14,5 +15,8 @@ std::pair<FileDescriptor, FileDescriptor> make_control_pair();
 
 // `peers`: by rank, invalid for this rank itself.
 std::unique_ptr<Control> make_test_control(int rank, std::vector<FileDescriptor> peers);
+
+// For connections that are there already: tells only of what happens at them.
+std::shared_ptr<Links> make_test_links();
 
 }  // namespace tutti::testing

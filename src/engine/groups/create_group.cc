@@ -12,6 +12,15 @@ struct GroupOutcome {
   std::int32_t rank = -1;  // of the parent
 };
 
+Error refusal(const Invitation& invitation, int from) {
+  const bool refused = invitation.code == ErrorCode::mismatch;
+  return Error(invitation.code,
+               name_of(Kind::create_group) + ": " +
+                   (refused ? "" : rank_name(from) + ", which makes room for the new group, could not: ") +
+                   invitation.words,
+               invitation.blamed);
+}
+
 // Makes one group; lives for one call.
 class Creating {
  public:
@@ -22,7 +31,7 @@ class Creating {
   std::unique_ptr<Engine> make(SplitRequest mine);
 
  private:
-  bool leads() const { return group_.members.front() == parent_.rank(); }
+  bool leads() const { return leader() == parent_.rank(); }
   int leader() const { return group_.members.front(); }
   void carry(std::span<const Letter> letters);
   // Between the first member and each of the others, in the order of the members; its own place is left alone.
@@ -32,6 +41,7 @@ class Creating {
   void send_to_all(const Record& record);
   void compare(SplitRequest mine);
   Invitation exchange(const Invitation& mine);
+  void exchange_in_memory(const Invitation& mine, GroupPlace& place);
   std::unique_ptr<Engine> meet(GroupMeeting& meeting);
   GroupOutcome settle(const Outcome& mine);
 
@@ -78,7 +88,6 @@ void Creating::compare(SplitRequest mine) {
   std::vector<Letter> letters = letters_of(Direction::receive, requests);
   for (const Letter& letter : letters_of(Direction::send, mines)) letters.push_back(letter);
   carry(letters);
-  for (const SplitRequest& request : requests) group_.one_host = group_.one_host && request.host == mine.host;
   const auto [odd, usual] = odd_one_of(requests);
   if (odd < 0) return;
   const int rank = group_.members[static_cast<std::size_t>(odd)];
@@ -96,14 +105,32 @@ Invitation Creating::exchange(const Invitation& mine) {
     const Letter letter{Direction::receive, leader(), &invitation, sizeof invitation, true};
     carry({&letter, 1});
   }
-  if (invitation.failed == 0) return invitation;
-  settled_ = true;
-  const bool refused = invitation.code == ErrorCode::mismatch;
-  throw Error(invitation.code,
-              name_of(Kind::create_group) + ": " +
-                  (refused ? "" : rank_name(leader()) + ", the first of the new group, could not let it meet: ") +
-                  invitation.words,
-              invitation.blamed);
+  if (invitation.failed != 0) {
+    settled_ = true;
+    throw refusal(invitation, leader());
+  }
+  exchange_in_memory(mine, invitation.place);
+  return invitation;
+}
+
+// Those who share memory, and not with the first member, are told by the first of them. Of its failure the others hear
+// when all say what became of them.
+void Creating::exchange_in_memory(const Invitation& mine, GroupPlace& place) {
+  const int first = first_in_memory(parent_, group_.members);
+  if (first == leader()) return;
+  Invitation invitation = mine;
+  std::vector<Invitation> copies(group_.members.size(), mine);
+  std::vector<Letter> letters;
+  if (first != parent_.rank()) {
+    letters.push_back({Direction::receive, first, &invitation, sizeof invitation, true});
+  } else {
+    for (const Letter& letter : letters_of(Direction::send, copies)) {
+      if (letter.peer != first && parent_.origin().number_in_memory(letter.peer) >= 0) letters.push_back(letter);
+    }
+  }
+  if (!letters.empty()) carry(letters);
+  if (invitation.failed != 0) throw refusal(invitation, first);
+  place.memory = invitation.place.memory;
 }
 
 std::unique_ptr<Engine> Creating::meet(GroupMeeting& meeting) {

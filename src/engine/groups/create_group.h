@@ -2,9 +2,10 @@
 // of it; the members talk by messages that no receive of the callers' takes.
 //
 //   first member  -- is here -->  members          so that they do not blame it for one that it waits for itself
-//   members       -- what each wants -->  first    the same list, and where each runs
-//   first member  -- where it keeps the lobby -->  members, or why there is no group
-//   all members   meet there (group_meeting.h); threads need not
+//   members       -- what each wants -->  first    the same list
+//   first member  -- the number of the group -->  members, or why there is no group
+//   first on each host  -- its place in memory -->  members there
+//   all members   meet there (group_meeting.h)
 //   members       -- what became of it -->  first  -- the gravest of it -->  members
 //
 // Whoever waits for the first member's answer is patient: that waits itself, and names the one that does not come.

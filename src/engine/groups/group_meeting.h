@@ -1,9 +1,8 @@
 // How the members of a new group come together, whoever told them of each other (split.h, create_group.h).
 //
-// Members that share memory get a place in it from the first of them, and those that are linked otherwise a number by
-// which their processes know the group. Where some of them share memory and others do not, the first keeps a lobby, as
-// the parent's did, and invites the others there (src/rendezvous/meeting.h). What ranks tell each other are records of
-// one size, without pointers: SplitRequest and those below.
+// Members that share memory get a place in it from the first of them, and those on several hosts a number, by which
+// their processes know the group. Who has one of them to give tells the others in an invitation. What ranks tell each
+// other are records of one size, without pointers: SplitRequest and those below.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +17,17 @@
 #include "engine/engine.h"
 #include "engine/factory.h"
 #include "engine/groups/split_request.h"
-#include "rendezvous/meeting.h"
 
 namespace tutti::engine {
 
-// What this rank wants of the call: with a list, to be in the group that has its ranks in that order. Throws where the
-// list cannot be one.
-SplitRequest split_request_of(Engine& parent, Kind kind);
-SplitRequest split_request_of(Engine& parent, Kind kind, std::span<const int> ranks);
+// What this rank wants: to be in the group that has the ranks of the list in that order. Throws where it cannot be one.
+SplitRequest split_request_of(const Engine& parent, Kind kind, std::span<const int> ranks);
 
-// What the first member of a group tells the others.
+// What the first member of a group, or on a host, tells the others.
 struct Invitation {
-  std::byte nonce[rendezvous::Token::kBytes] = {};  // makes the group's name and its token
-  char lobby[96] = {};                              // empty: this rank keeps none
-  std::uint64_t place = 0;                          // of members that need not meet
-  std::int32_t one_host = 1;                        // all members run on one
-  std::int32_t failed = 0;                          // there is no group, and this is why
-  std::int32_t blamed = -1;                         // a rank of the parent
+  GroupPlace place;
+  std::int32_t failed = 0;   // there is no group, and this is why
+  std::int32_t blamed = -1;  // a rank of the parent
   ErrorCode code = ErrorCode::system;
   char words[251] = {};
 
@@ -57,29 +50,21 @@ void require_success(const Outcome& outcome, int rank, const std::vector<int>& m
 
 class GroupMeeting {
  public:
-  // Tells the others this rank's invitation, if it is to invite anybody, and returns the one for this rank. Throws
-  // where there is a failed one among them, this rank's included.
+  // Tells the others this rank's invitation, if it is to invite anybody, and returns the one for this rank: the number
+  // from the first member, the place in memory from the first that shares it. Throws where there is a failed one among
+  // them, this rank's included.
   using Exchange = std::function<Invitation(const Invitation& mine)>;
 
   GroupMeeting(Engine& parent, PlannedGroup group, const Deadline& deadline)
       : parent_(parent), group_(std::move(group)), deadline_(deadline) {}
 
   // nullptr where the group leaves this rank out. `exchange` is called once, unless it is empty: nobody invites then.
-  std::unique_ptr<Engine> meet(const Exchange& exchange) {
-    return need_not_meet(parent_, group_.members) ? meet_in_place(exchange) : meet_at_lobby(exchange);
-  }
+  std::unique_ptr<Engine> meet(const Exchange& exchange);
   // What becomes of `meet`, which calls the above. What it throws once `settled` holds is thrown on.
   Outcome outcome_of(const std::function<void()>& meet, const bool& settled) const;
 
  private:
-  bool leads() const { return group_.size() > 0 && group_.members.front() == parent_.rank(); }
-  bool invites() const { return group_.size() > 1 && leads(); }
-  std::unique_ptr<Engine> meet_in_place(const Exchange& exchange);
-  std::unique_ptr<Engine> meet_at_lobby(const Exchange& exchange);
   bool parent_has_failed();
-  rendezvous::MeetingOptions options();
-  void keep_lobby(rendezvous::MeetingOptions& meeting, Invitation& invitation);
-  void follow(rendezvous::MeetingOptions& meeting, const Invitation& invitation);
   Outcome outcome_of(const Error& error) const;
 
   Engine& parent_;

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <vector>
 
+#include "base/control.h"
+#include "base/log.h"
 #include "choice/size_table.h"
-#include "rendezvous/meeting.h"
+#include "rendezvous/roster.h"
 #include "runtime/progress_thread.h"
 #include "transport/memory/mapper.h"
 
@@ -17,23 +20,25 @@ class Connections;
 
 namespace tutti::engine {
 
-// What the ranks of a job have between their processes where they share no memory.
+// What the ranks of a job have between their processes where they do not all share memory.
 struct Linked {
   std::shared_ptr<ControlPlane> plane;
   std::shared_ptr<transport::Connections> connections;
   std::vector<rendezvous::Member> members;  // of the job, by rank
+  bool mixed = false;                       // ranks of a host share memory
   int rank = 0;                             // of the job
   std::atomic<std::uint64_t> groups = 0;    // that this process was the first of
 };
 
 struct Origin {
-  // Of the ranks that share memory with this one, itself included: groups of these need not meet.
+  // Of the ranks that share memory with this one, itself included; nullptr where it was alone from the beginning.
   std::shared_ptr<transport::Regrouping> memory;
   std::vector<int> memory_ranks;  // ascending
-  // Where no ranks of the group do: groups of any of them need not meet.
+  // Where not all ranks of the group do.
   std::shared_ptr<Linked> linked = nullptr;
-  std::vector<int> job_ranks = {};  // by those of the group
-  rendezvous::Again again = {};     // where the ranks have met
+  std::vector<int> job_ranks = {};       // by those of the group
+  std::chrono::milliseconds silence{0};  // after which a rank is lost, where they watch each other
+  Log log = {};
   // Shared by all groups that were made of one: their costs are the same, and so is the rank's process.
   std::shared_ptr<choice::SizeTables> size_tables = std::make_shared<choice::SizeTables>();
   std::shared_ptr<runtime::ProgressThreads> threads = std::make_shared<runtime::ProgressThreads>();

@@ -66,10 +66,14 @@ Invitation Making::exchange(const Invitation& mine) {
     settled_ = true;
     throw Error(invitations[rank].code,
                 verb_ + ": " + rank_name(static_cast<int>(rank)) +
-                    ", the first of its new group, could not let it meet: " + invitations[rank].words,
+                    ", which makes room for its new group, could not: " + invitations[rank].words,
                 static_cast<int>(rank));
   }
-  return group_.size() == 0 ? Invitation() : invitations[static_cast<std::size_t>(group_.members.front())];
+  if (group_.size() == 0) return {};
+  Invitation invitation = invitations[static_cast<std::size_t>(group_.members.front())];
+  invitation.place.memory =
+      invitations[static_cast<std::size_t>(first_in_memory(parent_, group_.members))].place.memory;
+  return invitation;
 }
 
 std::unique_ptr<Engine> Making::meet(GroupMeeting& meeting) {
@@ -99,10 +103,7 @@ std::unique_ptr<Engine> Making::make(const SplitRequest& mine) {
 }  // namespace
 
 std::unique_ptr<Engine> split(Engine& parent, int color, int key) {
-  SplitRequest request = split_request_of(parent, Kind::split);
-  request.color = color;
-  request.key = key;
-  return Making(parent, request.kind).make(request);
+  return Making(parent, Kind::split).make({.kind = Kind::split, .color = color, .key = key});
 }
 
 std::unique_ptr<Engine> subgroup(Engine& parent, std::span<const int> ranks) {
@@ -111,8 +112,7 @@ std::unique_ptr<Engine> subgroup(Engine& parent, std::span<const int> ranks) {
 }
 
 std::unique_ptr<Engine> duplicate(Engine& parent) {
-  const SplitRequest request = split_request_of(parent, Kind::duplicate);
-  return Making(parent, request.kind).make(request);
+  return Making(parent, Kind::duplicate).make({.kind = Kind::duplicate});
 }
 
 }  // namespace tutti::engine

@@ -1,8 +1,8 @@
 // Groups made of the ranks of a group: what Communicator::split, subgroup and duplicate come down to.
 //
 //   all ranks     -- what each wants: color and key -->  all ranks      everyone knows every group
-//   first ranks   -- where each keeps its group's lobby -->  all ranks  left out where nobody has to meet
-//   each group    meets at its lobby, as its parent did (src/rendezvous/meeting.h); threads need not
+//   first ranks   -- the number of each group, and its place in the memory of each host -->  all ranks
+//   each group    meets there (group_meeting.h)
 //   all ranks     -- what became of it -->  all ranks                   so it fails everywhere or nowhere
 //
 // The arrows are all_gathers of the parent, so the parent finds who is dead or makes another call. A meeting gets half

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/mix.h"
-
 namespace tutti::engine {
 
 std::string name_of(Kind kind) {
@@ -15,12 +13,6 @@ std::string name_of(Kind kind) {
     case Kind::create_group: break;
   }
   return "create_group";
-}
-
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = text.size();
-  for (const char letter : text) hash = mix(hash, static_cast<unsigned char>(letter));
-  return hash;
 }
 
 int PlannedGroup::rank_of(int parent_rank) const {
@@ -34,7 +26,6 @@ PlannedGroup group_of(const std::vector<SplitRequest>& requests, int rank) {
   for (int member = 0; member < static_cast<int>(requests.size()); ++member) {
     if (request(member).color != request(rank).color) continue;
     group.members.push_back(member);
-    if (request(member).host != request(rank).host) group.one_host = false;
   }
   std::stable_sort(group.members.begin(), group.members.end(),
                    [&](int a, int b) { return request(a).key < request(b).key; });

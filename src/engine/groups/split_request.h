@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,13 +20,11 @@ struct SplitRequest {
   std::int32_t key = 0;
   std::int32_t unused = 0;
   std::uint64_t list = 0;  // of a subgroup: what the list of ranks hashes to
-  std::uint64_t host = 0;  // ranks that have it alike meet at a UNIX socket
 };
 
 // One group, as all ranks of the parent compute it alike.
 struct PlannedGroup {
   std::vector<int> members;  // ranks of the parent, by rank of the group
-  bool one_host = true;
 
   int size() const { return static_cast<int>(members.size()); }
   int rank_of(int parent_rank) const;
@@ -39,7 +36,5 @@ PlannedGroup group_of(const std::vector<SplitRequest>& requests, int rank);
 bool has_company(const std::vector<SplitRequest>& requests);
 // The rank that asked for something else than most ranks did, and one of those; or {-1, -1}.
 std::pair<int, int> odd_one_of(const std::vector<SplitRequest>& requests);
-
-std::uint64_t hash_of(std::string_view text);
 
 }  // namespace tutti::engine

@@ -26,7 +26,9 @@ class Regrouping {
   // For the first rank of a new group of `size` ranks that need `bytes`: a place for it, which it tells the others.
   virtual std::uint64_t make_place(std::size_t bytes, int size) = 0;
   // The mapper of rank `rank` in the group that has these ranks of the old one, in that order. All pass the same place.
-  virtual std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank) = 0;
+  // `known_as`: see Mapper; empty where they are all of their group.
+  virtual std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank,
+                                       const std::vector<int>& known_as = {}) = 0;
 };
 
 class Mapper {

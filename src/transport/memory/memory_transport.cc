@@ -57,7 +57,7 @@ MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, c
   }
   offers_ = offers_for(size_);
   arena_ = mapper_->map_shared(shape_.bytes(), deadline);
-  bells_ = std::make_unique<Bells>(*mapper_);
+  bells_ = std::make_shared<Bells>(*mapper_);
   const auto edges = static_cast<std::size_t>(channels) * static_cast<std::size_t>(size_);
   senders_.resize(edges);
   receivers_.resize(edges);

@@ -46,6 +46,10 @@ class MemoryTransport final : public Transport {
 
   void notify_all() override { bells_->ring_all(); }
   void notify_self() override { bells_->ring_own(); }
+  // notify_self() of all transports that sleep where this one does; may outlive it.
+  std::function<void()> waker() const {
+    return [bells = bells_] { bells->ring_own(); };
+  }
   const void* sleeping_place() const override { return bells_->place(); }
   std::uint32_t prepare_sleep() override { return bells_->prepare_sleep(); }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bells_->sleep(ticket, at_most); }
@@ -84,7 +88,7 @@ class MemoryTransport final : public Transport {
   Offers offers_;
   Mapping arena_;
   SymmetricMemory symmetric_;
-  std::unique_ptr<Bells> bells_;
+  std::shared_ptr<Bells> bells_;
   bool oversubscribed_ = false;
   std::uint64_t probe_word_ = 0;                           // peers read it to see whether they can
   std::atomic<Deadline::Clock::rep> next_death_check_{0};  // looking for the dead costs a system call per peer

@@ -12,7 +12,8 @@ constexpr std::chrono::milliseconds kLook{20};
 constexpr std::uint64_t kAgreement = 0x6d697865645f6f66;  // what the first messages of a group are known by
 
 // Windows onto callers' buffers would need symmetric memory.
-Offers offers_of(const Hosts& hosts, const Offers& memory, const Offers& streams) {
+Offers offers_of(const Hosts& hosts, int ranks, const Offers& memory, const Offers& streams) {
+  if (hosts.most_on_one(ranks) == 1) return streams;
   Offers offers{memory.inside, streams.inside, hosts, std::min(memory.scratch_bytes, streams.scratch_bytes), 0};
   offers.inside.windows_to_user = false;
   return offers;
@@ -25,18 +26,20 @@ MixedTransport::MixedTransport(Parts parts, const Deadline& deadline)
       outer_(std::move(parts.outer)),
       arm_(std::move(parts.arm)),
       inside_(static_cast<std::size_t>(outer_->size()), kOutside),
-      offers_(offers_of(parts.hosts, parts.memory, outer_->offers())) {
+      offers_(offers_of(parts.hosts, outer_->size(), parts.memory, outer_->offers())) {
   for (int peer = 0; peer < size(); ++peer) {
     if (!parts.hosts.share(rank(), peer)) continue;
     if (inner_) inside_[static_cast<std::size_t>(peer)] = static_cast<int>(neighbours_.size());
     neighbours_.push_back(peer);
   }
-  const bool alone = neighbours_.size() == 1;
-  if (alone == (inner_ != nullptr) ||
-      (inner_ && (inner_->size() != static_cast<int>(neighbours_.size()) || inner_->rank() != inside(rank())))) {
+  if (inner_ ? inner_->size() != static_cast<int>(neighbours_.size()) || inner_->rank() != inside(rank())
+             : neighbours_.size() > 1) {
     throw Error(ErrorCode::invalid_argument, "mixed: the ranks of the host are not those of its shared memory");
   }
-  offers_.inside.single_copy = all_say(alone || inner_->offers().inside.single_copy, deadline);
+  const bool mine = !inner_ || inner_->offers().inside.single_copy;
+  if (parts.single_copy.value_or(false) && !mine)
+    throw Error(ErrorCode::system, "ranks of this host can no longer read each other's memory, as they could before");
+  offers_.inside.single_copy = parts.single_copy ? *parts.single_copy : all_say(mine, deadline);
 }
 
 Sender& MixedTransport::sender(int channel, int peer) {
@@ -80,15 +83,20 @@ void MixedTransport::abort(int culprit, ErrorCode cause) {
   if (inner_) inner_->abort(culprit < 0 ? culprit : inside(culprit), cause);
 }
 
-// Rank 0 asks all, and tells all. The first messages of their edges.
+// Up a binomial tree to rank 0, and down again: log p connections for a rank. The first messages of their edges.
 bool MixedTransport::all_say(bool mine, const Deadline& deadline) {
-  if (rank() != 0) {
-    send_word(0, mine, deadline);
-    return receive_word(0, deadline);
-  }
   bool all = mine;
-  for (int peer = 1; peer < size(); ++peer) all = receive_word(peer, deadline) && all;
-  for (int peer = 1; peer < size(); ++peer) send_word(peer, all, deadline);
+  int bit = 1;
+  for (; bit < size() && (rank() & bit) == 0; bit *= 2) {
+    if (rank() + bit < size()) all = receive_word(rank() + bit, deadline) && all;
+  }
+  if (rank() != 0) {
+    send_word(rank() - bit, all, deadline);
+    all = receive_word(rank() - bit, deadline);
+  }
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if (rank() + bit < size()) send_word(rank() + bit, all, deadline);
+  }
   return all;
 }
 

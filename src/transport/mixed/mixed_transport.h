@@ -6,12 +6,13 @@
 // believed, because a host notices its own dead first. Symmetric memory there is none: not all ranks could reach it.
 //
 // Threads sleep where inner peers can wake them without a system call of their own, on the inner transport; the outer
-// one is armed first, so that what happens there rings the inner bell. A rank that is alone on its host has no inner
-// transport and sleeps on the outer one.
+// one is armed first, so that what happens there rings the inner bell. A rank that was alone on its host from the
+// beginning has no inner transport and sleeps on the outer one.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "transport/transport.h"
@@ -22,15 +23,17 @@ class MixedTransport final : public Transport {
  public:
   struct Parts {
     Hosts hosts;
-    std::unique_ptr<Transport> inner;  // nullptr where this rank is alone on its host
+    std::unique_ptr<Transport> inner;  // may be nullptr where this rank is alone on its host
     std::unique_ptr<Transport> outer;
     // Asks the outer transport for one inner.notify_self() as soon as something has happened there; nothing of it may
     // run once `outer` is gone. Unused without `inner`.
     std::function<void()> arm;
     Offers memory;  // what is offered inside the host that offers the least: the same on all ranks
+    // Whether ranks of a host may read each other's memory, where all know.
+    std::optional<bool> single_copy;
   };
 
-  // Collective: whether ranks of a host may read each other's memory is only known once all have tried. Throws Error
+  // Collective, unless it is known whether ranks of a host may read each other's memory: all have to try. Throws Error
   // when not all have said so before the deadline.
   MixedTransport(Parts parts, const Deadline& deadline);
 

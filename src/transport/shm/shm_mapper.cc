@@ -18,12 +18,18 @@ class ShmMapper final : public Mapper {
   enum class Group : std::uint8_t { all, some };  // of the ranks of the heap
 
   // `members`: the heap's ranks, by rank.
-  ShmMapper(Group group, std::shared_ptr<SharedHeap> heap, std::vector<int> members, int rank, std::uint64_t block)
-      : group_(group), heap_(std::move(heap)), members_(std::move(members)), rank_(rank), first_block_(block) {}
+  ShmMapper(Group group, std::shared_ptr<SharedHeap> heap, std::vector<int> members, int rank, std::uint64_t block,
+            std::vector<int> known_as)
+      : group_(group),
+        heap_(std::move(heap)),
+        members_(std::move(members)),
+        rank_(rank),
+        first_block_(block),
+        known_as_(std::move(known_as)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
-  int known_as(int rank) const override { return group_ == Group::all ? heap_->known_as(rank) : rank; }
+  int known_as(int rank) const override { return known_as_.empty() ? rank : known_as_[static_cast<std::size_t>(rank)]; }
   bool ended(int peer) override { return heap_->ended(member(peer)); }
   std::shared_ptr<Doorbells> doorbells() const override { return heap_->doorbells(); }
   int doorbell_of(int rank) const override { return member(rank); }
@@ -44,6 +50,7 @@ class ShmMapper final : public Mapper {
   std::vector<int> members_;
   int rank_;
   std::uint64_t first_block_;
+  std::vector<int> known_as_;
   Mapping first_;
   std::uint64_t posts_ = 0;  // of later blocks, so far
 };
@@ -109,10 +116,11 @@ class ShmRegrouping final : public Regrouping {
 
   std::uint64_t make_place(std::size_t bytes, int size) override { return heap_->make_block(bytes, size); }
 
-  std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank) override {
+  std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank,
+                               const std::vector<int>& known_as) override {
     std::vector<int> in_heap;
     for (const int member : members) in_heap.push_back(members_[static_cast<std::size_t>(member)]);
-    return std::make_unique<ShmMapper>(ShmMapper::Group::some, heap_, std::move(in_heap), rank, place);
+    return std::make_unique<ShmMapper>(ShmMapper::Group::some, heap_, std::move(in_heap), rank, place, known_as);
   }
 
  private:
@@ -125,11 +133,12 @@ std::shared_ptr<Regrouping> ShmMapper::regrouping() const { return std::make_sha
 }  // namespace
 
 std::unique_ptr<Mapper> make_shm_mapper(ShmLinks links, const Deadline& deadline) {
+  std::vector<int> known_as = links.known_as;
   const std::shared_ptr<SharedHeap> heap = SharedHeap::make(std::move(links), deadline);
   std::vector<int> members(static_cast<std::size_t>(heap->size()));
   std::iota(members.begin(), members.end(), 0);
-  return std::make_unique<ShmMapper>(ShmMapper::Group::all, heap, std::move(members), heap->rank(),
-                                     heap->first_block());
+  return std::make_unique<ShmMapper>(ShmMapper::Group::all, heap, std::move(members), heap->rank(), heap->first_block(),
+                                     std::move(known_as));
 }
 
 }  // namespace tutti::transport

@@ -83,7 +83,7 @@ void Connection::drop(Stream& stream) {
   if (current_ == &stream) current_ = nullptr;
 }
 
-void Connection::leave(std::uint64_t group, std::uint64_t left_at) {
+bool Connection::leave(std::uint64_t group, std::uint64_t left_at) {
   const Lock lock(mutex_);
   const auto found = streams_.find(group);
   const bool bye_comes = left_at != kEnded && (left_at == 0 || !opened_ || told_ < left_at);
@@ -95,7 +95,7 @@ void Connection::leave(std::uint64_t group, std::uint64_t left_at) {
     drop(*found->second);
     streams_.erase(found);
   }
-  if (socket() >= 0) say(StreamHeader::Kind::bye, group);
+  return socket() < 0 || say(StreamHeader::Kind::bye, group);
 }
 
 bool Connection::is_drained(const Stream& stream, std::uint64_t left_at) {
@@ -216,10 +216,10 @@ void Connection::keep(const StreamHeader& frame, std::span<const Piece> pieces, 
   for (const Piece& piece : pieces) append(piece.data, piece.bytes);
 }
 
-void Connection::say(StreamHeader::Kind kind, std::uint64_t group, std::uint64_t number) {
+bool Connection::say(StreamHeader::Kind kind, std::uint64_t group, std::uint64_t number) {
   keep({0, kind, group, number}, {}, 0);
   queued_ += sizeof(StreamHeader);
-  flush_kept();
+  return flush_kept();
 }
 
 void Connection::break_off() {

@@ -101,8 +101,8 @@ class Connection {
   Stream& open(std::uint64_t group);
   // Its messages may land nowhere any more.
   void close(Stream& stream);
-  // This process leaves the group; `left_at`: when the other one did. Says so.
-  void leave(std::uint64_t group, std::uint64_t left_at);
+  // This process leaves the group; `left_at`: when the other one did. Says so; whether nothing of it is kept.
+  bool leave(std::uint64_t group, std::uint64_t left_at);
   // All that the other end has sent of the stream has come, given that it left the group then.
   bool is_drained(const Stream& stream, std::uint64_t left_at);
   // Sends what is kept; whether nothing is any more.
@@ -135,7 +135,7 @@ class Connection {
   bool flush_kept();
   bool may_send(Stream& stream);
   void keep(const StreamHeader& frame, std::span<const Piece> pieces, std::size_t skip);
-  void say(StreamHeader::Kind kind, std::uint64_t group, std::uint64_t number = 0);
+  bool say(StreamHeader::Kind kind, std::uint64_t group, std::uint64_t number = 0);
 
   std::size_t ahead() const { return ahead_end_ - ahead_begin_; }
   std::size_t read(iovec* parts, std::size_t count);

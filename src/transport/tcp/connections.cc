@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds kLongestArrival{5000}, kLongestHurry{100};
 
 }  // namespace
 
-Connections::Connections(std::shared_ptr<Links> links) : links_(std::move(links)) {
+Connections::Connections(std::shared_ptr<Links> links, std::function<void()> elsewhere)
+    : bell_(std::move(elsewhere)), links_(std::move(links)) {
   if (!links_) return;
   Links::Hooks hooks;
   hooks.linked = [this](Links::Made made) { link(std::move(made)); };
@@ -28,10 +29,12 @@ Connections::Connections(std::shared_ptr<Links> links) : links_(std::move(links)
       const std::lock_guard lock(mutex_);
       at({rank, static_cast<int>(channel)}).breakage().note(0);
     }
-    rouse();
+    bell_.ring();
   };
   hooks.leaves = [this](std::uint64_t group, const std::vector<Links::Member>& members) { leave(group, members); };
   hooks.look = [this] { look(); };
+  if (bell_.is_elsewhere()) hooks.readable = bell_.descriptor();
+  hooks.happened = [this] { bell_.ring(); };
   links_->attach(std::move(hooks));
 }
 
@@ -42,16 +45,6 @@ Connections::~Connections() {
   const Deadline until = Deadline::after(hurries_ ? kLongestHurry : kLongestArrival);
   const auto arrived = [](const auto& entry) { return entry.second->has_arrived(); };
   while (!std::all_of(connections_.begin(), connections_.end(), arrived) && !until.passed()) ::poll(nullptr, 0, 1);
-}
-
-void Connections::set_rouse(std::function<void()> rouse) {
-  const std::lock_guard lock(mutex_);
-  rouse_ = std::move(rouse);
-}
-
-void Connections::rouse() {
-  const std::lock_guard lock(mutex_);
-  rouse_ ? rouse_() : bell_.ring();
 }
 
 Connection& Connections::at(const Key& key) {
@@ -82,31 +75,36 @@ void Connections::link(Links::Made made) {
     const std::lock_guard lock(mutex_);
     at({made.rank, static_cast<int>(made.channel)}).link(std::move(made.socket), made.first, made.told);
   }
-  rouse();
+  bell_.ring();
+}
+
+template <class Use>
+void Connections::for_each_with(int rank, Use&& use) {
+  for (auto entry = connections_.lower_bound({rank, 0}); entry != connections_.end() && entry->first.first == rank;
+       ++entry) {
+    use(*entry->second);
+  }
 }
 
 void Connections::leave(std::uint64_t group, std::span<const Links::Member> members) {
   const std::lock_guard lock(mutex_);
   for (const Links::Member& member : members) {
-    for (auto entry = connections_.lower_bound({member.rank, 0});
-         entry != connections_.end() && entry->first.first == member.rank; ++entry) {
-      entry->second->leave(group, member.left_at);
-      if (!entry->second->flush()) unflushed_.store(true);
-    }
+    for_each_with(member.rank, [&](Connection& connection) {
+      if (!connection.leave(group, member.left_at)) unflushed_.store(true);
+    });
   }
 }
 
 std::chrono::nanoseconds Connections::quiet_for(int rank) {
   std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
   const std::lock_guard lock(mutex_);
-  for (auto entry = connections_.lower_bound({rank, 0}); entry != connections_.end() && entry->first.first == rank;
-       ++entry) {
-    const int socket = entry->second->socket();
+  for_each_with(rank, [&](const Connection& connection) {
+    const int socket = connection.socket();
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    if (socket < 0 || ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
+    if (socket < 0 || ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
     least = std::min<std::chrono::nanoseconds>(least, std::chrono::milliseconds(info.tcpi_last_data_recv));
-  }
+  });
   return least;
 }
 

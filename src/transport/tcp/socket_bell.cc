@@ -14,7 +14,10 @@ constexpr int kMostEvents = 64;
 
 }  // namespace
 
-SocketBell::SocketBell() : poll_(::epoll_create1(EPOLL_CLOEXEC)), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+SocketBell::SocketBell(std::function<void()> elsewhere)
+    : poll_(::epoll_create1(EPOLL_CLOEXEC)),
+      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      elsewhere_(std::move(elsewhere)) {
   if (!poll_.valid()) throw_errno("epoll_create (too many open files?)");
   if (!event_.valid()) throw_errno("eventfd (too many open files?)");
   add(event_.get(), EPOLLIN);
@@ -35,6 +38,12 @@ void SocketBell::take() {
 }
 
 void SocketBell::ring() {
+  if (elsewhere_) {
+    // Who arms after the store gets a ring of its own; who armed before it has prepared to sleep, and is woken here.
+    armed_.store(false, std::memory_order_seq_cst);
+    take();
+    return elsewhere_();
+  }
   bool polling = false;
   {
     const std::lock_guard lock(mutex_);

@@ -42,7 +42,6 @@ TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, Tcp
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
       edges_(std::make_unique<Edge[]>(index_of(options_.channels, 0))),
       control_(std::move(control)) {
-  if (options_.wake) group_.connections->set_rouse([this] { rouse(); });
   if (!control_) return;
   Control::Hooks hooks;
   hooks.wake = [this] { hear(); };
@@ -51,13 +50,11 @@ TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, Tcp
   hooks.quiet_for = [this](int peer) {
     return group_.connections->quiet_for(group_.ranks[static_cast<std::size_t>(peer)]);
   };
-  hooks.readable = options_.wake ? bell_.descriptor() : -1;
   control_->attach(std::move(hooks));
 }
 
 TcpTransport::~TcpTransport() {
   if (given_up()) group_.connections->hurry();
-  if (options_.wake) group_.connections->set_rouse({});
   if (control_) control_->attach({});
   for (std::size_t edge = 0; edge < index_of(options_.channels, 0); ++edge) {
     if (Connection* const connection = edges_[edge].connection.load()) connection->close(*edges_[edge].stream);
@@ -124,16 +121,11 @@ void TcpTransport::abort(int culprit, ErrorCode cause) {
   // What was said when another rank's failure was heard may have been the call before.
   for (int channel = 0; channel < options_.channels; ++channel) announce(channel);
   given_up_.store(true, std::memory_order_relaxed);
-  rouse();
+  bell_.ring();
 }
 
 void TcpTransport::announce(int channel) {
   if (control_) control_->announce(static_cast<std::uint32_t>(channel), said(channel));
-}
-
-void TcpTransport::arm() {
-  settling_.fetch_add(1, std::memory_order_relaxed);
-  if (control_ && !armed_.exchange(true, std::memory_order_seq_cst)) control_->arm();
 }
 
 void TcpTransport::hear() {
@@ -146,15 +138,7 @@ void TcpTransport::hear() {
       if (news.sequence != 0 && stated(theirs) != news) state(theirs, news);
     }
   }
-  rouse();
-}
-
-// Who arms after the store gets a wake of its own; who armed before it has prepared to sleep by now, and is woken here.
-void TcpTransport::rouse() {
-  if (!options_.wake) return bell_.ring();
-  armed_.store(false, std::memory_order_seq_cst);
-  bell_.take();
-  options_.wake();
+  bell_.ring();
 }
 
 }  // namespace tutti::transport

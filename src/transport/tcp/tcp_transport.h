@@ -29,9 +29,6 @@ struct TcpGroup {
 struct TcpOptions {
   int channels = 1;
   bool oversubscribed = false;
-  // Where they sleep elsewhere: called, on the control plane's thread, when something has happened here
-  // after arm(), and at every piece of news. They must not use prepare_sleep() and sleep() of this transport then.
-  std::function<void()> wake;
   // Where this rank's flags are elsewhere: what they say of its call on a channel.
   std::function<Statement(int)> said;
 };
@@ -67,8 +64,11 @@ class TcpTransport final : public Transport {
     return bell_.rings();
   }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_.sleep(ticket, at_most); }
-  // Asks for one TcpOptions::wake when something has happened that no wake has followed yet.
-  void arm();
+  // For those who sleep elsewhere (connections.h) instead of calling prepare_sleep() and sleep().
+  void arm() {
+    settling_.fetch_add(1, std::memory_order_relaxed);
+    group_.connections->arm();
+  }
 
   bool given_up() const override { return given_up_.load(std::memory_order_relaxed); }
   std::optional<Failure> failure() override;
@@ -93,7 +93,6 @@ class TcpTransport final : public Transport {
   Statement said(int channel) { return options_.said ? options_.said(channel) : stated(*flags(channel, rank())); }
   // On the control plane's thread: something has changed.
   void hear();
-  void rouse();
 
   const TcpGroup group_;
   TcpOptions options_;
@@ -104,7 +103,6 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Edge[]> edges_;           // by index_of
   std::atomic<bool> given_up_{false};       // the control plane has heard of a failure
   std::atomic<std::uint32_t> settling_{0};  // how often somebody was about to sleep
-  std::atomic<bool> armed_{false};          // a wake has been asked for and has not come
   std::unique_ptr<Control> control_;
 };
 

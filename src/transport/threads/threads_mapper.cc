@@ -47,7 +47,8 @@ class Table final : public Regrouping {
     const std::lock_guard lock(mutex_);
     return places_++;
   }
-  std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank) override;
+  std::unique_ptr<Mapper> part(std::uint64_t place, const std::vector<int>& members, int rank,
+                               const std::vector<int>& known_as) override;
 
  private:
   struct Entry {
@@ -84,7 +85,9 @@ class ThreadsMapper final : public Mapper {
   std::uint64_t next_ = 0;
 };
 
-std::unique_ptr<Mapper> Table::part(std::uint64_t place, const std::vector<int>& members, int rank) {
+// Threads end with their process: nobody will have to be named.
+std::unique_ptr<Mapper> Table::part(std::uint64_t place, const std::vector<int>& members, int rank,
+                                    const std::vector<int>&) {
   const std::lock_guard lock(mutex_);
   Part& part = parts_[place];
   if (!part.table) {
