@@ -18,65 +18,10 @@ namespace {
 
 using testing::require;
 
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = text.size();
-  for (const char letter : text) hash = mix(hash, static_cast<unsigned char>(letter));
-  return hash;
-}
-
-// Of the programs of every row, as shared memory, streams and two hosts run them, for a few sizes of groups.
-std::uint64_t hash_of_programs() {
-  Offers memory;
-  memory.inside = {true, true, true, true, 4, 0};
-  std::uint64_t hash = 0;
-  for (const schedule::Algorithm& row : schedule::algorithms()) {
-    for (const int ranks : {2, 3, 4, 7}) {
-      if (row.verb == Verb::send_recv && ranks != 2) continue;
-      const bool windows = row.user_windows || row.scratch_windows;
-      const auto add = [&](const Offers& offers) {
-        hash = mix(hash, hash_of(schedule::to_json(schedule::lower_all(row, ranks, offers, ranks / 2))));
-      };
-      add(memory);
-      if (!windows && !row.single_copy) add(Offers{});
-      if (windows) continue;
-      Offers mixed = memory;
-      mixed.inside.windows_to_user = false;
-      mixed.hosts = Hosts::in_blocks(std::vector{(ranks + 1) / 2, ranks / 2});
-      add(mixed);
-    }
-  }
-  return hash;
-}
-
-struct Build {
-  std::uint32_t version;
-  std::uint64_t tables, programs;
-};
-
-// What each version of the protocol stands for.
-constexpr Build kBuilds[] = {
-    {2, 976714219328055274u, 8227188672786071541u},
-    {3, 5590009789337904286u, 12248134399859322230u},
-    {4, 5590009789337904286u, 2125425274102190380u},
-    {5, 5590009789337904286u, 2125425274102190380u},  // frames: a group in each, links on first use
-};
-
 TEST(Builds, TheTablesAreComparedWhenRanksMeet) {
   const std::vector<std::string> compared = settings(Options());
   EXPECT_EQ(
       std::count(compared.begin(), compared.end(), rendezvous::kBuild + std::to_string(schedule::hash_of_table())), 1);
-}
-
-TEST(Builds, AChangeOfAlgorithmsRaisesTheVersionOfTheProtocol) {
-  const Build& last = kBuilds[std::size(kBuilds) - 1];
-  const Build now{rendezvous::kProtocolVersion, schedule::hash_of_table(), hash_of_programs()};
-  const bool changed = last.tables != now.tables || last.programs != now.programs;
-  const std::uint32_t wanted = last.version + (changed ? 1 : 0);
-  EXPECT_EQ(now.version, wanted) << (changed ? "the algorithms changed" : "the version changed alone")
-                                 << ": ranks of this build and of the one before must not meet. Set "
-                                    "kProtocolVersion in src/rendezvous/handshake.h to "
-                                 << wanted;
-  EXPECT_FALSE(changed) << "then add to kBuilds: {" << wanted << ", " << now.tables << "u, " << now.programs << "u},";
 }
 
 const schedule::Algorithm& row_of(Verb verb, const char* name) { return *schedule::find_algorithm(verb, name); }

@@ -1,6 +1,11 @@
 // The text and the picture of every algorithm, against files that people read and review.
 //
 // After a change on purpose: TUTTI_UPDATE_GOLDEN=1 build/bin/golden_test --gtest_filter='*Golden*', then read the diff.
+//
+// The last line of a file is a hash of the row's programs for a few sizes of groups, and since which version of the
+// protocol they are so. A row that is new may come with the version at hand: the ranks' tables differ, and they say so
+// when they meet. Where the programs of a row change, ranks of this build and of the one before would run different
+// ones by the same name: the version has to be raised.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +16,11 @@
 #include <set>
 #include <sstream>
 
+#include "base/mix.h"
 #include "golden/programs.h"
+#include "rendezvous/handshake.h"
+#include "schedule/algorithms/lower_row.h"
+#include "schedule/json.h"
 #include "schedule/readers/describe.h"
 #include "schedule/readers/draw.h"
 
@@ -55,12 +64,65 @@ std::string difference(const std::string& reviewed, const std::string& now) {
   }
 }
 
+// Of the programs of a row, as shared memory, streams and two hosts run them.
+std::uint64_t hash_of_programs(const Algorithm& row) {
+  Offers memory;
+  memory.inside = {true, true, true, true, 4, 0};
+  std::uint64_t hash = 0;
+  for (const int ranks : {2, 3, 4, 7}) {
+    if (row.verb == Verb::send_recv && ranks != 2) continue;
+    const bool windows = row.user_windows || row.scratch_windows;
+    const auto add = [&](const Offers& offers) {
+      for (const char letter : to_json(lower_all(row, ranks, offers, ranks / 2)))
+        hash = mix(hash, static_cast<unsigned char>(letter));
+    };
+    add(memory);
+    if (!windows && !row.single_copy) add(Offers{});
+    if (windows) continue;
+    Offers mixed = memory;
+    mixed.inside.windows_to_user = false;
+    mixed.hosts = Hosts::in_blocks(std::vector{(ranks + 1) / 2, ranks / 2});
+    add(mixed);
+  }
+  return hash;
+}
+
+// The last line of a golden file.
+struct Since {
+  std::uint64_t programs = 0;
+  std::uint32_t version = 0;
+
+  std::string line() const {
+    std::ostringstream text;
+    text << "programs " << std::hex << programs << std::dec << ", since version " << version << " of the protocol\n";
+    return text.str();
+  }
+  // 0 where there is none.
+  static Since read_from(const std::string& text) {
+    Since since;
+    const std::size_t begin = text.rfind("programs ");
+    std::istringstream in(begin == std::string::npos ? "" : text.substr(begin));
+    std::string word;
+    in >> word >> std::hex >> since.programs >> word >> word >> word >> std::dec >> since.version;
+    return since;
+  }
+};
+
 class Golden : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(Golden, TextAndPictureAreAsReviewed) {
   const Algorithm& algorithm = GetParam();
   const std::vector<Lowered> programs = programs_of(algorithm, ranks_of(algorithm), offers_everything());
-  const std::string text = describe(programs) + "\n" + draw(programs);
+  const Since before = Since::read_from(contents_of(file_of(algorithm)));
+  Since now{hash_of_programs(algorithm), before.version};
+  if (now.programs != before.programs) {
+    ASSERT_NE(before.version, rendezvous::kProtocolVersion)
+        << "the programs of " << algorithm.name
+        << " changed, and ranks of the build before must not meet those of this "
+        << "one: set kProtocolVersion in src/rendezvous/handshake.h to " << before.version + 1;
+    now.version = rendezvous::kProtocolVersion;
+  }
+  const std::string text = describe(programs) + "\n" + draw(programs) + "\n" + now.line();
   if (std::getenv("TUTTI_UPDATE_GOLDEN") != nullptr) std::ofstream(file_of(algorithm)) << text;
   EXPECT_EQ(difference(contents_of(file_of(algorithm)), text), "")
       << file_of(algorithm)
