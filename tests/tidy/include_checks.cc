@@ -123,9 +123,10 @@ Complaints check_dead_files(const std::vector<Source>& sources) {
       const std::string folder = list.path.substr(0, list.path.size() - list.file_name().size());
       if (!code.path.starts_with(folder)) return false;
       const std::string name = code.path.substr(folder.size());
-      return std::regex_search(
-          list.text,
-          std::regex("(^|[\\s(\"])" + std::regex_replace(name, std::regex(R"(\.)"), "\\.") + "($|[\\s)\"])"));
+      // Each part of the path as it is, or as a star.
+      const std::string parts = std::regex_replace(name, std::regex(R"([^/.]+(?=[/.]))"), R"(($&|\*))");
+      const std::string pattern = std::regex_replace(parts, std::regex(R"(\.)"), "\\.");
+      return std::regex_search(list.text, std::regex("(^|[\\s(\"])" + pattern + "($|[\\s)\"])"));
     });
   };
   Complaints complaints;
