@@ -35,10 +35,12 @@ struct VerbFacts {
   bool prefix = false;                    // reduces what the ranks up to this one have
   bool reads_input_at_root_only = false;  // though all ranks have one
   bool all_know_counts = false;           // of its v-variant: every rank is given everybody's counts
+  int passes = 1;                         // how often the data has to pass the busiest rank, whatever the algorithm
+  bool own_stays = false;                 // ... without that rank's own share
 };
 
 inline constexpr VerbFacts kVerbTable[] = {
-    {.verb = Verb::all_reduce, .reduces = true},
+    {.verb = Verb::all_reduce, .reduces = true, .passes = 2, .own_stays = true},
     {.verb = Verb::broadcast, .rooted = true, .needs = Needs::root, .reads_input_at_root_only = true},
     {.verb = Verb::send_recv,
      .rooted = true,
@@ -55,23 +57,30 @@ inline constexpr VerbFacts kVerbTable[] = {
      .rooted = true,
      .input = Share::all_at_root,
      .output = Share::own,
-     .needs = Needs::root},
+     .needs = Needs::root,
+     .own_stays = true},
     {.verb = Verb::gather,
      .cut = Cut::chunks,
      .rooted = true,
      .input = Share::own,
      .output = Share::all_at_root,
-     .needs = Needs::everybody_at_root},
-    {.verb = Verb::all_gather, .cut = Cut::chunks, .input = Share::own, .all_know_counts = true},
-    {.verb = Verb::reduce_scatter, .cut = Cut::chunks, .reduces = true, .output = Share::own, .all_know_counts = true},
-    {.verb = Verb::all_to_all, .cut = Cut::chunks},
+     .needs = Needs::everybody_at_root,
+     .own_stays = true},
+    {.verb = Verb::all_gather, .cut = Cut::chunks, .input = Share::own, .all_know_counts = true, .own_stays = true},
+    {.verb = Verb::reduce_scatter,
+     .cut = Cut::chunks,
+     .reduces = true,
+     .output = Share::own,
+     .all_know_counts = true,
+     .own_stays = true},
+    {.verb = Verb::all_to_all, .cut = Cut::chunks, .own_stays = true},
     {.verb = Verb::scan, .reduces = true, .needs = Needs::lower_ranks, .prefix = true},
     {.verb = Verb::exclusive_scan,
      .reduces = true,
      .output = Share::all_but_first,
      .needs = Needs::lower_ranks,
      .prefix = true},
-    {.verb = Verb::barrier, .input = Share::none, .output = Share::none},
+    {.verb = Verb::barrier, .input = Share::none, .output = Share::none, .passes = 0},
 };
 
 constexpr const VerbFacts& facts_of(Verb verb) { return kVerbTable[static_cast<std::size_t>(verb)]; }
@@ -83,6 +92,13 @@ constexpr bool is_whole(const VerbFacts (&table)[kVerbs]) {
   return true;
 }
 static_assert(is_whole(kVerbTable), "a row for each verb, in their order");
+
+// What the busiest rank has to send or receive at least, in vectors, or in all chunks together: time less than this
+// times the bytes over the bandwidth of its link nothing takes.
+constexpr double least_moved(Verb verb, int ranks) {
+  const VerbFacts& facts = facts_of(verb);
+  return ranks == 1 ? 0.0 : facts.passes * (facts.own_stays ? (ranks - 1.0) / ranks : 1.0);
+}
 
 // A barrier has no buffers.
 constexpr bool moves_data(Verb verb) { return facts_of(verb).input != Share::none; }

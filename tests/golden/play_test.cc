@@ -120,6 +120,26 @@ TEST(Describe, TrafficOfTheRing) {
   EXPECT_EQ(traffic.blocks_reduced, 3);
 }
 
+// What messages alone bring about, less of them could not: a row, or the bound, would be wrong.
+TEST(Traffic, OfTheBusiestRankIsNeverBelowTheLeast) {
+  for (const Algorithm& row : algorithms()) {
+    if (row.user_windows || row.scratch_windows) continue;
+    for (int ranks = 2; ranks <= (row.verb == Verb::send_recv ? 2 : 17); ++ranks) {
+      double most = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Program program = row.generate({ranks, rank, ranks / 2});
+        const Traffic traffic = traffic_of(program);
+        most = std::max(most,
+                        static_cast<double>(std::max(traffic.blocks_sent, traffic.blocks_received)) / program.blocks);
+      }
+      EXPECT_GE(most, least_moved(row.verb, ranks) - 1e-9) << name_of(row.verb) << " by " << row.name << ", " << ranks;
+    }
+  }
+  EXPECT_DOUBLE_EQ(least_moved(Verb::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(least_moved(Verb::broadcast, 4), 1.0);
+  EXPECT_DOUBLE_EQ(least_moved(Verb::all_gather, 4), 0.75);
+}
+
 TEST(Describe, TellsOfSegmentsWhereLoweringBoundsThem) {
   const Algorithm& ring = *find_algorithm(Verb::all_reduce, "ring");
   EXPECT_THAT(describe(programs_of(ring, 4, offers_streams())), HasSubstr("segments  of at most 262144 bytes"));

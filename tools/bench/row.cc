@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/verbs.h"
 #include "tools/bench/driver/layout.h"
 
 namespace tutti::bench {
@@ -42,18 +43,13 @@ double Row::algbw() const {
   return timing.median_us > 0 ? static_cast<double>(bytes()) / (timing.median_us * 1e-6) / 1e9 : 0;
 }
 
-double Row::busbw() const { return algbw() * bus_factor(cell.verb, ranks); }
+// What the links carried, so that it can be held against what they can.
+double Row::busbw() const { return algbw() * schedule::least_moved(cell.verb, ranks); }
 
 std::uint64_t count_for(Verb verb, DType type, int ranks, std::uint64_t bytes) {
   if (verb == Verb::barrier) return 0;
   const std::uint64_t element = size_of(type) * (has_chunks(verb) ? static_cast<std::uint64_t>(ranks) : 1);
   return std::max<std::uint64_t>(1, bytes / element);
-}
-
-double bus_factor(Verb verb, int ranks) {
-  const double p = ranks;
-  if (verb == Verb::all_reduce) return 2 * (p - 1) / p;
-  return has_chunks(verb) ? (p - 1) / p : 1;
 }
 
 }  // namespace tutti::bench

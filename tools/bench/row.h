@@ -45,7 +45,5 @@ struct Row {
 
 // Elements of a cell whose S is nearest below `bytes`, and at least one.
 std::uint64_t count_for(Verb verb, DType type, int ranks, std::uint64_t bytes);
-// What the algorithm bandwidth is multiplied by, so that it can be held against the hardware's.
-double bus_factor(Verb verb, int ranks);
 
 }  // namespace tutti::bench
