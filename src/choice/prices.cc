@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace tutti::choice {
 namespace {
@@ -10,17 +11,38 @@ std::size_t number_of(const schedule::Algorithm& row) {
   return static_cast<std::size_t>(&row - schedule::algorithms().data());
 }
 
+bool needs_alike(const schedule::Algorithm& a, const schedule::Algorithm& b) {
+  return a.verb == b.verb && a.user_windows == b.user_windows && a.scratch_windows == b.scratch_windows &&
+         a.single_copy == b.single_copy;
+}
+
+// A row that the survey lacks, because it is newer, is taken to be as far off as the worst of its kind: it is to be
+// chosen where the rates leave no doubt, not where they are off the most.
+void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
+                   Prices& prices) {
+  for (const schedule::Algorithm* const other : timed) {
+    if (!needs_alike(row, *other)) continue;
+    for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
+      float& factor = prices.factors[number_of(row)][size];
+      factor = std::max(factor, prices.factors[number_of(*other)][size]);
+    }
+  }
+}
+
 Prices surveyed(const topology::CostTable& table, bool memory, int ranks) {
   const topology::Survey* const survey = topology::nearest_survey(table, memory, ranks);
   if (survey == nullptr) return memory ? table.memory : table.streams;
   Prices prices(survey->rates);
   prices.rates.inside.cores = prices.rates.across.cores = (memory ? table.memory : table.streams).cores;
+  std::vector<const schedule::Algorithm*> timed, untimed;
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     const auto found = survey->factors.find(survey_name(row));
+    (found == survey->factors.end() ? untimed : timed).push_back(&row);
     if (found == survey->factors.end()) continue;
     std::transform(found->second.begin(), found->second.end(), prices.factors[number_of(row)],
                    [](double factor) { return static_cast<float>(factor); });
   }
+  for (const schedule::Algorithm* const row : untimed) price_untimed(timed, *row, prices);
   return prices;
 }
 

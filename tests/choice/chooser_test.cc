@@ -86,6 +86,23 @@ TEST(Chooser, MessagesAreChosenByTheirEdge) {
   EXPECT_LT(chooser.price_of_message(row, 8, false), chooser.price_of_message(row, 8, true));
 }
 
+// A survey was made before a row came: the row counts as the worst of its kind, and those of other kinds as before.
+TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeAsFarOffAsTheWorstOfItsKind) {
+  topology::CostTable table;
+  topology::Survey survey;
+  survey.ranks = 4;
+  survey.factors["all_reduce/ring"].fill(2.0);
+  survey.factors["all_reduce/recursive_doubling"].fill(1.25);
+  table.surveys.push_back(survey);
+  const Prices prices = agreed_costs(table, 4, true).memory;
+  const auto factor = [&](const char* name) {
+    return prices.factor(*schedule::find_algorithm(Verb::all_reduce, name), 3);
+  };
+  EXPECT_EQ(factor("recursive_doubling"), 1.25);
+  EXPECT_EQ(factor("recursive_multiplying"), 2.0);
+  EXPECT_EQ(factor("staged"), 1.0);
+}
+
 // Inside a host at the rates of memory, across at those of streams; groups of one kind are what they always were.
 TEST(Chooser, LinksArePricedByTheirKind) {
   const AgreedCosts costs = agreed_costs(topology::usual_costs(8), 4, false);
