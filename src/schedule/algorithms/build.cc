@@ -87,6 +87,40 @@ void add_halving(Lane& lane, const Placement& placement, const CoreRole& role, c
   }
 }
 
+namespace {
+
+int top_of(int first, int last) {
+  return first > last ? 0 : first - 1 + static_cast<int>(std::bit_floor(static_cast<unsigned>(last - first + 1)));
+}
+int number_in(int tree, int place, int count) {
+  if (tree == 0) return place;
+  return count % 2 == 0 ? count + 1 - place : place % count + 1;
+}
+int place_in(int tree, int number, int count) {
+  if (tree == 0 || number == 0) return number;
+  return count % 2 == 0 ? count + 1 - number : (number + count - 2) % count + 1;
+}
+
+}  // namespace
+
+int BinaryPlace::top(int count, int tree) { return place_in(tree, top_of(1, count), count); }
+
+BinaryPlace BinaryPlace::of(int place, int count, int tree) {
+  const int number = number_in(tree, place, count);
+  int first = 1, last = count, parent = 0, here = top_of(first, last);
+  while (here != number) {
+    parent = here;
+    (number < here ? last : first) = number < here ? here - 1 : here + 1;
+    here = top_of(first, last);
+  }
+  BinaryPlace found{place_in(tree, parent, count), {}};
+  for (const int child : {top_of(first, number - 1), top_of(number + 1, last)}) {
+    if (child != 0) found.children.push_back(place_in(tree, child, count));
+  }
+  std::sort(found.children.begin(), found.children.end());
+  return found;
+}
+
 void add_ring_reduction(Lane& lane, int ranks, int end, std::vector<Operand> results) {
   const Operand to_right = Operand::slot(Index::plus(1));
   const Operand from_left = Operand::slot(Index::plus(-1));

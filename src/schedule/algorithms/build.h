@@ -79,6 +79,17 @@ struct TreePlace {
   int below_child(int distance) const { return below - distance < distance ? below - distance : distance; }
 };
 
+// Where a place stands in a binary tree over places 1 .. count that are numbered in-order, so that all odd ones are
+// leaves. The second of two trees is the first one mirrored, or shifted by one where `count` is odd: who passes on in
+// one of them is a leaf of the other.
+struct BinaryPlace {
+  int parent = 0;             // 0: it is the top
+  std::vector<int> children;  // ascending
+
+  static BinaryPlace of(int place, int count, int tree = 0);
+  static int top(int count, int tree = 0);
+};
+
 // The part a rank plays in an algorithm made for a power of two q <= p: with r = p - q, ranks 2i and 2i+1 (i < r) join
 // first, one goes on as core member i, and the other stands aside, until the result comes back if it does. It is the
 // even one that goes on, unless the odd one is `root`.

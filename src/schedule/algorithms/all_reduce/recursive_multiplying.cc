@@ -6,8 +6,8 @@
 //         abcd    abcd    abcd    abcd      output
 //
 // Half the rounds of recursive doubling, with three messages in each, which are on their way at once. A last round of
-// twos where the core is no power of four. With p = q + r (q a power of two) the odd partners of the first r pairs stand
-// aside as in recursive doubling. The sum of a four joins nearest first, so that the order is canonical.
+// twos where the core is no power of four. With p = q + r (q a power of two) the odd partners of the first r pairs
+// stand aside as in recursive doubling. The sum of a four joins nearest first, so that the order is canonical.
 // Cost: log4 p (alpha + 3 (n beta + n gamma)), two more messages where p is no power of two.
 //
 // Partial results lie in scratch, and the last reduction alone writes the output: by then the rank has heard from all
@@ -21,7 +21,8 @@ Program recursive_multiplying_all_reduce(const Placement& placement) {
   if (placement.ranks == 1) return alone(std::move(program));
   constexpr int kRadix = 4;
   const CoreRole role = CoreRole::of(placement.ranks, placement.rank);
-  program.scratch_planes = placement.ranks > 2 ? 1 : 0;  // the same on all ranks, because segments are cut by it
+  // The same on all ranks, because segments are cut by it.
+  program.scratch_planes = role.core > kRadix || role.pairs != 0 ? 1 : 0;
   program.landing_planes = role.core >= kRadix ? kRadix - 1 : 1;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
