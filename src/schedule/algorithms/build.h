@@ -109,6 +109,11 @@ struct CoreRole {
   Operand peer_at(int distance) const { return Operand::slot(Index::absolute(rank_of(member ^ distance))); }
 };
 
+// The core member that has the sum of members first .. first + count - 1 where a reduction ends at the root.
+inline int holder_of(int first, int count, int root_member) {
+  return root_member >= first && root_member < first + count ? root_member : first;
+}
+
 // The blocks b with b mod modulus == member mod modulus.
 inline BlockSet congruent(int member, int modulus, int blocks) {
   return {Index::absolute(member % modulus), modulus, blocks / modulus};

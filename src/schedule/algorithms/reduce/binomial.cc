@@ -10,14 +10,6 @@
 #include "schedule/algorithms/build.h"
 
 namespace tutti::schedule {
-namespace {
-
-// The core member that has the sum of members first .. first + count - 1.
-int holder(int first, int count, int root_member) {
-  return root_member >= first && root_member < first + count ? root_member : first;
-}
-
-}  // namespace
 
 Program binomial_reduce(const Placement& placement) {
   Program program = begin_program(Verb::reduce, "binomial", placement, 1, 1);
@@ -38,13 +30,13 @@ Program binomial_reduce(const Placement& placement) {
   }
   for (int distance = 1; role.member >= 0 && distance < role.core; distance *= 2) {
     const int first = role.member / (2 * distance) * 2 * distance;
-    const int receiver = holder(first, 2 * distance, root_member);
+    const int receiver = holder_of(first, 2 * distance, root_member);
     const bool lower = role.member < first + distance;
     if (role.member != receiver) {
       lane.steps.push_back(copy_step({Operand::slot(Index::absolute(role.rank_of(receiver)))}, held));
       break;
     }
-    const int sender = holder(lower ? first + distance : first, distance, root_member);
+    const int sender = holder_of(lower ? first + distance : first, distance, root_member);
     const bool last = 2 * distance == role.core;
     const Operand result = last ? Operand::own(Buffer::output, all_blocks(1)) : scratch;
     const Operand peer = Operand::slot(Index::absolute(role.rank_of(sender)));
