@@ -68,6 +68,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::add_list(app, exit_code);
   tutti::tools::add_run(app, exit_code, program);
   tutti::tools::add_show(app, exit_code);
+  tutti::tools::add_export(app, exit_code);
   tutti::tools::add_token(app, exit_code);
   tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);

@@ -20,6 +20,7 @@ void add_list(CLI::App& app, int& exit_code);
 // `program` is what split_off_program found, and is read when the verb runs.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
 void add_token(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
