@@ -1,4 +1,4 @@
-// docs/algorithms.md is made from the table of algorithms, from their programs and from what their files say of the cost.
+// docs/algorithms.md is made from the table of algorithms, their programs, and what their files say of the cost.
 //
 // After a change: TUTTI_UPDATE_GOLDEN=1 build/bin/golden_test --gtest_filter='AlgorithmsDocument*', then read the diff.
 #include <gtest/gtest.h>
@@ -23,16 +23,18 @@ constexpr int kRanks = 8;
 const path kRoot = TUTTI_SOURCE_DIRECTORY;
 
 constexpr const char* kBegin = R"(# The algorithms
-One section for each verb, made from the code by a test (`tests/golden/document_test.cc`), so it says what runs. The file of an
-algorithm has its picture: `src/schedule/algorithms/VERB/NAME.cc`. `tutti show VERB -a NAME -n 4` draws it with any number of
-ranks, `tutti verify` proves it, `tutti list -n N` counts for N ranks, and `TUTTI_ALGORITHM=VERB=NAME` has it run.
+One section for each verb, made from the code by a test (`tests/golden/document_test.cc`), so it says what runs. The
+file of an algorithm has its picture: `src/schedule/algorithms/VERB/NAME.cc`. `tutti show VERB -a NAME -n 4` draws it
+with any number of ranks, `tutti verify` proves it, `tutti list -n N` counts for N ranks, and
+`TUTTI_ALGORITHM=VERB=NAME` has it run.
 
-- **steps**, **moves**: of the busiest of 8 ranks, for one segment; moved are bytes sent or received, whichever are more, loaded and
-  stored through windows, in vectors of n bytes, or n bytes of all chunks together.
+- **steps**, **moves**: of the busiest of 8 ranks, for one segment; moved are bytes sent or received, whichever are
+  more, loaded and stored through windows, in vectors of n bytes, or n bytes of all chunks together.
 - **cost**: α for a message, β for a byte of it, γ for a byte that is reduced; p ranks, lg is log2, and f = (p − 1) / p.
 - **scratch**: memory of the operation, in segments, beside what lands there where edges are byte streams.
 - **order**: canonical ones give the same bits whatever the algorithm; one with its own order repeats only its own.
-- **needs**: messages run everywhere; shared scratch and readable peers inside a host, symmetric buffers where the caller has those.
+- **needs**: messages run everywhere; shared scratch and readable peers inside a host, symmetric buffers where the
+  caller has those.
 )";
 
 std::string contents_of(const path& file) {
