@@ -16,15 +16,17 @@ bool needs_alike(const schedule::Algorithm& a, const schedule::Algorithm& b) {
          a.single_copy == b.single_copy;
 }
 
-// A row that the survey lacks, because it is newer, is taken to be as far off as the worst of its kind: it is to be
+// A row that the survey lacks, because it is newer, is taken to be further off than the worst of its kind: it is to be
 // chosen where the rates leave no doubt, not where they are off the most.
+constexpr float kDoubt = 2;
+
 void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
                    Prices& prices) {
   for (const schedule::Algorithm* const other : timed) {
     if (!needs_alike(row, *other)) continue;
     for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
       float& factor = prices.factors[number_of(row)][size];
-      factor = std::max(factor, prices.factors[number_of(*other)][size]);
+      factor = std::max(factor, kDoubt * prices.factors[number_of(*other)][size]);
     }
   }
 }

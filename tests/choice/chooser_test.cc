@@ -86,8 +86,8 @@ TEST(Chooser, MessagesAreChosenByTheirEdge) {
   EXPECT_LT(chooser.price_of_message(row, 8, false), chooser.price_of_message(row, 8, true));
 }
 
-// A survey was made before a row came: the row counts as the worst of its kind, and those of other kinds as before.
-TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeAsFarOffAsTheWorstOfItsKind) {
+// A survey was made before a row came: the row counts for worse than all of its kind, and those of other kinds do not.
+TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeFurtherOffThanTheWorstOfItsKind) {
   topology::CostTable table;
   topology::Survey survey;
   survey.ranks = 4;
@@ -99,7 +99,7 @@ TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeAsFarOffAsTheWorstOfItsKind) {
     return prices.factor(*schedule::find_algorithm(Verb::all_reduce, name), 3);
   };
   EXPECT_EQ(factor("recursive_doubling"), 1.25);
-  EXPECT_EQ(factor("recursive_multiplying"), 2.0);
+  EXPECT_EQ(factor("recursive_multiplying"), 4.0);
   EXPECT_EQ(factor("staged"), 1.0);
 }
 
