@@ -13,6 +13,7 @@
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -48,8 +49,8 @@ class TextFile {
 };
 
 TEST(Tool, HelpTeachesByExamples) {
-  for (const char* arguments :
-       {"", "--help", "bench --help", "env --help", "run --help", "show --help", "token --help", "verify --help"}) {
+  for (const char* arguments : {"", "--help", "bench --help", "env --help", "export --help", "run --help",
+                                "show --help", "token --help", "topo --help", "verify --help"}) {
     const Ended ended = tutti(arguments);
     EXPECT_EQ(ended.exit_code, 0) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
@@ -264,6 +265,39 @@ TEST(Tool, EveryVerbIsShownAndVerified) {
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
   const TextFile file("{ \"version\": 5 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
+}
+
+TEST(Tool, ListsClustersAndShowsThem) {
+  EXPECT_THAT(tutti("topo").output, ContainsRegex("dgx-h100 +8 ranks a host +8 H100 with NVLink 4"));
+  const Ended shown = tutti("topo dgx-h100:32");
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_THAT(shown.output, HasSubstr("dgx-h100: 32 hosts, 256 ranks on gpu\n"));
+  EXPECT_THAT(shown.output, ContainsRegex("gpu - nvswitch +each +450 GB/s, 0.4 us\n"));
+  EXPECT_THAT(shown.output, ContainsRegex("leaf +12.8 TB/s from below, 12.8 TB/s on: 1 to 1\n"));
+  EXPECT_THAT(tutti("topo dgx-h100:2 --route 0 8").output,
+              AllOf(HasSubstr("rank 0 to rank 8: 50 GB/s, 2.4 us, 4 links\n"), HasSubstr("leaf 0 to ndr 0 of host 1")));
+  EXPECT_EQ(json::parse(tutti("topo dgx-h100:2 --json").output)["links"][0]["up"]["bytes_per_s"], 450e9);
+}
+
+TEST(Tool, ReadsAClusterFromItsOwnText) {
+  const std::string text = tutti("topo wan-4-sites:8 --text").output;
+  const TextFile file(text);
+  EXPECT_EQ(tutti("topo " + file.path() + " --text").output, text);
+  const TextFile wrong("device gpu 8\nlink gpu gpu each 1 GB/s\n");
+  expect_usage("topo " + wrong.path(), ".json:2:25: here belongs a latency, such as 1.5 us");
+  expect_usage("topo dgx-h10", "did you mean dgx-h100, dgx-a100");
+  expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
+  expect_usage("topo --json", "name a topology");
+}
+
+TEST(Tool, ExportsForOtherSimulators) {
+  const Ended goal = tutti("export all_reduce -a exchange -n 2 -b 1K");
+  EXPECT_EQ(goal.exit_code, 0);
+  EXPECT_THAT(goal.output, HasSubstr("num_ranks 2\n\nrank 0 {\nl1: send 1024b to 1 tag 0\n"));
+  EXPECT_EQ(tutti("export all_reduce -a ring -n 3 --format json").output,
+            tutti("show all_reduce -a ring -n 3 --json").output);
+  expect_usage("export all_reduce -a staged -n 2", "reaches into others' memory");
+  expect_usage("export all_reduce -a ring -n 2 -o /no/such/folder/file", "cannot write /no/such/folder/file");
 }
 
 TEST(Tool, DemoRunsToItsEnd) {

@@ -1,0 +1,233 @@
+#include "topology/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "tutti/error.h"
+
+namespace tutti::topology {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+constexpr Unit kBandwidths[] = {{"GB/s", 1e9},       {"MB/s", 1e6},       {"TB/s", 1e12},
+                                {"Gbit/s", 1e9 / 8}, {"Mbit/s", 1e6 / 8}, {"Tbit/s", 1e12 / 8}};
+constexpr Unit kLatencies[] = {{"us", 1e-6}, {"ns", 1e-9}, {"ms", 1e-3}, {"s", 1}};
+
+template <std::size_t kCount>
+std::string names_of(const Unit (&units)[kCount]) {
+  std::string names;
+  for (const Unit& unit : units) names += (names.empty() ? "" : ", ") + std::string(unit.name);
+  return names;
+}
+
+struct PlacedWord {
+  std::string text;
+  int column = 1;  // from 1
+};
+
+// Words, and numbers with a unit right behind them as two.
+std::vector<PlacedWord> tokens_of(std::string_view line) {
+  line = line.substr(0, std::min(line.find('#'), line.size()));
+  std::vector<PlacedWord> tokens;
+  for (std::size_t i = 0; i < line.size();) {
+    if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') {
+      ++i;
+      continue;
+    }
+    const std::size_t begin = i;
+    while (i < line.size() && line[i] != ' ' && line[i] != '\t' && line[i] != '\r') ++i;
+    std::string_view word = line.substr(begin, i - begin);
+    const std::size_t number = std::min(word.find_first_not_of("0123456789.+-"), word.size());
+    const int column = static_cast<int>(begin) + 1;
+    if (number > 0 && number < word.size()) {
+      tokens.push_back({std::string(word.substr(0, number)), column});
+      word.remove_prefix(number);
+      tokens.push_back({std::string(word), column + static_cast<int>(number)});
+    } else {
+      tokens.push_back({std::string(word), column});
+    }
+  }
+  return tokens;
+}
+
+// One line at a time: what stands there, and where.
+class TopologyReader {
+ public:
+  explicit TopologyReader(std::string file) : file_(std::move(file)) {}
+
+  Topology read(std::string_view text) {
+    std::istringstream lines{std::string(text)};
+    for (std::string line; std::getline(lines, line);) {
+      ++line_;
+      tokens_ = tokens_of(line);
+      next_ = 0;
+      end_column_ = static_cast<int>(line.size()) + 1;
+      if (tokens_.empty()) continue;
+      read_statement();
+      if (next_ < tokens_.size()) refuse("'" + tokens_[next_].text + "' is too much here");
+    }
+    if (topology_.parts.empty()) fail(file_ + ": no part; begin with: device gpu 8");
+    if (const std::string why = topology_.why_not(); !why.empty()) fail(file_ + ": " + why);
+    return std::move(topology_);
+  }
+
+ private:
+  void read_statement() {
+    const std::string word = take("a statement: topology, hosts, device, bridge, nic, switch or link");
+    if (word == "topology") {
+      topology_.name = take("a name");
+    } else if (word == "hosts") {
+      topology_.hosts = take_count();
+    } else if (word == "link") {
+      read_link();
+    } else if (const auto kind = find<PartKind>(word, 4)) {
+      const std::string name = take("the name of the part");
+      if (find_part(name) >= 0) refuse_last("there is a part '" + name + "' already");
+      topology_.parts.push_back({*kind, name, take_count()});
+    } else {
+      refuse_last("'" + word + "' is no statement; there are topology, hosts, device, bridge, nic, switch and link");
+    }
+  }
+
+  void read_link() {
+    LinkKind kind;
+    kind.lower = take_part();
+    kind.upper = take_part();
+    const std::string pattern = take("each, all, block or mesh");
+    const auto found = find<Pattern>(pattern, 4);
+    if (!found) refuse_last("'" + pattern + "' is no pattern; there are each, all, block and mesh");
+    kind.pattern = *found;
+    kind.up = kind.down = take_speed();
+    if (next_ < tokens_.size() && tokens_[next_].text == "back") {
+      ++next_;
+      kind.down = take_speed();
+    }
+    topology_.links.push_back(kind);
+  }
+
+  LinkSpeed take_speed() {
+    const double bandwidth = take_with_unit("a bandwidth, such as 25 GB/s", kBandwidths);
+    return {bandwidth, take_with_unit("a latency, such as 1.5 us", kLatencies)};
+  }
+
+  template <std::size_t kCount>
+  double take_with_unit(const std::string& what, const Unit (&units)[kCount]) {
+    const double number = take_number(what);
+    const std::string unit = take("a unit: " + names_of(units));
+    for (const Unit& known : units) {
+      if (known.name == unit) return number * known.factor;
+    }
+    refuse_last("'" + unit + "' is no unit here; there are " + names_of(units));
+  }
+
+  double take_number(const std::string& what) {
+    const std::string word = take(what);
+    double number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size()) refuse_last("'" + word + "' is not " + what);
+    return number;
+  }
+
+  int take_count() {
+    const std::string word = take("how many");
+    int number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size() || number < 1 || number > kMostOfAPart)
+      refuse_last("'" + word + "' is not how many: a number from 1 to " + std::to_string(kMostOfAPart));
+    return number;
+  }
+
+  int take_part() {
+    const std::string name = take("the name of a part");
+    const int part = find_part(name);
+    if (part >= 0) return part;
+    std::string names;
+    for (const Part& known : topology_.parts) names += (names.empty() ? "" : ", ") + known.name;
+    refuse_last("there is no part '" + name + "' above; there are " + (names.empty() ? "none" : names));
+  }
+
+  int find_part(const std::string& name) const {
+    const auto found = std::find_if(topology_.parts.begin(), topology_.parts.end(),
+                                    [&](const Part& part) { return part.name == name; });
+    return found == topology_.parts.end() ? -1 : static_cast<int>(found - topology_.parts.begin());
+  }
+
+  template <class Kind>
+  static std::optional<Kind> find(const std::string& word, int kinds) {
+    for (int i = 0; i < kinds; ++i) {
+      if (name_of(static_cast<Kind>(i)) == word) return static_cast<Kind>(i);
+    }
+    return std::nullopt;
+  }
+
+  std::string take(const std::string& what) {
+    if (next_ == tokens_.size()) fail(place(end_column_) + "here belongs " + what);
+    return tokens_[next_++].text;
+  }
+
+  std::string place(int column) const {
+    return file_ + ":" + std::to_string(line_) + ":" + std::to_string(column) + ": ";
+  }
+  [[noreturn]] void refuse(const std::string& why) const { fail(place(tokens_[next_].column) + why); }
+  [[noreturn]] void refuse_last(const std::string& why) const { fail(place(tokens_[next_ - 1].column) + why); }
+  [[noreturn]] static void fail(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+  std::string file_;
+  Topology topology_;
+  int line_ = 0;
+  std::vector<PlacedWord> tokens_;
+  std::size_t next_ = 0;
+  int end_column_ = 1;
+};
+
+std::string number_text(double number) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  static_cast<void>(error);
+  return {text.data(), end};
+}
+
+// In the unit in which it is a short number.
+template <std::size_t kCount>
+std::string in_units(double value, const Unit (&units)[kCount]) {
+  std::string best;
+  for (const Unit& unit : units) {
+    const double number = value / unit.factor;
+    if (number * unit.factor != value) continue;
+    const std::string text = number_text(number) + " " + std::string(unit.name);
+    if (best.empty() || text.size() < best.size()) best = text;
+  }
+  return best.empty() ? number_text(value / units[0].factor) + " " + std::string(units[0].name) : best;
+}
+
+}  // namespace
+
+Topology parse_topology(std::string_view text, const std::string& file) { return TopologyReader(file).read(text); }
+
+std::string words_of_bandwidth(double bytes_per_s) { return in_units(bytes_per_s, kBandwidths); }
+std::string words_of_latency(double seconds) { return in_units(seconds, kLatencies); }
+
+std::string to_text(const Topology& topology) {
+  std::string text = "topology " + topology.name + "\nhosts " + std::to_string(topology.hosts) + "\n";
+  for (const Part& part : topology.parts)
+    text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(part.count) + "\n";
+  const auto speed = [](const LinkSpeed& of) {
+    return words_of_bandwidth(of.bytes_per_s) + " " + words_of_latency(of.latency_s);
+  };
+  for (const LinkKind& kind : topology.links) {
+    text += "link " + topology.parts[static_cast<std::size_t>(kind.lower)].name + " " +
+            topology.parts[static_cast<std::size_t>(kind.upper)].name + " " + std::string(name_of(kind.pattern)) + " " +
+            speed(kind.up) + (kind.up == kind.down ? "" : " back " + speed(kind.down)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace tutti::topology

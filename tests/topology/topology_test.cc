@@ -1,0 +1,175 @@
+// Clusters as values: their text, what is wrong with a text and where, the ways between ranks, and the presets.
+#include "topology/topology.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "topology/presets.h"
+#include "topology/text.h"
+#include "tutti/error.h"
+
+namespace tutti::topology {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kTwoHosts = R"(# a comment
+topology two
+hosts 2
+device gpu 4   # behind a statement
+bridge nvswitch 1
+nic nic 2
+switch leaf 2
+switch spine 2
+link gpu nvswitch each 450 GB/s 0.5 us
+link gpu nic each 63GB/s 1us
+link nic leaf each 400 Gbit/s 2 us back 200 Gbit/s 3 us
+link leaf spine all 50 GB/s 500 ns
+)";
+
+Topology two_hosts() { return parse_topology(kTwoHosts, "two"); }
+
+std::vector<std::string> words_of(const Topology& topology, const Route& route) {
+  std::vector<std::string> words;
+  for (const std::int64_t link : route.links) words.push_back(topology.words_of(link));
+  return words;
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_topology(text, "file");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TopologyText, IsReadAndWritten) {
+  const Topology topology = two_hosts();
+  EXPECT_EQ(topology.ranks(), 8);
+  EXPECT_EQ(topology.host_of(5), 1);
+  EXPECT_DOUBLE_EQ(topology.links[2].up.bytes_per_s, 50e9);
+  EXPECT_DOUBLE_EQ(topology.links[2].down.bytes_per_s, 25e9);
+  EXPECT_DOUBLE_EQ(topology.links[2].down.latency_s, 3e-6);
+  EXPECT_DOUBLE_EQ(topology.links[3].up.latency_s, 5e-7);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+}
+
+TEST(TopologyText, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(error_of("device gpu 8\nlink gpu nvswitch each 1 GB/s 1 us\n"),
+            "file:2:10: there is no part 'nvswitch' above; there are gpu");
+  EXPECT_THAT(error_of("device gpu 8\nbridge b 1\nlink gpu b each 450 GBps 1 us\n"),
+              AllOf(HasSubstr("file:3:21: 'GBps' is no unit here"), HasSubstr("GB/s")));
+  EXPECT_EQ(error_of("device gpu 8\nbridge b 1\nlink gpu b each 450 GB/s\n"),
+            "file:3:25: here belongs a latency, such as 1.5 us");
+  EXPECT_THAT(error_of("device gpu 0\n"), HasSubstr("file:1:12: '0' is not how many"));
+  EXPECT_THAT(error_of("device gpu 8 9\n"), HasSubstr("file:1:14: '9' is too much here"));
+  EXPECT_THAT(error_of("devise gpu 8\n"), HasSubstr("file:1:1: 'devise' is no statement; there are topology"));
+  EXPECT_THAT(error_of("device gpu 2\nswitch s 1\nlink gpu s eech 1 GB/s 1 us\n"),
+              HasSubstr("file:3:12: 'eech' is no"));
+  EXPECT_THAT(error_of("device gpu 2\nbridge gpu 1\n"), HasSubstr("file:2:8: there is a part 'gpu' already"));
+  EXPECT_EQ(error_of(""), "file: no part; begin with: device gpu 8");
+}
+
+TEST(TopologyText, RefusesWhatCannotBe) {
+  const std::string parts = "hosts 2\ndevice gpu 2\nbridge b 4\nswitch s 2\n";
+  EXPECT_THAT(error_of(parts + "link gpu b each 1 GB/s 1 us\n"), HasSubstr("'each' joins parts with as many or fewer"));
+  EXPECT_THAT(error_of(parts + "link s b each 1 GB/s 1 us\n"),
+              HasSubstr("links lead from parts that are named before"));
+  EXPECT_THAT(error_of(parts + "link gpu b all 0 GB/s 1 us\n"), HasSubstr("a bandwidth is more than 0"));
+  EXPECT_THAT(error_of(parts + "link gpu s mesh 1 GB/s 1 us\n"), HasSubstr("a mesh joins the ones of a part"));
+  EXPECT_THAT(error_of(parts + "link gpu b block 1 GB/s 1 us\n"), HasSubstr("'block' joins hosts with switches"));
+  EXPECT_THAT(error_of(parts + "link gpu b all 1 GB/s 1 us\n"),
+              HasSubstr("no way leads from gpu 0 of host 0 to gpu 1 of host 1"));
+  EXPECT_THAT(error_of("switch s 2\n"), HasSubstr("the first part is the device"));
+}
+
+TEST(Routes, StayInsideTheHostWhereTheyCan) {
+  const Topology topology = two_hosts();
+  const Route route = topology.route(1, 2);
+  EXPECT_THAT(words_of(topology, route),
+              ElementsAre("gpu 1 of host 0 to nvswitch 0 of host 0", "nvswitch 0 of host 0 to gpu 2 of host 0"));
+  EXPECT_DOUBLE_EQ(route.latency_s, 1e-6);
+  EXPECT_TRUE(topology.route(3, 3).links.empty());
+}
+
+TEST(Routes, FollowTheRailAndCrossTheSpineOnlyBetweenRails) {
+  const Topology topology = two_hosts();
+  // gpus 0 and 1 have nic 0, and nic 0 of every host leaf 0.
+  EXPECT_THAT(words_of(topology, topology.route(0, 5)),
+              ElementsAre("gpu 0 of host 0 to nic 0 of host 0", "nic 0 of host 0 to leaf 0",
+                          "leaf 0 to nic 0 of host 1", "nic 0 of host 1 to gpu 1 of host 1"));
+  EXPECT_DOUBLE_EQ(topology.route(0, 5).latency_s, 1e-6 + 2e-6 + 3e-6 + 1e-6);
+  const Route between = topology.route(0, 7);
+  ASSERT_EQ(between.links.size(), 6u);
+  EXPECT_THAT(topology.words_of(between.links[2]), HasSubstr("leaf 0 to spine"));
+  EXPECT_THAT(topology.words_of(between.links[3]), HasSubstr("to leaf 1"));
+  EXPECT_THROW(topology.route(0, 8), Error);
+}
+
+TEST(Routes, OfEqualLatencySpread) {
+  Topology topology = two_hosts();
+  topology.hosts = 64;
+  std::map<std::int64_t, int> used;
+  for (int host = 1; host < 64; ++host) ++used[topology.route(0, host * 4 + 3).links[2]];
+  EXPECT_EQ(used.size(), 2u);
+  for (const auto& [link, times] : used) EXPECT_GT(times, 15) << topology.words_of(link);
+}
+
+// Every link of a route begins where the one before it has ended.
+TEST(Routes, AreConnectedInEveryPreset) {
+  for (const Preset& preset : presets()) {
+    for (const int hosts : {1, 2, 5, 64}) {
+      const Topology topology = find_preset(preset.name + ":" + std::to_string(hosts));
+      ASSERT_EQ(topology.why_not(), "") << preset.name;
+      const int last = topology.ranks() - 1;
+      for (const auto& [from, to] : {std::pair(0, last), std::pair(last, 0), std::pair(0, 1), std::pair(last / 2, 1)}) {
+        std::string here = topology.devices().name + " " + std::to_string(from % topology.devices_per_host()) +
+                           " of host " + std::to_string(topology.host_of(from));
+        for (const std::int64_t link : topology.route(from, to).links) {
+          ASSERT_LT(link, topology.directed_links());
+          const std::string words = topology.words_of(link);
+          ASSERT_TRUE(words.starts_with(here + " to ")) << preset.name << ": " << words << " behind " << here;
+          here = words.substr(here.size() + 4);
+        }
+        EXPECT_TRUE(here.starts_with(topology.devices().name + " ")) << here;
+      }
+    }
+  }
+}
+
+TEST(Presets, HaveASummaryAndASource) {
+  std::set<std::string> names;
+  for (const Preset& preset : presets()) {
+    EXPECT_TRUE(names.insert(preset.name).second);
+    EXPECT_EQ(find_preset(preset.name).name, preset.name);
+    EXPECT_GT(preset.summary().size(), 20u);
+    EXPECT_THAT(preset.text, HasSubstr("stimates")) << preset.name;
+  }
+  EXPECT_EQ(find_preset("dgx-h100:32").ranks(), 256);
+  EXPECT_DOUBLE_EQ(find_preset("dgx-h100").links[0].up.bytes_per_s, 450e9);
+}
+
+TEST(Presets, ThatDoNotExistAreAnsweredWithTheNearest) {
+  const auto error_of_preset = [](const std::string& words) {
+    try {
+      find_preset(words);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(error_of_preset("dgx-h10"), HasSubstr("there is no topology 'dgx-h10'; did you mean dgx-h100, dgx-a100"));
+  EXPECT_THAT(error_of_preset("dgx-h100:"), HasSubstr("behind the colon belongs how many hosts"));
+  EXPECT_THAT(error_of_preset("dgx-h100:0"), HasSubstr("behind the colon belongs how many hosts"));
+  EXPECT_THAT(error_of_preset("dgx-h100:2x"), HasSubstr("behind the colon belongs how many hosts"));
+}
+
+}  // namespace
+}  // namespace tutti::topology

@@ -1,0 +1,206 @@
+// tutti topo: clusters by name or from a file: their parts, their links, and the ways between ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/verbs.h"
+#include "topology/presets.h"
+#include "topology/text.h"
+
+namespace tutti::tools {
+namespace {
+
+using topology::LinkKind;
+using topology::Part;
+using topology::Pattern;
+using topology::Topology;
+
+constexpr const char* kTopoExamples = R"(Examples:
+  tutti topo                               the topologies that have a name
+  tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
+  tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
+  tutti topo dgx-h100 --text > mine.topology; tutti topo mine.topology      a file of your own to begin with
+  tutti topo gb200-nvl72:4 --json          for scripts
+
+A file has statements, one to a line: topology NAME, hosts N, parts from below (device, bridge, nic or switch, a name
+and how many: in each host, switches in all), and links:
+  link LOWER UPPER each|all|block|mesh BANDWIDTH LATENCY [back BANDWIDTH LATENCY]
+each joins by number within a host (rails), all every one with every other, block by host (racks, sites), mesh switches.
+Ranks run on the device, host after host.)";
+
+struct Topo {
+  std::string words;
+  std::vector<int> route;
+  bool json = false, text = false;
+};
+
+// A preset, or else a file.
+Topology find_topology(const std::string& words) {
+  if (!std::filesystem::exists(words)) return topology::find_preset(words);
+  constexpr std::size_t kMostBytes = 1 << 20;
+  std::ifstream file(words);
+  std::string text(kMostBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (text.empty() || text.size() == kMostBytes) refuse(fmt::format("{} is no file with a topology", words));
+  return topology::parse_topology(text, words);
+}
+
+const Part& lower_of(const Topology& topology, const LinkKind& kind) {
+  return topology.parts[static_cast<std::size_t>(kind.lower)];
+}
+const Part& upper_of(const Topology& topology, const LinkKind& kind) {
+  return topology.parts[static_cast<std::size_t>(kind.upper)];
+}
+
+// Of all links of a kind together, in bytes per second.
+double capacity_of(const Topology& topology, const LinkKind& kind) {
+  const auto lower = static_cast<double>(topology.total(lower_of(topology, kind)));
+  const double fan = kind.pattern == Pattern::all    ? upper_of(topology, kind).count
+                     : kind.pattern == Pattern::mesh ? lower - 1
+                                                     : 1;
+  return lower * fan * kind.up.bytes_per_s;
+}
+
+std::string speed_text(const topology::LinkSpeed& speed) {
+  return topology::words_of_bandwidth(speed.bytes_per_s) + ", " + topology::words_of_latency(speed.latency_s);
+}
+
+std::string rounded_bandwidth(double bytes_per_s) {
+  if (bytes_per_s >= 1e12) return fmt::format("{:.4g} TB/s", bytes_per_s / 1e12);
+  return bytes_per_s >= 1e9 ? fmt::format("{:.4g} GB/s", bytes_per_s / 1e9)
+                            : fmt::format("{:.4g} MB/s", bytes_per_s / 1e6);
+}
+
+std::string rounded_latency(double seconds) {
+  return seconds >= 1e-3 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} us", seconds * 1e6);
+}
+
+std::string parts_text(const Topology& topology, bool in_host) {
+  std::string text;
+  for (const Part& part : topology.parts) {
+    if (part.in_host() == in_host) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.count, part.name);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::string route_text(const Topology& topology, int from, int to) {
+  const topology::Route route = topology.route(from, to);
+  double narrowest = std::numeric_limits<double>::infinity();
+  for (const std::int64_t link : route.links) narrowest = std::min(narrowest, topology.speed_of(link).bytes_per_s);
+  return fmt::format("{}, {}, {} links", rounded_bandwidth(narrowest), rounded_latency(route.latency_s),
+                     route.links.size());
+}
+
+void print_route(const Topology& topology, int from, int to) {
+  fmt::print("rank {} to rank {}: {}\n", from, to, route_text(topology, from, to));
+  for (const std::int64_t link : topology.route(from, to).links)
+    fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
+}
+
+// What meets at a switch from below, beside what leads on: where the fabric is narrow.
+void print_subscriptions(const Topology& topology) {
+  for (std::size_t number = 0; number < topology.parts.size(); ++number) {
+    const Part& part = topology.parts[number];
+    if (part.in_host()) continue;
+    double below = 0, above = 0;
+    for (const LinkKind& kind : topology.links) {
+      if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(topology, kind);
+      if (&lower_of(topology, kind) == &part) above += capacity_of(topology, kind);
+    }
+    if (above > 0)
+      fmt::print("  {:<15} {} from below, {} on: {:.3g} to 1\n", part.name, rounded_bandwidth(below),
+                 rounded_bandwidth(above), below / above);
+  }
+}
+
+void print_topology(const Topology& topology) {
+  fmt::print("{}: {} host{}, {} ranks on {}\n", topology.name, topology.hosts, topology.hosts == 1 ? "" : "s",
+             topology.ranks(), topology.devices().name);
+  fmt::print("  {:<15} {}\n  {:<15} {}\n\n", "in every host", parts_text(topology, true), "between hosts",
+             parts_text(topology, false));
+  fmt::print("  {:<28} {:<7} {}\n", "links", "joins", "each way");
+  for (const LinkKind& kind : topology.links) {
+    fmt::print("  {:<28} {:<7} {}{}\n", lower_of(topology, kind).name + " - " + upper_of(topology, kind).name,
+               topology::name_of(kind.pattern), speed_text(kind.up),
+               kind.up == kind.down ? "" : "; back " + speed_text(kind.down));
+  }
+  fmt::print("\n");
+  const int inside = topology.devices_per_host();
+  if (inside > 1) fmt::print("  {:<15} {}\n", "0 to 1", route_text(topology, 0, 1));
+  if (topology.hosts > 1) {
+    fmt::print("  {:<15} {}\n", fmt::format("0 to {}", inside), route_text(topology, 0, inside));
+    if (inside > 1)
+      fmt::print("  {:<15} {}\n", fmt::format("0 to {}", topology.ranks() - 1),
+                 route_text(topology, 0, topology.ranks() - 1));
+    print_subscriptions(topology);
+  }
+}
+
+void print_json(const Topology& topology) {
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array(), links = parts;
+  for (const Part& part : topology.parts)
+    parts.push_back({{"kind", topology::name_of(part.kind)}, {"name", part.name}, {"count", part.count}});
+  const auto speed = [](const topology::LinkSpeed& of) {
+    return nlohmann::ordered_json{{"bytes_per_s", of.bytes_per_s}, {"latency_s", of.latency_s}};
+  };
+  for (const LinkKind& kind : topology.links) {
+    links.push_back({{"lower", lower_of(topology, kind).name},
+                     {"upper", upper_of(topology, kind).name},
+                     {"pattern", topology::name_of(kind.pattern)},
+                     {"up", speed(kind.up)},
+                     {"down", speed(kind.down)}});
+  }
+  const nlohmann::ordered_json document{{"topology", topology.name},
+                                        {"hosts", topology.hosts},
+                                        {"ranks", topology.ranks()},
+                                        {"parts", parts},
+                                        {"links", links}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print_presets() {
+  for (const topology::Preset& preset : topology::presets())
+    fmt::print("  {:<14} {:>3} ranks a host   {}\n", preset.name, topology::find_preset(preset.name).devices_per_host(),
+               preset.summary());
+  fmt::print("\nNAME:HOSTS gives it so many hosts. next: tutti topo dgx-h100:4\n");
+}
+
+}  // namespace
+
+void add_topo(CLI::App& app, int& exit_code) {
+  CLI::App* topo = app.add_subcommand("topo", "Show a cluster: its parts, its links, the ways between ranks");
+  const auto asked = std::make_shared<Topo>();
+  topo->add_option("topology", asked->words,
+                   "A name, with :HOSTS if wanted, or a file; the names there are if left out")
+      ->type_name("NAME");
+  topo->add_option("--route", asked->route, "The way from one rank to another, link by link")
+      ->type_name("RANK")
+      ->expected(2);
+  topo->add_flag("--json", asked->json, "As JSON, for scripts");
+  topo->add_flag("--text", asked->text, "In the form of a file");
+  topo->footer(kTopoExamples);
+  topo->callback([asked, &exit_code] {
+    exit_code = 0;
+    if (asked->words.empty()) {
+      if (!asked->route.empty() || asked->json || asked->text) refuse("name a topology, such as dgx-h100:4");
+      return print_presets();
+    }
+    const Topology topology = find_topology(asked->words);
+    if (!asked->route.empty()) return print_route(topology, asked->route[0], asked->route[1]);
+    if (asked->json) return print_json(topology);
+    if (asked->text) {
+      fmt::print("{}", topology::to_text(topology));
+      return;
+    }
+    print_topology(topology);
+  });
+}
+
+}  // namespace tutti::tools
