@@ -29,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
   tutti verify all_reduce --algorithm ring -n 7       prove it for seven ranks
   tutti topo dgx-h100:4                               a cluster: parts, links, the way between ranks
+  tutti sim all_reduce --topology dgx-h100:4 -b 256M  what it would take there
   tutti show all_reduce -a ring -n 4 --json > p.json  take it home ...
   tutti verify --file p.json                          ... edit it, and see whether it still holds)";
 
@@ -71,6 +72,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::add_show(app, exit_code);
   tutti::tools::add_export(app, exit_code);
   tutti::tools::add_token(app, exit_code);
+  tutti::tools::add_sim(app, exit_code);
   tutti::tools::add_topo(app, exit_code);
   tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);

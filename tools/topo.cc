@@ -2,13 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tools/clusters.h"
 #include "tools/verbs.h"
 #include "topology/presets.h"
 #include "topology/text.h"
@@ -40,18 +38,6 @@ struct Topo {
   bool json = false, text = false;
 };
 
-// A preset, or else a file.
-Topology find_topology(const std::string& words) {
-  if (!std::filesystem::exists(words)) return topology::find_preset(words);
-  constexpr std::size_t kMostBytes = 1 << 20;
-  std::ifstream file(words);
-  std::string text(kMostBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  if (text.empty() || text.size() == kMostBytes) refuse(fmt::format("{} is no file with a topology", words));
-  return topology::parse_topology(text, words);
-}
-
 const Part& lower_of(const Topology& topology, const LinkKind& kind) {
   return topology.parts[static_cast<std::size_t>(kind.lower)];
 }
@@ -72,16 +58,6 @@ std::string speed_text(const topology::LinkSpeed& speed) {
   return topology::words_of_bandwidth(speed.bytes_per_s) + ", " + topology::words_of_latency(speed.latency_s);
 }
 
-std::string rounded_bandwidth(double bytes_per_s) {
-  if (bytes_per_s >= 1e12) return fmt::format("{:.4g} TB/s", bytes_per_s / 1e12);
-  return bytes_per_s >= 1e9 ? fmt::format("{:.4g} GB/s", bytes_per_s / 1e9)
-                            : fmt::format("{:.4g} MB/s", bytes_per_s / 1e6);
-}
-
-std::string rounded_latency(double seconds) {
-  return seconds >= 1e-3 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} us", seconds * 1e6);
-}
-
 std::string parts_text(const Topology& topology, bool in_host) {
   std::string text;
   for (const Part& part : topology.parts) {
@@ -94,7 +70,7 @@ std::string route_text(const Topology& topology, int from, int to) {
   const topology::Route route = topology.route(from, to);
   double narrowest = std::numeric_limits<double>::infinity();
   for (const std::int64_t link : route.links) narrowest = std::min(narrowest, topology.speed_of(link).bytes_per_s);
-  return fmt::format("{}, {}, {} links", rounded_bandwidth(narrowest), rounded_latency(route.latency_s),
+  return fmt::format("{}, {}, {} links", rounded_bandwidth(narrowest), rounded_time(route.latency_s),
                      route.links.size());
 }
 

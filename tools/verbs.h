@@ -22,6 +22,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& prog
 void add_show(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_token(CLI::App& app, int& exit_code);
+void add_sim(CLI::App& app, int& exit_code);
 void add_topo(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);

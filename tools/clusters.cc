@@ -1,0 +1,37 @@
+#include "tools/clusters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/verbs.h"
+#include "topology/presets.h"
+#include "topology/text.h"
+
+namespace tutti::tools {
+
+topology::Topology find_topology(const std::string& words) {
+  if (!std::filesystem::exists(words)) return topology::find_preset(words);
+  constexpr std::size_t kMostBytes = 1 << 20;
+  std::ifstream file(words);
+  std::string text(kMostBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (text.empty() || text.size() == kMostBytes) refuse(fmt::format("{} is no file with a topology", words));
+  return topology::parse_topology(text, words);
+}
+
+std::string rounded_bandwidth(double bytes_per_s) {
+  if (bytes_per_s >= 1e12) return fmt::format("{:.4g} TB/s", bytes_per_s / 1e12);
+  return bytes_per_s >= 1e9 ? fmt::format("{:.4g} GB/s", bytes_per_s / 1e9)
+                            : fmt::format("{:.4g} MB/s", bytes_per_s / 1e6);
+}
+
+std::string rounded_time(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.4g} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} us", seconds * 1e6);
+}
+
+}  // namespace tutti::tools
