@@ -1,4 +1,4 @@
-// The simulator against closed forms where nothing contends, and against what sharing must come to where something does.
+// The simulator against closed forms where nothing contends, and against what sharing must come to where it does.
 #include "schedule/readers/simulate/simulate.h"
 
 #include <gmock/gmock.h>

@@ -50,7 +50,7 @@ class TextFile {
 
 TEST(Tool, HelpTeachesByExamples) {
   for (const char* arguments : {"", "--help", "bench --help", "env --help", "export --help", "run --help",
-                                "show --help", "token --help", "topo --help", "verify --help"}) {
+                                "show --help", "token --help", "sim --help", "topo --help", "verify --help"}) {
     const Ended ended = tutti(arguments);
     EXPECT_EQ(ended.exit_code, 0) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
@@ -288,6 +288,33 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
   expect_usage("topo dgx-h10", "did you mean dgx-h100, dgx-a100");
   expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
   expect_usage("topo --json", "name a topology");
+}
+
+TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
+  const Ended all = tutti("sim all_reduce --topology dgx-h100:2 -b 16M");
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_THAT(all.output, AllOf(HasSubstr("among 16 ranks of dgx-h100:2"), ContainsRegex("recursive_halving .* 1.00\n"),
+                                Not(HasSubstr("staged"))));
+  const Ended one = tutti("sim all_reduce --topology dgx-h100:2 -b 16M -a ring");
+  EXPECT_THAT(one.output, AllOf(ContainsRegex("time +[0-9.]+ us"), HasSubstr("the busiest links"),
+                                ContainsRegex("ndr 7 of host 0 to leaf 7 +50 GB/s"), HasSubstr("who waited for whom")));
+  const auto seconds = [](const std::string& more) {
+    const std::string text = tutti("sim all_reduce --topology cpu-10gbe:2 -b 1M -a ring --json " + more).output;
+    return json::parse(text)["algorithms"][0]["seconds"].get<double>();
+  };
+  EXPECT_EQ(seconds(""), seconds(""));
+  EXPECT_GT(seconds("--straggler 15:100x"), 2 * seconds(""));
+  EXPECT_GT(seconds("--reduce 1"), seconds(""));
+  EXPECT_NE(seconds("--skew 1000 --seed 1"), seconds("--skew 1000 --seed 2"));
+}
+
+TEST(Tool, RefusesToSimulateWhatCannotBe) {
+  expect_usage("sim all_reduce --topology dgx-h100:2 -a staged", "no algorithm 'staged' of messages for all_reduce");
+  expect_usage("sim all_redus --topology dgx-h100:2", "no verb 'all_redus'; there are: all_reduce");
+  expect_usage("sim all_reduce --topology dgx-h100:2 -n 17", "-n must be 1 to 16, the ranks of dgx-h100");
+  expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 5", "RANK:FACTOR belongs there, such as 5:2x");
+  expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 16:2x", "rank 16 cannot be a straggler");
+  expect_usage("sim broadcast --topology dgx-h100:2 --root 16", "--root must be 0 to 15");
 }
 
 TEST(Tool, ExportsForOtherSimulators) {

@@ -83,7 +83,7 @@ void Flows::gather_component(std::uint32_t from, std::vector<Id>& flows, std::ve
   }
 }
 
-// Fills all flows alike until a link is full, or a flow has all it can take; those stay as they are, and the rest goes on.
+// Fills all flows alike until a link is full, or a flow has all it can take; those stay so, and the rest goes on.
 void Flows::share_out(double now, std::vector<Id>& flows, const std::vector<std::uint32_t>& links) {
   struct Bound {
     double level = 0;

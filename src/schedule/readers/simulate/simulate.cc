@@ -1,13 +1,14 @@
 #include "schedule/readers/simulate/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <queue>
-#include <random>
 #include <set>
 #include <unordered_map>
 
+#include "base/mix.h"
 #include "schedule/fold.h"
 #include "schedule/layout.h"
 #include "schedule/readers/firing.h"
@@ -55,12 +56,10 @@ class Simulation {
                            static_cast<std::uint32_t>(programs.front().program.blocks),
                            programs.front().segment_bytes)),
         ranks_(programs.size()) {
-    std::mt19937_64 random(options.seed);
-    std::uniform_real_distribution<double> lot(0, options.skew_s);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       ranks_[rank].lanes.resize(program(static_cast<int>(rank)).lanes.size());
       if (program(static_cast<int>(rank)).hears_first) note_senders(static_cast<int>(rank));
-      events_.push({options.skew_s > 0 ? lot(random) : 0, Event::Kind::enter, static_cast<int>(rank), 0, next_++});
+      events_.push({options.skew_s * lot(rank), Event::Kind::enter, static_cast<int>(rank), 0, next_++});
     }
     for (const SimulateOptions::Straggler& straggler : options.stragglers) {
       if (straggler.rank < 0 || straggler.rank >= static_cast<int>(ranks_.size()) || !(straggler.factor > 0))
@@ -116,6 +115,12 @@ class Simulation {
     int to = -1;  // of a message
   };
 
+  // From 0 to 1, and the same for the same seed on every machine.
+  double lot(std::size_t rank) const {
+    constexpr int kBits = 53;
+    const std::uint64_t drawn = mix(mix(mix(options_.seed, 0x746f6c), rank), rank);
+    return std::ldexp(static_cast<double>(drawn >> (64 - kBits)), -kBits);
+  }
   const Program& program(int rank) const { return programs_[static_cast<std::size_t>(rank)].program; }
   SimRank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   const Step& step_of(int rank, const SimLane& lane, std::size_t number) const {

@@ -1,9 +1,9 @@
 // The simulator: the programs of all ranks on a cluster, as a sequence of events.
 //
-// A step fires by the one rule of firing.h. It computes first, on the one processor that its rank has, then its messages
-// leave, one after the other; what goes through windows moves at once. A message is a flow over the links of its route,
-// which shares them fairly with all others (flows.h), and comes a latency after its last byte has left. Credits come
-// back at once. Ranks may start late, or be slower than the others.
+// A step fires by the one rule of firing.h. It computes first, on the one processor that its rank has, then its
+// messages leave, one after the other; what goes through windows moves at once. A message is a flow over the links of
+// its route, which shares them fairly with all others (flows.h), and comes a latency after its last byte has left.
+// Credits come back at once. Ranks may start late, or be slower than the others.
 #pragma once
 
 #include <cstdint>
