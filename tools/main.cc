@@ -65,14 +65,15 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   int exit_code = 0;
   std::vector<std::string> program;  // of `tutti run`
   tutti::tools::add_bench(app, exit_code);
+  tutti::tools::add_cost(app, exit_code);
   tutti::tools::add_demo(app, exit_code);
   tutti::tools::add_env(app, exit_code);
+  tutti::tools::add_export(app, exit_code);
   tutti::tools::add_list(app, exit_code);
   tutti::tools::add_run(app, exit_code, program);
   tutti::tools::add_show(app, exit_code);
-  tutti::tools::add_export(app, exit_code);
-  tutti::tools::add_token(app, exit_code);
   tutti::tools::add_sim(app, exit_code);
+  tutti::tools::add_token(app, exit_code);
   tutti::tools::add_topo(app, exit_code);
   tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);

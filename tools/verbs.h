@@ -14,15 +14,16 @@ inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 
 void add_bench(CLI::App& app, int& exit_code);
+void add_cost(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_env(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 // `program` is what split_off_program found, and is read when the verb runs.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
-void add_export(CLI::App& app, int& exit_code);
-void add_token(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
+void add_token(CLI::App& app, int& exit_code);
 void add_topo(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);

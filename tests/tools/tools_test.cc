@@ -49,8 +49,9 @@ class TextFile {
 };
 
 TEST(Tool, HelpTeachesByExamples) {
-  for (const char* arguments : {"", "--help", "bench --help", "env --help", "export --help", "run --help",
-                                "show --help", "token --help", "sim --help", "topo --help", "verify --help"}) {
+  for (const char* arguments :
+       {"", "--help", "bench --help", "cost --help", "env --help", "export --help", "run --help", "show --help",
+        "token --help", "sim --help", "topo --help", "verify --help"}) {
     const Ended ended = tutti(arguments);
     EXPECT_EQ(ended.exit_code, 0) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
@@ -78,7 +79,9 @@ TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
 }
 
 TEST(Tool, WrongUsageNamesTheRemedy) {
-  expect_usage("dance", "no command 'dance'; there are: bench, demo, env, list, run, show, token, tune, verify");
+  expect_usage(
+      "dance",
+      "no command 'dance'; there are: bench, cost, demo, env, export, list, run, show, sim, token, topo, tune, verify");
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
@@ -306,6 +309,20 @@ TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
   EXPECT_GT(seconds("--straggler 15:100x"), 2 * seconds(""));
   EXPECT_GT(seconds("--reduce 1"), seconds(""));
   EXPECT_NE(seconds("--skew 1000 --seed 1"), seconds("--skew 1000 --seed 2"));
+}
+
+TEST(Tool, PricesAlgorithmsOverSizes) {
+  const Ended table = tutti("cost all_reduce --topology dgx-h100:2 -b 1K -e 16M -f 16");
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_THAT(table.output,
+              AllOf(HasSubstr("all_reduce among 16 ranks of dgx-h100:2, times in us"),
+                    ContainsRegex("from +16 KB +recursive_doubling"), ContainsRegex("from .* recursive_halving")));
+  const json sizes = json::parse(tutti("cost all_gather --topology cpu-10gbe:2 -b 64K -e 64K --json").output)["sizes"];
+  ASSERT_EQ(sizes.size(), 1u);
+  const std::string quickest = sizes[0]["quickest"];
+  for (const auto& [name, seconds] : sizes[0]["seconds"].items())
+    EXPECT_GE(seconds, sizes[0]["seconds"][quickest]) << name;
+  expect_usage("cost all_reduce --topology dgx-h100:2 -b 2M -e 1M", "-b must not be above -e");
 }
 
 TEST(Tool, RefusesToSimulateWhatCannotBe) {

@@ -1,0 +1,123 @@
+// tutti cost: every algorithm of a verb over sizes, on a cluster: which is the quickest where, and where that changes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/bench/sizes.h"
+#include "tools/clusters.h"
+#include "tools/simulation.h"
+#include "tools/verbs.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr const char* kCostExamples = R"(Examples:
+  tutti cost all_reduce --topology dgx-h100:8                        1 KB to 64 MB, every algorithm of messages
+  tutti cost all_gather --topology cpu-25gbe:4 -b 1K -e 16M -f 2     a finer look
+  tutti cost broadcast --topology wan-4-sites:8 --json               for scripts
+
+Times are simulated, as `tutti sim` does it: links are shared fairly, computing is free unless --reduce and --copy are
+given. * marks the quickest for a size.)";
+
+struct CostRequest {
+  SimulationRequest request;
+  std::string begin = "1K", end = "64M";
+  double factor = 4;
+  bool json = false;
+};
+
+struct Size {
+  std::uint64_t bytes = 0;
+  std::vector<SimulatedRow> rows;
+
+  std::size_t quickest() const {
+    const auto found = std::min_element(rows.begin(), rows.end(), [](const SimulatedRow& a, const SimulatedRow& b) {
+      return a.simulated.seconds < b.simulated.seconds;
+    });
+    return static_cast<std::size_t>(found - rows.begin());
+  }
+};
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes >= 1 << 20) return fmt::format("{:.4g} MB", static_cast<double>(bytes) / (1 << 20));
+  return bytes >= 1 << 10 ? fmt::format("{:.4g} KB", static_cast<double>(bytes) / (1 << 10))
+                          : fmt::format("{} B", bytes);
+}
+
+std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology) {
+  const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
+  std::vector<Size> sizes;
+  for (auto bytes = static_cast<double>(bench::parse_bytes(asked.begin, "-b")); bytes <= static_cast<double>(end);
+       bytes *= asked.factor) {
+    Size size{static_cast<std::uint64_t>(bytes), {}};
+    for (const schedule::Algorithm* const row : asked.request.rows())
+      size.rows.push_back(simulate_row(asked.request, *row, topology, size.bytes));
+    sizes.push_back(std::move(size));
+  }
+  if (sizes.empty()) refuse("-b must not be above -e");
+  return sizes;
+}
+
+void print_table(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb) {
+  const std::vector<SimulatedRow>& first = sizes.front().rows;
+  fmt::print("{} among {} ranks of {}:{}, times in us\n\n  {:>8}", verb, first.front().ranks, topology.name,
+             topology.hosts, "");
+  for (const SimulatedRow& row : first)
+    fmt::print(" {:>{}}", row.row->name, std::max<std::size_t>(11, row.row->name.size() + 1));
+  fmt::print("\n");
+  for (const Size& size : sizes) {
+    fmt::print("  {:>8}", size_text(size.bytes));
+    for (std::size_t i = 0; i < size.rows.size(); ++i) {
+      const std::size_t width = std::max<std::size_t>(11, size.rows[i].row->name.size() + 1);
+      fmt::print(" {:>{}}",
+                 fmt::format("{}{:.4g}", i == size.quickest() ? "*" : "", size.rows[i].simulated.seconds * 1e6), width);
+    }
+    fmt::print("\n");
+  }
+  fmt::print("\n  the quickest\n");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string_view name = sizes[i].rows[sizes[i].quickest()].row->name;
+    if (i > 0 && sizes[i - 1].rows[sizes[i - 1].quickest()].row->name == name) continue;
+    fmt::print("    from {:>8}  {}\n", size_text(sizes[i].bytes), name);
+  }
+}
+
+void print_json(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Size& size : sizes) {
+    nlohmann::ordered_json times;
+    for (const SimulatedRow& row : size.rows) times[std::string(row.row->name)] = row.simulated.seconds;
+    rows.push_back({{"bytes", size.bytes}, {"quickest", size.rows[size.quickest()].row->name}, {"seconds", times}});
+  }
+  const nlohmann::ordered_json document{{"verb", verb},
+                                        {"topology", topology.name},
+                                        {"hosts", topology.hosts},
+                                        {"ranks", sizes.front().rows.front().ranks},
+                                        {"sizes", rows}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+}  // namespace
+
+void add_cost(CLI::App& app, int& exit_code) {
+  CLI::App* cost = app.add_subcommand("cost", "Price the algorithms of a verb over sizes, on a cluster");
+  const auto asked = std::make_shared<CostRequest>();
+  asked->request.add_to(*cost);
+  cost->add_option("-b,--begin", asked->begin, "Smallest size; 1K if left out")->type_name("BYTES");
+  cost->add_option("-e,--end", asked->end, "Largest size; 64M if left out")->type_name("BYTES");
+  cost->add_option("-f,--factor", asked->factor, "From one size to the next; 4 if left out")
+      ->type_name("X")
+      ->check(CLI::Range(1.01, 1e6));
+  cost->add_flag("--json", asked->json, "As JSON, for scripts");
+  cost->footer(kCostExamples);
+  cost->callback([asked, &exit_code] {
+    const topology::Topology topology = find_topology(asked->request.topology);
+    const std::vector<Size> sizes = simulate_all(*asked, topology);
+    (asked->json ? print_json : print_table)(sizes, topology, asked->request.verb);
+    exit_code = 0;
+  });
+}
+
+}  // namespace tutti::tools
