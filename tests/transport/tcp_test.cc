@@ -9,9 +9,12 @@
 
 #include "check.h"
 #include "transport/harness.h"
+#include "transport/memory/memory_transport.h"
+#include "transport/mixed/mixed_transport.h"
 #include "transport/talk.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp_bytes.h"
+#include "transport/threads/threads_mapper.h"
 
 namespace tutti::transport {
 namespace {
@@ -402,6 +405,35 @@ TEST(TcpTransport, RefusesWhatItCannotDo) {
   EXPECT_NE(refusal([&] { testing::Talk(transport, 0).try_send(1, text); }), "");
   EXPECT_NE(refusal([&] { transport.sender(0, 1).try_begin(1); }), "");
   EXPECT_NE(refusal([&] { transport.receiver(0, 1).end(); }), "");
+}
+
+// Rank 0 of two that share memory, once rank 1 has left there; `told`: the control plane has said so, too.
+bool drained_once_left(bool told) {
+  auto mappers = make_threads_mappers(2);
+  std::vector<std::unique_ptr<MixedTransport>> mixed(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      MixedTransport::Parts parts;
+      parts.memory = MemoryTransport::offers_for(2);
+      parts.single_copy = false;
+      parts.inner = std::make_unique<MemoryTransport>(std::move(mappers[static_cast<std::size_t>(rank)]), 1, soon());
+      TcpGroup group{rank, {0, 1}, 0, std::make_shared<Connections>(nullptr)};
+      parts.outer =
+          std::make_unique<TcpTransport>(std::move(group), std::make_unique<SilentControl>(told), options_for(1));
+      mixed[static_cast<std::size_t>(rank)] = std::make_unique<MixedTransport>(std::move(parts), soon());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(mixed[0]->drained(0, 1));
+  mixed[1].reset();
+  return mixed[0]->drained(0, 1);
+}
+
+// Why it left the control plane says first: who looks at the memory alone may take it for one that made fewer calls.
+TEST(Mixed, ANeighbourHasLeftOnlyWhenTheControlPlaneSaysSoToo) {
+  EXPECT_FALSE(drained_once_left(false));
+  EXPECT_TRUE(drained_once_left(true));
 }
 
 }  // namespace

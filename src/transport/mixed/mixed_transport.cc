@@ -73,8 +73,10 @@ std::optional<Failure> MixedTransport::failure() {
   return Failure{dead, -1, true};
 }
 
+// The memory shows that a neighbour has left before the control plane can say why: not until it has, too, is that all.
 bool MixedTransport::drained(int channel, int peer) const {
-  return inside(peer) == kOutside ? outer_->drained(channel, peer) : inner_->drained(channel, inside(peer));
+  return inside(peer) == kOutside ? outer_->drained(channel, peer)
+                                  : departed(peer) && inner_->drained(channel, inside(peer));
 }
 
 void MixedTransport::abort(int culprit, ErrorCode cause) {
