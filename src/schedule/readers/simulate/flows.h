@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <queue>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tutti::schedule {
