@@ -40,12 +40,6 @@ struct Size {
   }
 };
 
-std::string size_text(std::uint64_t bytes) {
-  if (bytes >= 1 << 20) return fmt::format("{:.4g} MB", static_cast<double>(bytes) / (1 << 20));
-  return bytes >= 1 << 10 ? fmt::format("{:.4g} KB", static_cast<double>(bytes) / (1 << 10))
-                          : fmt::format("{} B", bytes);
-}
-
 std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology) {
   const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
   std::vector<Size> sizes;
@@ -68,7 +62,7 @@ void print_table(const std::vector<Size>& sizes, const topology::Topology& topol
     fmt::print(" {:>{}}", row.row->name, std::max<std::size_t>(11, row.row->name.size() + 1));
   fmt::print("\n");
   for (const Size& size : sizes) {
-    fmt::print("  {:>8}", size_text(size.bytes));
+    fmt::print("  {:>8}", bench::text_of_bytes(size.bytes));
     for (std::size_t i = 0; i < size.rows.size(); ++i) {
       const std::size_t width = std::max<std::size_t>(11, size.rows[i].row->name.size() + 1);
       fmt::print(" {:>{}}",
@@ -80,7 +74,7 @@ void print_table(const std::vector<Size>& sizes, const topology::Topology& topol
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::string_view name = sizes[i].rows[sizes[i].quickest()].row->name;
     if (i > 0 && sizes[i - 1].rows[sizes[i - 1].quickest()].row->name == name) continue;
-    fmt::print("    from {:>8}  {}\n", size_text(sizes[i].bytes), name);
+    fmt::print("    from {:>8}  {}\n", bench::text_of_bytes(sizes[i].bytes), name);
   }
 }
 

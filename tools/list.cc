@@ -11,43 +11,17 @@
 namespace tutti::tools {
 namespace {
 
-struct Cost {
-  std::int64_t steps = 0;
-  double moved = 0;  // in vectors: loaded and stored, and sent or received, whichever is more
-};
-
-// Of the rank that has the most to do.
-Cost cost_of(const schedule::Algorithm& row, int ranks) {
-  Cost most;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const schedule::Program program = row.generate({ranks, rank, 0});
-    const schedule::Traffic traffic = schedule::traffic_of(program);
-    const auto blocks =
-        std::max(traffic.blocks_sent, traffic.blocks_received) + traffic.blocks_loaded + traffic.blocks_stored;
-    most.steps = std::max(most.steps, traffic.steps);
-    most.moved = std::max(most.moved, static_cast<double>(blocks) / program.blocks);
-  }
-  return most;
-}
-
-bool only_messages(const schedule::Algorithm& row) { return !row.user_windows && !row.scratch_windows; }
-
-const char* needs_of(const schedule::Algorithm& row) {
-  if (row.user_windows) return "symmetric buffers";
-  if (row.single_copy) return "readable peers";
-  return row.scratch_windows ? "shared scratch" : "messages";
-}
-
 void print_table(int ranks) {
   fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8} {}\n", "verb", "algorithm", "order", "needs", "steps", "moves",
              "of the least");
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     const int among = row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks;
-    const Cost cost = cost_of(row, among);
+    const schedule::BusiestRank busiest = schedule::busiest_of(row, among);
     const double least = schedule::least_moved(row.verb, among);
     fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8} {}\n", name_of(row.verb), row.name,
-               row.canonical ? "canonical" : "its own", needs_of(row), cost.steps, fmt::format("{:.4g} n", cost.moved),
-               least > 0 && only_messages(row) ? fmt::format("{:.3g} x", cost.moved / least) : "");
+               row.canonical ? "canonical" : "its own", needs_of(row), busiest.steps,
+               fmt::format("{:.4g} n", busiest.moved),
+               least > 0 && only_sends(row) ? fmt::format("{:.3g} x", busiest.moved / least) : "");
   }
   fmt::print(
       "\nsteps, moves: of the busiest of {} ranks, for a vector, or chunks, of n bytes in all; moved are bytes sent or "

@@ -66,6 +66,13 @@ std::vector<int> numbers_of(const std::string& text) {
 
 }  // namespace
 
+Verb verb_named(const std::string& name) {
+  for (const schedule::VerbFacts& facts : schedule::kVerbTable) {
+    if (name_of(facts.verb) == name) return facts.verb;
+  }
+  refuse(fmt::format("no verb '{}'; there are: {}", name, fmt::join(verbs(), ", ")));
+}
+
 void Selection::add_to(CLI::App& app) {
   app.add_option("verb", verb, fmt::format("The collective: {}", fmt::join(verbs(), ", ")))->type_name("VERB");
   app.add_option("-a,--algorithm", algorithm, "A name from `tutti list`; the first for the verb if left out")
@@ -99,10 +106,10 @@ Hosts Selection::placed(int count) const {
 
 const schedule::Algorithm& Selection::row() const {
   if (verb.empty()) refuse(fmt::format("name a verb: {}", fmt::join(verbs(), ", ")));
+  const Verb wanted = verb_named(verb);
   const std::vector<std::string_view> names = algorithms_of(verb);
-  if (names.empty()) refuse(fmt::format("no verb '{}'; there are: {}", verb, fmt::join(verbs(), ", ")));
   for (const schedule::Algorithm& row : schedule::algorithms()) {
-    if (name_of(row.verb) == verb && (algorithm.empty() || row.name == algorithm)) return row;
+    if (row.verb == wanted && (algorithm.empty() || row.name == algorithm)) return row;
   }
   refuse(fmt::format("no algorithm '{}' for {}; there are: {}", algorithm, verb, fmt::join(names, ", ")));
 }

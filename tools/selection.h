@@ -11,6 +11,9 @@
 
 namespace tutti::tools {
 
+// Ends the command, with the names there are, where there is none such.
+Verb verb_named(const std::string& name);
+
 struct Selection {
   std::string verb;
   std::string algorithm;

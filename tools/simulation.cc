@@ -8,6 +8,7 @@
 
 #include "schedule/algorithms/lower_row.h"
 #include "tools/bench/sizes.h"
+#include "tools/selection.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
@@ -15,16 +16,7 @@ namespace {
 
 using schedule::Algorithm;
 
-Verb verb_of(const std::string& name) {
-  std::string names;
-  for (const schedule::VerbFacts& facts : schedule::kVerbTable) {
-    if (name_of(facts.verb) == name) return facts.verb;
-    names += (names.empty() ? "" : ", ") + std::string(name_of(facts.verb));
-  }
-  refuse(fmt::format("no verb '{}'; there are: {}", name, names));
-}
-
-bool runs_on_a_cluster(const Algorithm& row) { return !row.user_windows && !row.scratch_windows && !row.single_copy; }
+bool runs_on_a_cluster(const Algorithm& row) { return only_sends(row) && !row.single_copy; }
 
 schedule::SimulateOptions::Straggler straggler_of(const std::string& text) {
   schedule::SimulateOptions::Straggler straggler;
@@ -63,7 +55,7 @@ void SimulationRequest::add_to(CLI::App& app) {
 }
 
 std::vector<const Algorithm*> SimulationRequest::rows() const {
-  const Verb wanted = verb_of(verb);
+  const Verb wanted = verb_named(verb);
   std::vector<const Algorithm*> rows;
   std::string names;
   for (const Algorithm& row : schedule::algorithms()) {

@@ -37,6 +37,14 @@ std::vector<std::vector<int>> hosts_of(const rendezvous::Met& met) {
   return hosts;
 }
 
+Hosts by_rank(const std::vector<std::vector<int>>& hosts, int ranks) {
+  std::vector<int> numbers(static_cast<std::size_t>(ranks));
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (const int rank : hosts[host]) numbers[static_cast<std::size_t>(rank)] = static_cast<int>(host);
+  }
+  return Hosts(numbers);
+}
+
 std::vector<std::string> host_names(const rendezvous::Met& met) {
   std::vector<std::string> names;
   for (const rendezvous::Member& member : met.members) names.push_back(member.host);
@@ -129,20 +137,11 @@ struct LinkedGroup {
   int rank = 0;
   std::uint64_t number = rendezvous::kEverybody;
 
-  Hosts hosts() const {
-    std::vector<int> by_rank;
-    std::map<std::string, int> known;
-    for (const int job_rank : ranks) {
-      const std::string& id = linked.members[static_cast<std::size_t>(job_rank)].host_id;
-      by_rank.push_back(known.emplace(id, static_cast<int>(known.size())).first->second);
-    }
-    return Hosts(by_rank);
-  }
+  Hosts hosts() const { return linked.hosts.among(ranks); }
   bool oversubscribed() const {
-    const Hosts by_rank = hosts();
     std::vector<int> here;
-    for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer) {
-      if (by_rank.share(rank, peer)) here.push_back(ranks[static_cast<std::size_t>(peer)]);
+    for (const int other : ranks) {
+      if (linked.hosts.share(linked.rank, other)) here.push_back(other);
     }
     return engine::oversubscribed(linked.members, here);
   }
@@ -177,11 +176,12 @@ std::unique_ptr<transport::Transport> make_linked(const LinkedGroup& group, std:
 }
 
 // What all groups of the job have. `elsewhere`: see SocketBell.
-std::shared_ptr<Linked> link(rendezvous::Met& met, bool mixed, std::function<void()> elsewhere) {
+std::shared_ptr<Linked> link(rendezvous::Met& met, const Hosts& hosts, bool mixed, std::function<void()> elsewhere) {
   auto linked = std::make_shared<Linked>();
   linked->plane = std::move(met.plane);
   linked->connections = std::make_shared<transport::Connections>(std::move(met.links), std::move(elsewhere));
   linked->members = met.members;
+  linked->hosts = hosts;
   linked->mixed = mixed;
   linked->rank = met.rank;
   return linked;
@@ -237,7 +237,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   const bool mixed = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
   say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
   auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
-  origin.linked = link(met, mixed, memory ? memory->waker() : nullptr);
+  origin.linked = link(met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
   origin.job_ranks = all_of(met.size);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
   return finish(make_linked(group, std::move(met.control), std::move(memory), std::nullopt, deadline));

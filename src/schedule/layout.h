@@ -166,4 +166,14 @@ struct Layout {
   }
 };
 
+// What every operand of a step covers in a segment.
+inline std::uint64_t elements_of(const Step& step, const Program& program, const Layout& layout,
+                                 std::uint64_t segment) {
+  const Operand* const sized = sized_operand(step);
+  std::uint64_t elements = 0;
+  for (int i = 0; sized != nullptr && i < sized->blocks.count; ++i)
+    elements += layout.size(segment, static_cast<std::uint64_t>(sized->blocks.at(i, program.rank, program.blocks)));
+  return elements;
+}
+
 }  // namespace tutti::schedule

@@ -73,31 +73,14 @@ std::string cost_of(const Algorithm& row) {
   return begin == std::string::npos ? "" : cost.substr(begin, end - begin + 1);
 }
 
-const char* needs_of(const Algorithm& row) {
-  if (row.user_windows) return "symmetric buffers";
-  if (row.single_copy) return "readable peers";
-  return row.scratch_windows ? "shared scratch" : "messages";
-}
-
 std::string text_of(const Algorithm& row) {
   const int ranks = row.verb == Verb::send_recv ? 2 : kRanks;
-  std::int64_t steps = 0;
-  double moved = 0;
-  std::int32_t scratch = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Program program = row.generate({ranks, rank, 0});
-    const Traffic traffic = traffic_of(program);
-    const auto blocks =
-        std::max(traffic.blocks_sent, traffic.blocks_received) + traffic.blocks_loaded + traffic.blocks_stored;
-    steps = std::max(steps, traffic.steps);
-    moved = std::max(moved, static_cast<double>(blocks) / program.blocks);
-    scratch = std::max(scratch, program.scratch_planes * program.scratch_depth);
-  }
+  const BusiestRank busiest = busiest_of(row, ranks);
   char number[32];
-  std::snprintf(number, sizeof number, "%.4g", moved);
-  return "| `" + std::string(row.name) + "` | " + std::to_string(steps) + " | " + number + " n | " + cost_of(row) +
-         " | " + std::to_string(scratch) + " | " + (row.canonical ? "canonical" : "its own") + " | " + needs_of(row) +
-         " | " + std::string(row.good_at) + " |\n";
+  std::snprintf(number, sizeof number, "%.4g", busiest.moved);
+  return "| `" + std::string(row.name) + "` | " + std::to_string(busiest.steps) + " | " + number + " n | " +
+         cost_of(row) + " | " + std::to_string(busiest.scratch) + " | " + (row.canonical ? "canonical" : "its own") +
+         " | " + std::string(needs_of(row)) + " | " + std::string(row.good_at) + " |\n";
 }
 
 std::string document() {

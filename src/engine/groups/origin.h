@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/control.h"
+#include "base/hosts.h"
 #include "base/log.h"
 #include "choice/size_table.h"
 #include "rendezvous/roster.h"
@@ -25,6 +26,7 @@ struct Linked {
   std::shared_ptr<ControlPlane> plane;
   std::shared_ptr<transport::Connections> connections;
   std::vector<rendezvous::Member> members;  // of the job, by rank
+  Hosts hosts;                              // of the job
   bool mixed = false;                       // ranks of a host share memory
   int rank = 0;                             // of the job
   std::atomic<std::uint64_t> groups = 0;    // that this process was the first of

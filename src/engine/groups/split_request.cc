@@ -15,10 +15,6 @@ std::string name_of(Kind kind) {
   return "create_group";
 }
 
-int PlannedGroup::rank_of(int parent_rank) const {
-  return static_cast<int>(std::find(members.begin(), members.end(), parent_rank) - members.begin());
-}
-
 PlannedGroup group_of(const std::vector<SplitRequest>& requests, int rank) {
   PlannedGroup group;
   const auto request = [&](int member) -> const SplitRequest& { return requests[static_cast<std::size_t>(member)]; };

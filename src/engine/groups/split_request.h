@@ -27,7 +27,6 @@ struct PlannedGroup {
   std::vector<int> members;  // ranks of the parent, by rank of the group
 
   int size() const { return static_cast<int>(members.size()); }
-  int rank_of(int parent_rank) const;
 };
 
 // The group of this rank; empty where it wants none.

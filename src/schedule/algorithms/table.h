@@ -56,6 +56,15 @@ inline bool takes_uneven(const Algorithm& row) {
   return row.per_edge || (facts_of(row.verb).all_know_counts && !row.user_windows);
 }
 
+// Messages and nothing else go between its ranks.
+inline bool only_sends(const Algorithm& row) { return !row.user_windows && !row.scratch_windows; }
+// For people: what the group must have.
+inline std::string_view needs_of(const Algorithm& row) {
+  if (row.user_windows) return "symmetric buffers";
+  if (row.single_copy) return "readable peers";
+  return row.scratch_windows ? "shared scratch" : "messages";
+}
+
 std::span<const Algorithm> algorithms();
 // More rows there are not, for those who keep something for each in plain data.
 inline constexpr std::size_t kMostAlgorithms = 96;

@@ -55,7 +55,7 @@ class Play {
       for (std::size_t i = 0; i < lowered.program.lanes.size(); ++i) {
         lanes_.back()[i].finished.assign(lowered.program.lanes[i].steps.size() * segments, -1);
       }
-      if (lowered.program.hears_first) note_senders(lowered.program);
+      senders_.push_back(lowered.program.hears_first ? senders_to(lowered.program) : std::set<int>());
     }
   }
 
@@ -155,8 +155,8 @@ class Play {
       return before < to.freed.size() && known(to.freed[before] + play.rates(rank, peer).message);
     }
     bool heard_all() {
-      const auto heard = [&](std::size_t sender) {
-        const std::optional<double>& first = play.edge(sender, rank).first;
+      const auto heard = [&](int sender) {
+        const std::optional<double>& first = play.edge(static_cast<std::size_t>(sender), rank).first;
         return first && known(*first);
       };
       return std::all_of(play.senders_[rank].begin(), play.senders_[rank].end(), heard);
@@ -182,19 +182,6 @@ class Play {
     return unmet.may_fire() ? std::optional(seen.at) : std::nullopt;
   }
 
-  // Whom a rank that hears first hears before it writes.
-  void note_senders(const Program& program) {
-    senders_.resize(programs_.size());
-    const auto rank = static_cast<std::size_t>(program.rank);
-    for (const Lane& lane : program.lanes) {
-      for (const Step& step : lane.steps) {
-        for (const Operand& source : step.sources) {
-          if (is_slot(source)) senders_[rank].insert(resolve(rank, source.rank));
-        }
-      }
-    }
-  }
-
   // What a rank touches: its input and its output.
   bool outgrows_caches() const {
     const std::uint64_t blocks = layout_.cut == Cut::chunks ? layout_.blocks : 1;
@@ -203,12 +190,7 @@ class Play {
   }
 
   double bytes_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
-    const Operand* sized = sized_operand(step);
-    std::uint64_t elements = 0;
-    for (int i = 0; sized != nullptr && i < sized->blocks.count; ++i) {
-      const int block = sized->blocks.at(i, static_cast<int>(rank), program(rank).blocks);
-      elements += layout_.size(segment, static_cast<std::uint64_t>(block));
-    }
+    const std::uint64_t elements = elements_of(step, program(rank), layout_, segment);
     return static_cast<double>(elements * layout_.element_bytes) * bytes_weight_;
   }
 
@@ -302,9 +284,9 @@ class Play {
   double bytes_weight_;
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
-  std::vector<std::vector<Core>> cores_;        // by host; none where every rank has its own
-  std::vector<Edge> edges_;                     // by source and destination
-  std::vector<std::set<std::size_t>> senders_;  // by rank: whom it hears from
+  std::vector<std::vector<Core>> cores_;  // by host; none where every rank has its own
+  std::vector<Edge> edges_;               // by source and destination
+  std::vector<std::set<int>> senders_;    // by rank: whom it hears from, where it hears first
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 
 #include "schedule/program.h"
 
@@ -54,6 +55,19 @@ auto first_unmet(const StepOf& step, std::uint64_t segment, bool hears_first, St
   }
   if (hears_first && writes_user(step) && !state.heard_all()) return Found{Found::Kind::hearing};
   return Found{};
+}
+
+// The ranks that send to the program's: those that heard_all() is about.
+inline std::set<int> senders_to(const Program& program) {
+  std::set<int> senders;
+  for (const Lane& lane : program.lanes) {
+    for (const Step& step : lane.steps) {
+      for (const Operand& source : step.sources) {
+        if (is_slot(source)) senders.insert(source.rank.resolve(program.rank, program.ranks));
+      }
+    }
+  }
+  return senders;
 }
 
 }  // namespace tutti::schedule

@@ -37,7 +37,7 @@ class GoalRank {
   // Returns what the next step of the lane comes behind.
   Labels add(const Step& step, std::uint64_t segment, const Labels& before) {
     require_messages(step);
-    const std::uint64_t bytes = bytes_of(step, segment);
+    const std::uint64_t bytes = elements_of(step, program_, layout_, segment) * options_.element_bytes;
     Labels last = before;
     Labels received;
     for (const Operand& source : step.sources) {
@@ -67,16 +67,6 @@ class GoalRank {
     const int peer = slot.rank.resolve(program_.rank, program_.ranks);
     return std::string(verb) + " " + std::to_string(bytes) + "b " + direction + " " + std::to_string(peer) + " tag " +
            std::to_string(tags[peer]++);
-  }
-
-  std::uint64_t bytes_of(const Step& step, std::uint64_t segment) const {
-    const Operand* const sized = sized_operand(step);
-    std::uint64_t elements = 0;
-    for (int i = 0; sized != nullptr && i < sized->blocks.count; ++i) {
-      const int block = sized->blocks.at(i, program_.rank, program_.blocks);
-      elements += layout_.size(segment, static_cast<std::uint64_t>(block));
-    }
-    return elements * options_.element_bytes;
   }
 
   void require_messages(const Step& step) const {

@@ -1,5 +1,6 @@
 #include "schedule/readers/traffic.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace tutti::schedule {
@@ -32,6 +33,20 @@ Traffic traffic_of(const Program& program) {
     for (const Step& step : lane.steps) count_step(step, traffic);
   }
   return traffic;
+}
+
+BusiestRank busiest_of(const Algorithm& row, int ranks, int root) {
+  BusiestRank most;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Program program = row.generate({ranks, rank, root});
+    const Traffic traffic = traffic_of(program);
+    const std::int64_t blocks =
+        std::max(traffic.blocks_sent, traffic.blocks_received) + traffic.blocks_loaded + traffic.blocks_stored;
+    most.steps = std::max(most.steps, traffic.steps);
+    most.moved = std::max(most.moved, static_cast<double>(blocks) / program.blocks);
+    most.scratch = std::max(most.scratch, program.scratch_planes * program.scratch_depth);
+  }
+  return most;
 }
 
 }  // namespace tutti::schedule

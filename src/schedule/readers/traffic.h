@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "schedule/algorithms/table.h"
 #include "schedule/program.h"
 
 namespace tutti::schedule {
@@ -21,5 +22,14 @@ struct Traffic {
 };
 
 Traffic traffic_of(const Program& program);
+
+// Of the ranks of a row, for one segment, what the one does that does the most of it.
+struct BusiestRank {
+  std::int64_t steps = 0;
+  double moved = 0;          // in vectors, or in all chunks: loaded, stored, and sent or received, whichever is more
+  std::int32_t scratch = 0;  // segments
+};
+
+BusiestRank busiest_of(const Algorithm& row, int ranks, int root = 0);
 
 }  // namespace tutti::schedule

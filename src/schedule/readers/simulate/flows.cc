@@ -25,7 +25,6 @@ Flows::Id Flows::add(double now, std::vector<std::uint32_t> links, double bytes,
   flow.looked = now;
   flow.rate = 0;
   flow.most = most;
-  flow.active = true;
   ++flow.version;
   for (const std::uint32_t link : flow.links) links_[link].flows.push_back(id);
   if (flow.links.empty()) {
@@ -46,7 +45,6 @@ void Flows::remove(Id id) {
     links_[link].bytes += flow.bytes;
   }
   touch(flow);
-  flow.active = false;
   flow.links.clear();
   ++flow.version;
   free_.push_back(id);
@@ -148,7 +146,7 @@ void Flows::set_rate(double now, Id id, double rate) {
 double Flows::next_end() {
   while (!ends_.empty()) {
     const End& end = ends_.top();
-    if (flows_[end.flow].active && flows_[end.flow].version == end.version) return end.at;
+    if (flows_[end.flow].version == end.version) return end.at;
     ends_.pop();
   }
   return kNever;

@@ -59,7 +59,6 @@ class Flows {
     double most = kNever;  // bytes per second, whatever the links have
     double bytes = 0;
     std::uint32_t version = 0;
-    bool active = false;
     std::uint64_t visit = 0, shared = 0;  // when it was last gathered, and given a rate
   };
   struct SharedLink {

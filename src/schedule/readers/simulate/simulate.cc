@@ -21,6 +21,7 @@ namespace {
 
 struct SimEdge {
   topology::Route route;
+  double narrowest = Flows::kNever;  // of its links, in bytes per second
   std::uint64_t sent = 0, come = 0, taken = 0, freed = 0;
 };
 
@@ -30,7 +31,6 @@ struct SimLane {
   bool busy = false;
   std::size_t next_slot = 0;     // of the destinations of the step at hand
   std::size_t windows_left = 0;  // flows of it that are under way
-  std::uint64_t finished = 0;    // steps, over all segments
 };
 
 struct SimRank {
@@ -59,7 +59,8 @@ class Simulation {
         ranks_(programs.size()) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       ranks_[rank].lanes.resize(program(static_cast<int>(rank)).lanes.size());
-      if (program(static_cast<int>(rank)).hears_first) note_senders(static_cast<int>(rank));
+      if (program(static_cast<int>(rank)).hears_first)
+        ranks_[rank].senders = senders_to(program(static_cast<int>(rank)));
       events_.push({options.skew_s * lot(rank), Event::Kind::enter, static_cast<int>(rank), 0, next_++});
     }
     for (const SimulateOptions::Straggler& straggler : options.stragglers) {
@@ -133,18 +134,13 @@ class Simulation {
   }
   SimEdge& edge(int from, int to) {
     const auto [entry, is_new] = edges_.try_emplace(static_cast<std::uint64_t>(from) << 32 | static_cast<unsigned>(to));
-    if (is_new) entry->second.route = topology_.route(from, to);
-    return entry->second;
-  }
-
-  void note_senders(int rank) {
-    for (const Lane& lane : program(rank).lanes) {
-      for (const Step& step : lane.steps) {
-        for (const Operand& source : step.sources) {
-          if (is_slot(source)) at(rank).senders.insert(resolve(rank, source.rank));
-        }
-      }
+    SimEdge& edge = entry->second;
+    if (is_new) {
+      edge.route = topology_.route(from, to);
+      for (const std::int64_t link : edge.route.links)
+        edge.narrowest = std::min(edge.narrowest, topology_.speed_of(link).bytes_per_s);
     }
+    return edge;
   }
 
   // What firing.h asks.
@@ -159,7 +155,8 @@ class Simulation {
       const auto lane = static_cast<std::size_t>(wait.lane);
       const std::uint64_t steps = simulation.program(peer).lanes[lane].steps.size();
       const std::uint64_t meant = segment - static_cast<std::uint64_t>(wait.segments_back);
-      return simulation.at(peer).lanes[lane].finished > meant * steps + static_cast<std::uint64_t>(wait.step);
+      const SimLane& theirs = simulation.at(peer).lanes[lane];
+      return theirs.segment * steps + theirs.step > meant * steps + static_cast<std::uint64_t>(wait.step);
     }
     bool has_come(const Operand& source) const {
       const SimEdge& from = simulation.edge(simulation.resolve(rank, source.rank), rank);
@@ -257,13 +254,7 @@ class Simulation {
   }
 
   double bytes_of(int rank, const Step& step, std::uint64_t segment) const {
-    const Operand* const sized = sized_operand(step);
-    std::uint64_t elements = 0;
-    for (int i = 0; sized != nullptr && i < sized->blocks.count; ++i) {
-      const int block = sized->blocks.at(i, rank, program(rank).blocks);
-      elements += layout_.size(segment, static_cast<std::uint64_t>(block));
-    }
-    return static_cast<double>(elements * layout_.element_bytes);
+    return static_cast<double>(elements_of(step, program(rank), layout_, segment) * layout_.element_bytes);
   }
 
   double time_of(const Step& step, double bytes) const {
@@ -305,10 +296,8 @@ class Simulation {
   }
 
   void begin_flow(int from, int to, double bytes, const Transfer& transfer) {
-    const topology::Route& route = edge(from, to).route;
-    double narrowest = Flows::kNever;
-    for (const std::int64_t link : route.links) narrowest = std::min(narrowest, topology_.speed_of(link).bytes_per_s);
-    const Flows::Id flow = flows_.begin(now_, route.links, bytes, narrowest / at(from).factor,
+    const SimEdge& way = edge(from, to);
+    const Flows::Id flow = flows_.begin(now_, way.route.links, bytes, way.narrowest / at(from).factor,
                                         [&](std::int64_t link) { return topology_.speed_of(link).bytes_per_s; });
     if (transfers_.size() <= flow) transfers_.resize(flow + 1);
     transfers_[flow] = transfer;
@@ -330,7 +319,6 @@ class Simulation {
     const Step& step = step_of(rank, lane, number);
     self.end = now_;
     lane.busy = false;
-    ++lane.finished;
     std::vector<int> senders;
     for (const Operand& source : step.sources) {
       if (is_slot(source)) senders.push_back(resolve(rank, source.rank));
