@@ -19,7 +19,7 @@ void print_table(int ranks) {
     const schedule::BusiestRank busiest = schedule::busiest_of(row, among);
     const double least = schedule::least_moved(row.verb, among);
     fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8} {}\n", name_of(row.verb), row.name,
-               row.canonical ? "canonical" : "its own", needs_of(row), busiest.steps,
+               row.canonical() ? "canonical" : "its own", needs_of(row), busiest.steps,
                fmt::format("{:.4g} n", busiest.moved),
                least > 0 && only_sends(row) ? fmt::format("{:.3g} x", busiest.moved / least) : "");
   }

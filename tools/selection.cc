@@ -38,6 +38,7 @@ std::vector<std::string_view> algorithms_of(std::string_view verb) {
 Offers offers_of(const std::string& transport, std::uint32_t credits, const Hosts& hosts) {
   Offers offers;
   offers.inside.credits = credits;
+  offers.channels = 2;
   if (transport == "memory") {
     offers.inside = {true, !hosts.several(), true, true, credits, 0};
     offers.hosts = hosts;

@@ -87,6 +87,7 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   for (const std::string& text : asked.stragglers) options.stragglers.push_back(straggler_of(text));
   Offers offers;
   offers.inside = {false, false, true, false, 4, 0};
+  offers.channels = 2;
   offers.segment_bytes = bench::parse_bytes(asked.segment, "--segment");
   const auto before = std::chrono::steady_clock::now();
   result.simulated = schedule::simulate(schedule::lower_all(row, result.ranks, offers, asked.root), topology, options);

@@ -399,6 +399,8 @@ class TUTTI_API Communicator {
 
   // The algorithm that the last blocking collective of this rank ran.
   std::string_view last_algorithm() const;
+  // By rank, the number of its host, counted in the order of the hosts' first ranks.
+  std::vector<int> hosts() const;
   // Whether algorithms are chosen by costs that `tutti tune` has measured; by built-in ones otherwise. All ranks alike.
   bool tuned() const;
 

@@ -40,6 +40,14 @@ class Hosts {
   // Empty where there is one host.
   std::span<const int> by_rank() const { return several() ? std::span<const int>(*by_rank_) : std::span<const int>(); }
   int count() const { return several() ? *std::max_element(by_rank_->begin(), by_rank_->end()) + 1 : 1; }
+  // Whether the ranks of each host follow each other.
+  bool in_order() const { return std::ranges::is_sorted(by_rank()); }
+  // The ranks of each host, of a group of so many.
+  std::vector<std::vector<int>> members(int ranks) const {
+    std::vector<std::vector<int>> members(static_cast<std::size_t>(count()));
+    for (int rank = 0; rank < ranks; ++rank) members[static_cast<std::size_t>(of(rank))].push_back(rank);
+    return members;
+  }
   // Ranks of the host that has the most, of a group of so many.
   int most_on_one(int ranks) const {
     int most = several() ? 0 : ranks;

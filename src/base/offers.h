@@ -29,6 +29,7 @@ struct Offers {
   Hosts hosts = {};                 // which ranks share memory
   std::uint64_t scratch_bytes = 0;  // scratch per rank and operation; 0 = any size
   std::uint64_t segment_bytes = 0;  // preferred segment; 0 = one segment where the bounds allow it
+  std::uint32_t channels = 1;       // of each edge, for the messages of one program
 
   const EdgeOffers& of(int from, int to) const { return hosts.share(from, to) ? inside : across; }
   // Whether all edges offer this.
@@ -39,13 +40,15 @@ struct Offers {
     return inside.slot_bytes == 0 ? across.slot_bytes : std::min(inside.slot_bytes, across.slot_bytes);
   }
   // What two ranks have between them.
-  Offers pair(bool share_host) const { return {share_host ? inside : across, {}, {}, scratch_bytes, segment_bytes}; }
+  Offers pair(bool share_host) const {
+    return {share_host ? inside : across, {}, {}, scratch_bytes, segment_bytes, channels};
+  }
   // What a group that is made of these ranks has.
   Offers among(std::span<const int> members) const {
     const Hosts theirs = hosts.among(members);
     if (!theirs.several()) return pair(true);
     if (theirs.count() == static_cast<int>(members.size())) return pair(false);
-    return {inside, across, theirs, scratch_bytes, segment_bytes};
+    return {inside, across, theirs, scratch_bytes, segment_bytes, channels};
   }
 
   bool operator==(const Offers&) const = default;

@@ -37,6 +37,7 @@ std::string names_of(const Verb* verb) {
 
 // Whether prices may choose it, among ranks with what this transport offers.
 bool is_candidate(const Algorithm& row, const Offers& offers) {
+  if (row.hierarchical && (!offers.hosts.several() || offers.channels < 2)) return false;
   const bool windows = offers.every(&EdgeOffers::windows_to_scratch);
   if (row.scratch_windows && !windows) return false;
   if (row.only_messages && windows) return false;
@@ -57,7 +58,7 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.name != name || !is_whole_group(row.verb) || (only != nullptr && row.verb != *only)) continue;
     known = true;
-    if (!row.canonical && deterministic) {
+    if (!row.canonical() && deterministic) {
       throw Error(ErrorCode::invalid_argument, "'" + std::string(name) + "' does not reduce in canonical order; set " +
                                                    "Options::deterministic to false to run it");
     }
@@ -97,7 +98,10 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     if (row == nullptr) continue;
     any = true;
     options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
-    if (const std::string reason = schedule::why_not(*row, {ranks, 0, 0, offers.hosts}, offers); !reason.empty()) {
+    std::string reason = schedule::why_not(*row, {ranks, 0, 0, offers.hosts}, offers);
+    if (reason.empty() && deterministic && !schedule::is_canonical(*row, offers.hosts, ranks))
+      reason = "does not add up hosts first, as a deterministic group does (Options::deterministic)";
+    if (!reason.empty()) {
       if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
       continue;
     }
@@ -105,27 +109,25 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     force(verbs_[static_cast<std::size_t>(row->verb)], *row);
   }
   if (any && !runs) {
-    throw Error(ErrorCode::unsupported, refusal + ", which the transport of this group does not offer; choose another");
+    throw Error(ErrorCode::unsupported, refusal + ", which this group does not offer; choose another");
   }
 }
 
 void Chooser::add_candidates(PerVerb& verb, Verb of, const Links& links, bool deterministic) {
   verb.links = &links;
   for (const Algorithm& row : schedule::algorithms()) {
-    if (row.verb != of || (deterministic && !row.canonical)) continue;
+    if (row.verb != of || (deterministic && !row.canonical())) continue;
+    const bool ordered = schedule::keeps_order(row, links.offers.hosts);
+    const bool by_price = !deterministic || schedule::is_canonical(row, links.offers.hosts, ranks_);
     if (row.user_windows) {
       if (ranks_ > 1 && links.offers.every(&EdgeOffers::windows_to_user)) verb.direct = &row;
       continue;
     }
     if (!is_candidate(row, links.offers)) continue;
-    if (row.is_for_uneven()) {
-      if (verb.uneven == nullptr) verb.uneven = &row;
-      if (row.canonical) verb.canonical_uneven = &row;
-    }
-    if (row.is_for_even()) {
-      verb.rows.push_back(&row);
-      if (row.canonical) verb.canonical = &row;
-    }
+    if (row.is_for_uneven() && by_price && verb.uneven == nullptr) verb.uneven = &row;
+    if (schedule::takes_uneven(row) && ordered) verb.ordered_uneven = &row;
+    if (row.is_for_even() && by_price) verb.rows.push_back(&row);
+    if (row.is_for_even() && ordered) verb.ordered = &row;
   }
 }
 

@@ -107,10 +107,10 @@ class Chooser {
     const Links* links = nullptr;
     Rows rows;
     const schedule::Algorithm* uneven = nullptr;
-    const schedule::Algorithm* canonical_uneven = nullptr;
-    const schedule::Algorithm* direct = nullptr;     // where all buffers are symmetric; nullptr where that is not asked
-    const schedule::Algorithm* canonical = nullptr;  // for operators that are not commutative
-    bool by_name = false;                            // the caller has chosen
+    const schedule::Algorithm* ordered_uneven = nullptr;
+    const schedule::Algorithm* direct = nullptr;   // where all buffers are symmetric; nullptr where that is not asked
+    const schedule::Algorithm* ordered = nullptr;  // for operators that are not commutative
+    bool by_name = false;                          // the caller has chosen
     // Written once, under the mutex, before `priced`.
     std::atomic<bool> priced{false};
     SizeTable sizes;
@@ -128,12 +128,16 @@ class Chooser {
 
   const schedule::Algorithm* choose_ordinary(const Question& call) const {
     const PerVerb& verb = of(call);
-    if (call.uneven) return call.keep_order && !verb.uneven->canonical ? verb.canonical_uneven : verb.uneven;
+    const auto unfit = [&](const schedule::Algorithm& row) {
+      return call.keep_order && !schedule::keeps_order(row, hosts());
+    };
+    if (call.uneven) return unfit(*verb.uneven) ? verb.ordered_uneven : verb.uneven;
     for (const SizeRow& row : verb.sizes.rows) {
-      if (call.bytes <= row.bytes) return call.keep_order && !row.algorithm->canonical ? verb.canonical : row.algorithm;
+      if (call.bytes <= row.bytes) return unfit(*row.algorithm) ? verb.ordered : row.algorithm;
     }
-    return verb.canonical;
+    return verb.ordered;
   }
+  const Hosts& hosts() const { return group_.offers.hosts; }
 
   int ranks_;
   Links group_, neighbours_, strangers_;  // of all ranks, of two of one host, of two of different hosts

@@ -20,6 +20,20 @@ bool needs_alike(const schedule::Algorithm& a, const schedule::Algorithm& b) {
 // chosen where the rates leave no doubt, not where they are off the most.
 constexpr float kDoubt = 2;
 
+// Over several hosts, which no survey has been at, rows are off as those of one host are, some more, some less.
+void price_hierarchical(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
+                        Prices& prices) {
+  for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
+    float sum = 0, rows = 0;
+    for (const schedule::Algorithm* const other : timed) {
+      if (!needs_alike(row, *other)) continue;
+      sum += prices.factors[number_of(*other)][size];
+      ++rows;
+    }
+    if (rows > 0) prices.factors[number_of(row)][size] = sum / rows;
+  }
+}
+
 void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
                    Prices& prices) {
   for (const schedule::Algorithm* const other : timed) {
@@ -44,7 +58,8 @@ Prices surveyed(const topology::CostTable& table, bool memory, int ranks) {
     std::transform(found->second.begin(), found->second.end(), prices.factors[number_of(row)],
                    [](double factor) { return static_cast<float>(factor); });
   }
-  for (const schedule::Algorithm* const row : untimed) price_untimed(timed, *row, prices);
+  for (const schedule::Algorithm* const row : untimed)
+    row->hierarchical ? price_hierarchical(timed, *row, prices) : price_untimed(timed, *row, prices);
   return prices;
 }
 
@@ -63,7 +78,7 @@ AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned
 Prices prices_of(const AgreedCosts& costs, const Offers& offers) {
   if (offers.every(&EdgeOffers::windows_to_scratch)) return costs.memory;
   Prices prices = costs.streams;
-  if (offers.hosts.several()) prices.rates.inside = costs.memory.rates.inside;
+  if (offers.hosts.several() && offers.inside.windows_to_scratch) prices.rates.inside = costs.memory.rates.inside;
   return prices;
 }
 

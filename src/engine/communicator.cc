@@ -45,6 +45,12 @@ int Communicator::rank() const { return engine().rank(); }
 int Communicator::size() const { return engine().size(); }
 void Communicator::set_timeout(std::chrono::milliseconds timeout) { engine().set_timeout(timeout); }
 std::chrono::milliseconds Communicator::timeout() const { return engine().timeout(); }
+std::vector<int> Communicator::hosts() const {
+  std::vector<int> hosts(static_cast<std::size_t>(size()));
+  for (int rank = 0; rank < size(); ++rank)
+    hosts[static_cast<std::size_t>(rank)] = engine().transport().offers().hosts.of(rank);
+  return hosts;
+}
 std::string_view Communicator::last_algorithm() const { return engine().last_algorithm(); }
 bool Communicator::tuned() const { return engine().costs().tuned; }
 Counters Communicator::counters() const { return engine().counters(); }

@@ -46,6 +46,9 @@ class Engine final {
  public:
   // Collective tracks; the transport must have one channel more, for messages between two ranks.
   static constexpr int kTracks = kCollectiveChannels;
+  static constexpr int kChannels = kTracks + 1;  // one for messages
+  // Of an edge, for one program, where a group spans hosts: what goes on inside them and across has its own order.
+  static constexpr int kPerChannel = 2;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
 

@@ -22,7 +22,13 @@
 namespace tutti::engine {
 namespace {
 
-constexpr int kChannels = Engine::kTracks + 1;
+constexpr int kChannels = Engine::kChannels;
+constexpr int kPerChannel = Engine::kPerChannel;
+
+// Of the memory that so many of the members share.
+int channels_in_memory(std::size_t here, std::size_t members) {
+  return here == members ? kChannels : kChannels * kPerChannel;
+}
 
 // The ranks of each host, in the order of their first rank.
 std::vector<std::vector<int>> hosts_of(const rendezvous::Met& met) {
@@ -152,6 +158,8 @@ std::unique_ptr<transport::TcpTransport> make_tcp(const LinkedGroup& group, std:
                                                   transport::Transport* memory) {
   transport::TcpOptions options;
   options.channels = kChannels;
+  options.per_channel = kPerChannel;
+  if (!group.linked.mixed) options.hosts = group.hosts();
   options.oversubscribed = group.oversubscribed();
   if (memory != nullptr)
     options.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
@@ -216,10 +224,10 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   origin.memory_ranks = met.memory_ranks;
   origin.silence = met.silence;
   origin.log = log;
-  const auto make_memory = [&] {
+  const auto make_memory = [&](int channels) {
     auto mapper = make_mapper(met, deadline);
     origin.memory = mapper->regrouping();
-    return std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
+    return std::make_unique<transport::MemoryTransport>(std::move(mapper), channels, deadline);
   };
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
     return with_costs(std::make_unique<Engine>(std::move(transport), options, log, std::move(origin)), host_names(met),
@@ -231,12 +239,12 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   };
   if (static_cast<int>(met.memory_ranks.size()) == met.size) {
     say("shared memory");
-    return finish(make_memory());
+    return finish(make_memory(kChannels));
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
   const bool mixed = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
   say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
-  auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
+  auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory(kChannels * kPerChannel) : nullptr;
   origin.linked = link(met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
   origin.job_ranks = all_of(met.size);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
@@ -259,7 +267,10 @@ GroupPlace make_place(const Engine& parent, const std::vector<int>& members) {
   GroupPlace place;
   const int here = static_cast<int>(in_memory(from, members).size());
   if (from.memory != nullptr && here > 0 && first_in_memory(parent, members) == parent.rank())
-    place.memory = from.memory->make_place(transport::MemoryTransport::arena_bytes(here, kChannels), here);
+    place.memory =
+        from.memory->make_place(transport::MemoryTransport::arena_bytes(
+                                    here, channels_in_memory(static_cast<std::size_t>(here), members.size())),
+                                here);
   constexpr int kCounterBits = 40;  // numbers are never used again
   if (from.linked != nullptr && !members.empty() && members.front() == parent.rank())
     place.number = (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
@@ -284,7 +295,8 @@ std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>
       numbers.push_back(from.number_in_memory(members[static_cast<std::size_t>(here)]));
     auto mapper = from.memory->part(place.memory, numbers, place_of(origin.memory_ranks, rank), origin.memory_ranks);
     origin.memory = mapper->regrouping();
-    transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline, hopeless);
+    transport = std::make_unique<transport::MemoryTransport>(
+        std::move(mapper), channels_in_memory(origin.memory_ranks.size(), members.size()), deadline, hopeless);
   }
   origin.job_ranks.clear();
   if (from.memory != nullptr && origin.memory_ranks.size() == members.size()) {

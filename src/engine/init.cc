@@ -68,7 +68,7 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
   meeting.wanted = engine::wanted(options.transport);
-  meeting.channels = engine::Engine::kTracks + 1;
+  meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
   meeting.hostid = environment.get("TUTTI_HOSTID").value_or("");
   meeting.interface = environment.get("TUTTI_INTERFACE").value_or("");
   if (const auto ms = environment.number("TUTTI_SUSPECT_MS")) meeting.suspicion = std::chrono::milliseconds(*ms);

@@ -54,7 +54,7 @@ std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::str
   meeting.keep_lobby = keep_lobby;
   meeting.wanted = engine::wanted(options.transport);
   meeting.settings = engine::settings(options);
-  meeting.channels = engine::Engine::kTracks + 1;
+  meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
   meeting.deadline = Deadline::after(options.timeout);
   return engine::make_engine(rendezvous::meet(meeting), options, {}, Deadline::after(options.timeout));
 }

@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
-#include "kernels/canonical_split.h"
+#include "base/canonical.h"
 #include "kernels/formats_inl.h"
 #include "kernels/kernels.h"
 #include "kernels/memory_inl.h"

@@ -13,7 +13,8 @@ bool same_collective(const Lowered& a, const Lowered& b) {
   return a.program.verb == b.program.verb && a.program.algorithm == b.program.algorithm &&
          a.program.ranks == b.program.ranks && a.program.root == b.program.root &&
          a.program.blocks == b.program.blocks && a.program.message_blocks == b.program.message_blocks &&
-         a.program.hears_first == b.program.hears_first && a.offers == b.offers && a.segment_bytes == b.segment_bytes;
+         a.program.hears_first == b.program.hears_first && a.program.channels == b.program.channels &&
+         a.offers == b.offers && a.segment_bytes == b.segment_bytes;
 }
 
 }  // namespace

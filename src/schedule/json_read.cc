@@ -101,17 +101,26 @@ Index read_index(const Node& node) {
 }
 
 BlockSet read_blocks(const Node& node) {
+  if (node.has("list")) {
+    node.require_keys({"list"});
+    BlockSet blocks;
+    for (const Node& block : node.at("list").items()) blocks.list.push_back(block.integer<std::int32_t>(0));
+    if (blocks.list.empty()) node.at("list").fail("should name a block");
+    blocks.count = static_cast<std::int32_t>(blocks.list.size());
+    return blocks;
+  }
   node.require_keys({"first", "stride", "count"}, {"run"});
   return {read_index(node.at("first")), node.at("stride").integer<std::int32_t>(),
           node.at("count").integer<std::int32_t>(1), node.has("run") ? node.at("run").integer<std::int32_t>(1) : 1};
 }
 
 Operand read_operand(const Node& node) {
-  node.require_keys({"kind"}, {"rank", "buffer", "plane", "blocks"});
+  node.require_keys({"kind"}, {"rank", "buffer", "plane", "blocks", "channel"});
   const std::string kind = node.at("kind").text();
   if (kind == "slot") {
-    node.require_keys({"kind", "rank"});
-    return Operand::slot(read_index(node.at("rank")));
+    node.require_keys({"kind", "rank"}, {"channel"});
+    return Operand::slot(read_index(node.at("rank")),
+                         node.has("channel") ? node.at("channel").integer<std::uint8_t>() : 0);
   }
   if (kind == "own") {
     node.require_keys({"kind", "buffer", "plane", "blocks"});
@@ -191,7 +200,7 @@ Hosts read_hosts(const Node& node, int ranks) {
 }
 
 Offers read_offers(const Node& node, int ranks) {
-  node.require_keys({"inside", "scratch_bytes", "segment_bytes"}, {"across", "hosts"});
+  node.require_keys({"inside", "scratch_bytes", "segment_bytes", "channels"}, {"across", "hosts"});
   Offers offers;
   offers.inside = read_edge_offers(node.at("inside"));
   if (node.has("across") != node.has("hosts")) node.fail("should have both of the keys 'across' and 'hosts', or none");
@@ -199,6 +208,7 @@ Offers read_offers(const Node& node, int ranks) {
   if (offers.hosts.several()) offers.across = read_edge_offers(node.at("across"));
   offers.scratch_bytes = node.at("scratch_bytes").integer<std::uint64_t>();
   offers.segment_bytes = node.at("segment_bytes").integer<std::uint64_t>();
+  offers.channels = node.at("channels").integer<std::uint32_t>(1);
   return offers;
 }
 
@@ -241,14 +251,14 @@ void read_group(const Node& node, const Lowered& shared, std::vector<std::option
 
 std::vector<Lowered> read_document(const Node& root) {
   root.require_keys({"version"}, {"verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "hears_first",
-                                  "offers", "segment_bytes", "legend", "programs"});
+                                  "channels", "offers", "segment_bytes", "legend", "programs"});
   const int version = root.at("version").integer<int>();
   if (version != kJsonVersion) {
     root.at("version").fail("is " + std::to_string(version) + "; this program reads version " +
                             std::to_string(kJsonVersion));
   }
   root.require_keys({"version", "verb", "algorithm", "ranks", "root", "blocks", "message_blocks", "hears_first",
-                     "offers", "segment_bytes", "programs"},
+                     "channels", "offers", "segment_bytes", "programs"},
                     {"legend"});
   Lowered shared;
   shared.program.verb = root.at("verb").one_of<Verb>(kVerbs);
@@ -258,6 +268,7 @@ std::vector<Lowered> read_document(const Node& root) {
   shared.program.blocks = root.at("blocks").integer<std::int32_t>(1);
   shared.program.message_blocks = root.at("message_blocks").integer<std::int32_t>(0);
   shared.program.hears_first = root.at("hears_first").boolean();
+  shared.program.channels = root.at("channels").integer<std::int32_t>(1);
   if (shared.program.ranks > kMostRanks) root.at("ranks").fail("is more than " + std::to_string(kMostRanks));
   shared.offers = read_offers(root.at("offers"), shared.program.ranks);
   shared.segment_bytes = root.at("segment_bytes").integer<std::uint64_t>();

@@ -16,6 +16,7 @@ Json json_of(const Index& index) {
 }
 
 Json json_of(const BlockSet& blocks) {
+  if (!blocks.list.empty()) return {{"list", blocks.list}};
   Json json = {{"first", json_of(blocks.first)}, {"stride", blocks.stride}, {"count", blocks.count}};
   if (blocks.run != 1) json["run"] = blocks.run;
   return json;
@@ -23,7 +24,9 @@ Json json_of(const BlockSet& blocks) {
 
 Json json_of(const Operand& operand) {
   if (operand.kind == Operand::Kind::slot) {
-    return {{"kind", "slot"}, {"rank", json_of(operand.rank)}};
+    Json json = {{"kind", "slot"}, {"rank", json_of(operand.rank)}};
+    if (operand.channel != 0) json["channel"] = operand.channel;
+    return json;
   }
   Json json = {{"kind", "own"}};
   if (operand.kind == Operand::Kind::window) json = {{"kind", "window"}, {"rank", json_of(operand.rank)}};
@@ -74,7 +77,7 @@ Json json_of(const EdgeOffers& edge) {
 
 Json json_of(const Offers& offers) {
   // A new member of Offers breaks this line, and belongs below.
-  [[maybe_unused]] const auto& [a, b, c, d, e] = offers;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f] = offers;
   Json json = {{"inside", json_of(offers.inside)}};
   if (offers.hosts.several()) {
     json["across"] = json_of(offers.across);
@@ -82,6 +85,7 @@ Json json_of(const Offers& offers) {
   }
   json["scratch_bytes"] = offers.scratch_bytes;
   json["segment_bytes"] = offers.segment_bytes;
+  json["channels"] = offers.channels;
   return json;
 }
 
@@ -123,7 +127,7 @@ std::string to_json(std::span<const Lowered> programs) {
   const Lowered& first = programs.front();
   // A new member of Program breaks this line, and belongs into the document or its groups. Only the landing planes do
   // not: lowering has used them up.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, landing_planes, j, k] = first.program;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, landing_planes, across, j, k, l] = first.program;
   Json json = {{"version", kJsonVersion},
                {"verb", name_of(first.program.verb)},
                {"algorithm", first.program.algorithm},
@@ -132,6 +136,7 @@ std::string to_json(std::span<const Lowered> programs) {
                {"blocks", first.program.blocks},
                {"message_blocks", first.program.message_blocks},
                {"hears_first", first.program.hears_first},
+               {"channels", first.program.channels},
                {"offers", json_of(first.offers)},
                {"segment_bytes", first.segment_bytes},
                {"legend", legend()},

@@ -41,7 +41,9 @@ bool has_streams(const Offers& offers) { return !offers.every(&EdgeOffers::opera
 
 // As the program states them, because they must be the same on all ranks: a rank may need fewer.
 std::int32_t planes_over(const Program& program, const Offers& offers) {
-  return program.scratch_planes + (has_streams(offers) ? program.landing_planes : 0);
+  if (!has_streams(offers)) return program.scratch_planes;
+  const bool only_across = offers.inside.operands_in_slots && program.landing_across >= 0;
+  return program.scratch_planes + (only_across ? program.landing_across : program.landing_planes);
 }
 
 std::int32_t scratch_blocks(const Program& program, const Offers& offers) {
@@ -69,13 +71,15 @@ class StreamLane {
         first_plane_(first_plane),
         planes_(planes) {}
 
-  std::vector<Step> rewrite(const std::vector<Step>& steps) {
+  // `lasts` becomes, by step, the number of the last one that was made of it.
+  std::vector<Step> rewrite(const std::vector<Step>& steps, std::vector<std::int32_t>& lasts) {
     for (const Step& step : steps) {
       if (runs_as_it_is(step)) {
         out_.push_back(step);
       } else {
         rewrite_step(step);
       }
+      lasts.push_back(static_cast<std::int32_t>(out_.size()) - 1);
     }
     return std::move(out_);
   }
@@ -171,8 +175,18 @@ class StreamLane {
 // Says how many planes of scratch there are then.
 int land_messages(Program& program, const Offers& offers) {
   int planes = program.scratch_planes;
+  std::vector<std::vector<std::int32_t>> lasts(program.lanes.size());
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    std::vector<Step>& steps = program.lanes[i].steps;
+    steps = StreamLane(program, offers, planes, &planes).rewrite(steps, lasts[i]);  // no two share a landing place
+  }
   for (Lane& lane : program.lanes) {
-    lane.steps = StreamLane(program, offers, planes, &planes).rewrite(lane.steps);  // lanes never share a landing place
+    for (Step& step : lane.steps) {
+      for (Wait& wait : step.waits) {
+        if (wait.lane == Wait::kEntryLane || wait.rank.resolve(program.rank, program.ranks) != program.rank) continue;
+        wait.step = lasts[static_cast<std::size_t>(wait.lane)][static_cast<std::size_t>(wait.step)];
+      }
+    }
   }
   return planes;
 }
@@ -186,7 +200,10 @@ std::uint64_t wanted_segment(const Program& program, const Offers& offers) {
 }
 
 bool waits_out_of_sight(const Program& program, const Offers& offers) {
-  const auto unseen = [&](const Wait& wait) { return !edge_of(program, wait.rank, offers).operands_in_slots; };
+  const auto unseen = [&](const Wait& wait) {
+    return wait.rank.resolve(program.rank, program.ranks) != program.rank &&
+           !edge_of(program, wait.rank, offers).operands_in_slots;
+  };
   return std::any_of(program.lanes.begin(), program.lanes.end(), [&](const Lane& lane) {
     return std::any_of(lane.steps.begin(), lane.steps.end(),
                        [&](const Step& step) { return std::any_of(step.waits.begin(), step.waits.end(), unseen); });
@@ -226,6 +243,10 @@ std::string why_not(const Program& program, const Offers& offers) {
   });
   if (!reason.empty()) return reason;
   if (waits_out_of_sight(program, offers)) return "needs flags in shared memory";
+  if (program.channels > static_cast<std::int32_t>(offers.channels)) {
+    return "sends on " + std::to_string(program.channels) + " channels of an edge, and there are " +
+           std::to_string(offers.channels);
+  }
   if (block_bound(offers.slot_bytes(), program.message_blocks) == 0) {
     return "needs messages of " + std::to_string(program.message_blocks) + " blocks, and a slot holds " +
            std::to_string(offers.slot_bytes()) + " bytes";
@@ -258,6 +279,7 @@ Lowered lower(Program program, const Offers& offers) {
   if (has_streams(offers)) land_messages(program, offers);
   program.scratch_planes = planes;
   program.landing_planes = 0;
+  program.landing_across = -1;
   return {std::move(program), offers, bound == kUnbounded ? 0 : bound};
 }
 

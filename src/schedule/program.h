@@ -10,9 +10,10 @@
 //     destinations <- op(sources)
 //
 // over *operands*: Own memory, a Window onto a peer's memory, or a Slot, which is a message: as a destination it is
-// sent to the rank, as a source it is received from it, matched first-in-first-out per (source, destination).
+// sent to the rank, as a source it is received from it, matched first-in-first-out per (source, destination, channel).
 // The steps of a *lane* run in order, once per segment; lanes of a rank interleave freely. A lane that is `published`
-// shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there.
+// shows its progress to all ranks, and a Wait of a step names (rank, lane, step) there; a rank's own lanes are in its
+// sight anyway.
 //
 // A step fires when all its waits hold, all its source slots hold a message and all its destination slots have a
 // credit. Every operand of a step covers the same number of elements; a slot takes its size from the other operands,
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tutti/types.h"
@@ -86,15 +88,17 @@ struct Index {
 };
 
 // Blocks first + (i / run) * stride + i mod run for i < count, in this order and modulo Program::blocks: runs of `run`
-// neighbours, `stride` apart, of which the last may be cut short.
+// neighbours, `stride` apart, of which the last may be cut short. Or, where there is a list, the `count` blocks of it.
 struct BlockSet {
   Index first;
   std::int32_t stride = 1;
   std::int32_t count = 1;
   std::int32_t run = 1;
+  std::vector<std::int32_t> list = {};
 
   // The number of block i, for the program of `rank`.
   constexpr int at(int i, int rank, int blocks) const {
+    if (!list.empty()) return list[static_cast<std::size_t>(i)];
     const std::int64_t offset = std::int64_t{i / run} * stride + i % run;
     return static_cast<int>(((first.resolve(rank, blocks) + offset) % blocks + blocks) % blocks);
   }
@@ -110,14 +114,17 @@ struct Operand {
   Buffer buffer = Buffer::input;  // own, window
   std::uint8_t plane = 0;         // own, window onto scratch
   BlockSet blocks;                // own, window
+  std::uint8_t channel = 0;       // slot: of those between the two ranks, each with its own order of messages
 
   static Operand own(Buffer buffer, BlockSet blocks, int plane = 0) {
-    return {Kind::own, Index::plus(0), buffer, static_cast<std::uint8_t>(plane), blocks};
+    return {Kind::own, Index::plus(0), buffer, static_cast<std::uint8_t>(plane), std::move(blocks)};
   }
   static Operand window(Index rank, Buffer buffer, BlockSet blocks, int plane = 0) {
-    return {Kind::window, rank, buffer, static_cast<std::uint8_t>(plane), blocks};
+    return {Kind::window, rank, buffer, static_cast<std::uint8_t>(plane), std::move(blocks)};
   }
-  static Operand slot(Index rank) { return {Kind::slot, rank, Buffer::scratch, 0, {}}; }
+  static Operand slot(Index rank, int channel = 0) {
+    return {Kind::slot, rank, Buffer::scratch, 0, {}, static_cast<std::uint8_t>(channel)};
+  }
 
   bool operator==(const Operand&) const = default;
 };
@@ -170,7 +177,9 @@ struct Program {
   std::int32_t scratch_depth = 1;
   // Planes that lowering may add where messages have to land: the most on any rank, the same on all; 0 once lowered.
   std::int32_t landing_planes = 0;
+  std::int32_t landing_across = -1;  // of these, where only messages between hosts have to; -1: as many
   bool hears_first = false;
+  std::int32_t channels = 1;  // of an edge, that messages take: the most on any rank, the same on all
   std::vector<Lane> lanes;
 
   bool operator==(const Program&) const = default;

@@ -57,7 +57,8 @@ class Measured {
     for (const schedule::Algorithm& row : schedule::algorithms()) {
       const bool runs = (!row.scratch_windows || offers.inside.windows_to_scratch) &&
                         (!row.user_windows || offers.inside.windows_to_user) &&
-                        !(row.only_messages && offers.inside.windows_to_scratch) && !row.single_copy;
+                        !(row.only_messages && offers.inside.windows_to_scratch) && !row.single_copy &&
+                        !row.hierarchical;
       if (!row.is_for_even() || row.verb == Verb::send_recv || !runs) continue;
       pricers_.emplace_back(row, ranks, offers);
       for (const std::uint64_t bytes : kSizes) {

@@ -44,7 +44,7 @@ class AllReduce : public ::testing::TestWithParam<Case> {};
 TEST_P(AllReduce, AgreesWithTheReferenceBitForBit) {
   const Case& c = GetParam();
   const schedule::Algorithm* const row = schedule::find_algorithm(Verb::all_reduce, c.algorithm);
-  const bool in_order = row == nullptr || row->canonical, canonical = in_order || c.ranks < 3;
+  const bool in_order = row == nullptr || row->canonical(), canonical = in_order || c.ranks < 3;
   const auto body = [&](Communicator& comm) {
     for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
       for (const std::size_t count : kCounts) {
@@ -86,7 +86,7 @@ std::vector<Case> cases() {
       if (testing::kSanitized && ranks != 2 && ranks != 5) continue;
       all.push_back({kind, "", ranks});
       for (const schedule::Algorithm& row : schedule::algorithms()) {
-        const bool shared = row.user_windows || (kind == Ranks::tcp && row.scratch_windows);
+        const bool shared = row.user_windows || row.hierarchical || (kind == Ranks::tcp && row.scratch_windows);
         if (row.verb == Verb::all_reduce && !shared) all.push_back({kind, std::string(row.name), ranks});
       }
     }

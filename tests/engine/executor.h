@@ -32,6 +32,7 @@ inline void PrintTo(Way way, std::ostream* out) { *out << name_of(way); }
 inline Offers offers_over(Way way, const transport::Transport& transport, std::uint64_t segment_bytes) {
   Offers offers = transport.offers();
   offers.segment_bytes = segment_bytes;
+  offers.channels = kChannels;
   EdgeOffers& inside = offers.inside;
   if (way == Way::slots) inside.windows_to_user = true;  // of threads
   if (way == Way::streams) inside.operands_in_slots = inside.windows_to_scratch = inside.windows_to_user = false;
@@ -65,8 +66,8 @@ class Executor {
     for (int member = 0; member < size(); ++member) members.push_back(member);
     schedule::Program program = row.generate({size(), rank(), root, offers.hosts});
     const int landing_plane = program.scratch_planes;
-    plan_ = std::make_unique<engine::Plan>(schedule::lower(std::move(program), offers_of(row, offers)), transport_, 0,
-                                           members, landing_plane);
+    plan_ = std::make_unique<engine::Plan>(schedule::lower(std::move(program), offers_of(row, offers)), transport_,
+                                           engine::PlanChannel{}, members, landing_plane);
     binding.epoch = ++epoch_;
     if (binding.fingerprint == 0) binding.fingerprint = epoch_;
     binding.input_windows = group_.inputs.data();

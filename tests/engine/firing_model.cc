@@ -16,7 +16,8 @@ FiringModel::FiringModel(std::span<const schedule::Lowered> programs, std::uint6
     : programs_(programs),
       segments_(segments),
       streams_(!programs.front().offers.inside.operands_in_slots),
-      edges_(programs.size() * programs.size()) {
+      channels_(static_cast<std::size_t>(programs.front().program.channels)),
+      edges_(programs.size() * programs.size() * channels_) {
   for (const schedule::Lowered& lowered : programs) heads_.emplace_back(lowered.program.lanes.size());
 }
 
@@ -38,7 +39,9 @@ bool FiringModel::finished(int rank) const {
 
 bool FiringModel::all_taken(int rank) const {
   for (int to = 0; to < static_cast<int>(programs_.size()); ++to) {
-    if (edge(rank, to).taken != edge(rank, to).sent) return false;
+    for (int channel = 0; channel < static_cast<int>(channels_); ++channel) {
+      if (edge(rank, to, channel).taken != edge(rank, to, channel).sent) return false;
+    }
   }
   return true;
 }
@@ -64,28 +67,28 @@ struct FiringModel::Seen {
     return other.segment > segment || (other.segment == segment && other.step > static_cast<std::size_t>(wait.step));
   }
   bool has_come(const Operand& source) const {
-    const Edge& edge = model.edge(peer_of(source.rank), rank);
+    const Edge& edge = model.edge(peer_of(source.rank), rank, source.channel);
     return edge.sent > edge.taken;
   }
   bool has_credit(const Operand& destination) const {
-    const Edge& edge = model.edge(rank, peer_of(destination.rank));
+    const Edge& edge = model.edge(rank, peer_of(destination.rank), destination.channel);
     return edge.early || edge.sent - edge.taken < credits;
   }
-  bool heard_all() const { return model.unheard(rank) < 0; }
+  bool heard_all() const { return model.unheard(rank) == nullptr; }
 };
 
-// A rank that sends to this one and of which no message has come yet, or -1.
-int FiringModel::unheard(int rank) const {
+// A message to this rank from one of which none has come yet, or nullptr.
+const Operand* FiringModel::unheard(int rank) const {
   for (const Lane& lane : program(rank).lanes) {
     for (const Step& step : lane.steps) {
       for (const Operand& source : step.sources) {
         if (!is_slot(source)) continue;
         const int from = source.rank.resolve(rank, program(rank).ranks);
-        if (edge(from, rank).sent == 0) return from;
+        if (edge(from, rank, source.channel).sent == 0) return &source;
       }
     }
   }
-  return -1;
+  return nullptr;
 }
 
 bool FiringModel::must_fire(int rank, int lane) const {
@@ -97,14 +100,14 @@ bool FiringModel::must_fire(int rank, int lane) const {
 }
 
 // Over streams: a message of a step of `from` that could fire but for the credits of those behind it.
-bool FiringModel::deliver_early(int from, int to) {
-  if (!streams_ || edge(from, to).early) return false;
+bool FiringModel::deliver_early(int from, int to, int channel) {
+  if (!streams_ || edge(from, to, channel).early) return false;
   const int lanes = static_cast<int>(program(from).lanes.size());
   for (int lane = 0; lane < lanes; ++lane) {
     if (done(from, lane)) continue;
     Step part = step_at(from, lane);
     const auto sends = [&](const Operand& operand) {
-      return is_slot(operand) && operand.rank.resolve(from, program(from).ranks) == to;
+      return is_slot(operand) && operand.channel == channel && operand.rank.resolve(from, program(from).ranks) == to;
     };
     const auto message = std::find_if(part.destinations.begin(), part.destinations.end(), sends);
     if (message == part.destinations.end()) continue;
@@ -113,8 +116,8 @@ bool FiringModel::deliver_early(int from, int to) {
     const Seen seen{*this, from, lane, transport::kHeaders};
     const bool may = first_unmet(part, head(from, lane).segment, false, seen).may_fire();
     if (!may || (hears_first && !seen.heard_all())) return false;
-    ++edge(from, to).sent;
-    edge(from, to).early = true;
+    ++edge(from, to, channel).sent;
+    edge(from, to, channel).early = true;
     ++early_messages_;
     return true;
   }
@@ -135,8 +138,9 @@ std::string FiringModel::unmet_of(int rank, int lane) {
       case Kind::credit: return "rank " + std::to_string(seen.peer_of(unmet.operand->rank)) + " has no place";
       case Kind::message:
       case Kind::hearing: {
-        const int from = unmet.kind == Kind::hearing ? unheard(rank) : seen.peer_of(unmet.operand->rank);
-        if (!deliver_early(from, rank)) return "no message has come from rank " + std::to_string(from);
+        const Operand& missing = unmet.kind == Kind::hearing ? *unheard(rank) : *unmet.operand;
+        const int from = seen.peer_of(missing.rank);
+        if (!deliver_early(from, rank, missing.channel)) return "no message has come from rank " + std::to_string(from);
       }
     }
   }
@@ -158,11 +162,11 @@ void FiringModel::play(int rank, int lane) {
   const Step& step = step_at(rank, lane);
   const auto peer_of = [&](const Operand& operand) { return operand.rank.resolve(rank, program(rank).ranks); };
   for (const Operand& source : step.sources) {
-    if (is_slot(source)) ++edge(peer_of(source), rank).taken;
+    if (is_slot(source)) ++edge(peer_of(source), rank, source.channel).taken;
   }
   for (const Operand& destination : step.destinations) {
     if (!is_slot(destination)) continue;
-    Edge& to = edge(rank, peer_of(destination));
+    Edge& to = edge(rank, peer_of(destination), destination.channel);
     if (!to.early) ++to.sent;
     to.early = false;
   }

@@ -57,13 +57,14 @@ class FiringModel {
   }
   const schedule::Step& step_at(int rank, int lane) const;
   bool done(int rank, int lane) const;
-  Edge& edge(int from, int to) { return edges_[index(from, to)]; }
-  const Edge& edge(int from, int to) const { return edges_[index(from, to)]; }
-  std::size_t index(int from, int to) const {
-    return static_cast<std::size_t>(from) * programs_.size() + static_cast<std::size_t>(to);
+  Edge& edge(int from, int to, int channel) { return edges_[index(from, to, channel)]; }
+  const Edge& edge(int from, int to, int channel) const { return edges_[index(from, to, channel)]; }
+  std::size_t index(int from, int to, int channel) const {
+    return (static_cast<std::size_t>(from) * programs_.size() + static_cast<std::size_t>(to)) * channels_ +
+           static_cast<std::size_t>(channel);
   }
-  int unheard(int rank) const;
-  bool deliver_early(int from, int to);
+  const schedule::Operand* unheard(int rank) const;
+  bool deliver_early(int from, int to, int channel);
   std::string unmet_of(int rank, int lane);
   void play(int rank, int lane);
 
@@ -72,6 +73,7 @@ class FiringModel {
   bool streams_;
   std::uint64_t early_messages_ = 0;
   std::vector<std::vector<Head>> heads_;  // by rank and lane
+  std::size_t channels_;                  // of each edge
   std::vector<Edge> edges_;               // by index()
 };
 

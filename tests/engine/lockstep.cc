@@ -31,7 +31,8 @@ Lockstep::Lockstep(int ranks)
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      ranks_[rank].transport = std::make_unique<transport::MemoryTransport>(std::move(mappers[rank]), 1, soon());
+      ranks_[rank].transport =
+          std::make_unique<transport::MemoryTransport>(std::move(mappers[rank]), kChannels, soon());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -55,7 +56,8 @@ void Lockstep::start(std::span<const schedule::Lowered> programs, int landing_pl
   }
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     Rank& mine = ranks_[rank];
-    mine.plan = std::make_unique<engine::Plan>(programs[rank], *mine.transport, 0, members, landing_plane);
+    mine.plan =
+        std::make_unique<engine::Plan>(programs[rank], *mine.transport, engine::PlanChannel{}, members, landing_plane);
     mine.binding = bindings[rank];
     mine.binding.epoch = mine.binding.fingerprint = mine.binding.sequence = epoch_;
     mine.binding.input_windows = inputs_.data();

@@ -244,7 +244,7 @@ TEST(Predict, WhatIsChosenIsTheCheapest) {
     Prices least;
     for (const schedule::Algorithm& row : schedule::algorithms()) {
       const bool elsewhere = row.only_messages || row.user_windows;
-      if (row.verb == Verb::send_recv || !row.is_for_even() || elsewhere || !row.canonical) continue;
+      if (row.verb == Verb::send_recv || !row.is_for_even() || elsewhere || !row.canonical()) continue;
       const auto prices = prices_with(std::string(name_of(row.verb)) + "=" + std::string(row.name), ranks);
       for (const auto& [cell, us] : prices.value_or(Prices())) {
         if (cell.first != row.verb) continue;

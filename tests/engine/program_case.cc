@@ -31,7 +31,7 @@ Bytes fold_prefix(const ProgramCase& c, int ranks) {
 Bytes reduced(const ProgramCase& c, int chunk) {
   std::vector<Bytes> inputs;
   for (int rank = 0; rank < c.ranks; ++rank) inputs.push_back(chunk < 0 ? c.input_of(rank) : c.chunk_of(rank, chunk));
-  return reduce_naively(c.type(), c.op(), std::move(inputs), c.count);
+  return reduce_naively(c.type(), c.op(), std::move(inputs), c.count, c.hosts);
 }
 
 }  // namespace

@@ -18,11 +18,13 @@ struct ProgramCase {
   int ranks, root;
   std::size_t count;
   bool in_place;
+  Hosts hosts = {};
 
+  bool canonical() const { return schedule::is_canonical(row, hosts, ranks); }
   // Orders that are not the canonical one are compared in integers.
-  DType type() const { return row.canonical ? DType::float32 : DType::int32; }
+  DType type() const { return canonical() ? DType::float32 : DType::int32; }
   ReduceOp op() const {
-    return row.canonical && !schedule::facts_of(row.verb).prefix ? ReduceOp::average : ReduceOp::sum;
+    return canonical() && !schedule::facts_of(row.verb).prefix ? ReduceOp::average : ReduceOp::sum;
   }
   bool chunks() const { return schedule::facts_of(row.verb).cut == schedule::Cut::chunks; }
   // Bytes of a buffer of `rank`.

@@ -30,8 +30,8 @@ TEST_P(Programs, AgreeWithTheReferenceBitForBit) {
         if (!testing::runs_over(row, way, ranks)) continue;
         for (const int root : testing::roots_of(row, ranks)) {
           for (const std::size_t count : {0u, 1u, 17u, 1003u, 9001u}) {
-            run_case(executor, offers, {row, ranks, root, count, false});
-            if (schedule::runs_in_place(row)) run_case(executor, offers, {row, ranks, root, count, true});
+            run_case(executor, offers, {row, ranks, root, count, false, offers.hosts});
+            if (schedule::runs_in_place(row)) run_case(executor, offers, {row, ranks, root, count, true, offers.hosts});
           }
         }
       }

@@ -43,13 +43,13 @@ inline void fill_hostile(DType type, void* memory, std::size_t count, std::uint3
   }
 }
 
-// The reduction of all ranks' vectors, in canonical order, pair by pair.
+// The reduction of all ranks' vectors, in canonical order, hosts first, pair by pair.
 inline std::vector<std::byte> reduce_naively(DType type, ReduceOp op, std::vector<std::vector<std::byte>> inputs,
-                                             std::size_t count) {
+                                             std::size_t count, const Hosts& hosts = {}) {
   const auto kernel = kernels::find_reduce(type, op);
   const auto divisor = op == ReduceOp::average ? static_cast<std::uint32_t>(inputs.size()) : 1u;
   std::size_t joins_left = inputs.size() - 1;
-  canonical_fold(std::span(inputs), [&](std::vector<std::byte>& left, std::vector<std::byte>& right) {
+  hosts_first_fold(std::span(inputs), hosts, [&](std::vector<std::byte>& left, std::vector<std::byte>& right) {
     --joins_left;
     void* destination = left.data();
     const void* sources[] = {left.data(), right.data()};

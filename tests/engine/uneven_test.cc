@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <set>
 
 #include "engine/executor.h"
+#include "schedule/readers/firing.h"
 #include "schedule/verbs.h"
 
 namespace tutti {
@@ -139,26 +139,15 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Uneven,
                                   std::to_string(std::get<1>(test.param));
                          });
 
-std::set<int> senders_of(const Algorithm& row, int ranks, int rank, int root) {
-  std::set<int> senders;
-  for (const schedule::Lane& lane : row.generate({ranks, rank, root}).lanes) {
-    for (const schedule::Step& step : lane.steps) {
-      for (const schedule::Operand& source : step.sources) {
-        if (is_slot(source)) senders.insert(source.rank.resolve(rank, ranks));
-      }
-    }
-  }
-  return senders;
-}
-
 // Whether no rank has to receive anything before it has sent to everybody that it sends to: else one may stop at the
 // stranger's message, and others are told by it and not by what they hear.
-bool sends_first(const Algorithm& row, int ranks, int root) {
+bool sends_first(const Algorithm& row, int ranks, int root, const Hosts& hosts) {
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const schedule::Lane& lane : row.generate({ranks, rank, root}).lanes) {
+    for (const schedule::Lane& lane : row.generate({ranks, rank, root, hosts}).lanes) {
       bool received = false;
       for (const schedule::Step& step : lane.steps) {
-        received = received || std::any_of(step.sources.begin(), step.sources.end(), schedule::is_slot);
+        received =
+            received || !step.waits.empty() || std::any_of(step.sources.begin(), step.sources.end(), schedule::is_slot);
         if (received && std::any_of(step.destinations.begin(), step.destinations.end(), schedule::is_slot))
           return false;
       }
@@ -187,8 +176,9 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
       binding.fingerprint = executor.rank() == kStranger ? 2 : 1;
       executor.start(row, offers, kRoot, binding);
       const bool hears =
-          executor.rank() != kStranger && senders_of(row, kRanks, executor.rank(), kRoot).contains(kStranger);
-      const bool finds = hears && sends_first(row, kRanks, kRoot);
+          executor.rank() != kStranger &&
+          schedule::senders_to(row.generate({kRanks, executor.rank(), kRoot, offers.hosts})).contains(kStranger);
+      const bool finds = hears && sends_first(row, kRanks, kRoot, offers.hosts);
       const Deadline deadline = Deadline::after(finds ? std::chrono::seconds(20) : std::chrono::milliseconds(200));
       engine::Operation& operation = executor.operation();
       while (operation.mismatched_peer() < 0 && !deadline.passed() &&

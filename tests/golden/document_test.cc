@@ -79,7 +79,7 @@ std::string text_of(const Algorithm& row) {
   char number[32];
   std::snprintf(number, sizeof number, "%.4g", busiest.moved);
   return "| `" + std::string(row.name) + "` | " + std::to_string(busiest.steps) + " | " + number + " n | " +
-         cost_of(row) + " | " + std::to_string(busiest.scratch) + " | " + (row.canonical ? "canonical" : "its own") +
+         cost_of(row) + " | " + std::to_string(busiest.scratch) + " | " + (row.canonical() ? "canonical" : "its own") +
          " | " + std::string(needs_of(row)) + " | " + std::string(row.good_at) + " |\n";
 }
 

@@ -62,8 +62,8 @@ struct Edit {
 
 const std::vector<Edit> kEdits{
     Edit{"{", "", "not JSON at all"},
-    Edit{R"("version": 5)", R"("version": 1)", "version is 1; this program reads version 5"},
-    Edit{R"("version": 5)", R"("version": 5, "colour": 3)", "the document has the unknown key 'colour'"},
+    Edit{R"("version": 6)", R"("version": 1)", "version is 1; this program reads version 6"},
+    Edit{R"("version": 6)", R"("version": 6, "colour": 3)", "the document has the unknown key 'colour'"},
     Edit{R"("verb": "all_reduce",)", "", "the document lacks the key 'verb'"},
     Edit{R"("verb": "all_reduce")", R"("verb": "sing")", "verb is 'sing', should be one of: all_reduce"},
     Edit{R"("ranks": 2)", R"("ranks": 0)", "ranks is out of range: 0"},

@@ -7,6 +7,7 @@ namespace tutti::schedule {
 Offers offers_everything() {
   Offers offers;
   offers.inside = {true, true, true, true, 2, 0};
+  offers.channels = 2;
   return offers;
 }
 
@@ -16,6 +17,7 @@ Offers offers_streams() {
   offers.inside.slot_bytes = 1 << 16;
   offers.scratch_bytes = 1 << 26;
   offers.segment_bytes = 1 << 18;
+  offers.channels = 2;
   return offers;
 }
 

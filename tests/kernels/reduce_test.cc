@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/canonical.h"
-#include "kernels/canonical_split.h"
+#include "base/canonical.h"
 #include "kernels/kernels.h"
 #include "kernels/reference.h"
 #include "kernels/samples.h"
@@ -209,7 +209,7 @@ std::string join(const std::string& left, const std::string& right) {
 
 std::string split_expression(std::size_t first, std::size_t n) {
   if (n == 1) return std::to_string(first);
-  const std::size_t left = kernels::canonical_split(n);
+  const std::size_t left = canonical_split(n);
   return join(split_expression(first, left), split_expression(first + left, n - left));
 }
 

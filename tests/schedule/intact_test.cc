@@ -250,7 +250,8 @@ TEST(Intact, SumsOfMessagesHearOfEveryRankBeforeTheyWrite) {
 TEST(Intact, ProgramsThatHearFirstNeedTo) {
   int seen = 0;
   for (const Algorithm& algorithm : algorithms()) {
-    if (!algorithm.generate({3, 0, 0}).hears_first) continue;
+    // Programs inside one host, one behind the other, have heard from everybody by themselves.
+    if (!algorithm.generate({3, 0, 0}).hears_first || algorithm.hierarchical) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 3; ranks <= 9; ++ranks) {

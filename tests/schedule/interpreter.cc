@@ -164,6 +164,16 @@ std::size_t Machine::user_index(int owner, Buffer buffer, std::uint64_t segment,
   return ((second ? trial_.layout.segments : 0) + segment) * trial_.layout.blocks + block;
 }
 
+Word Machine::hosts_first(const std::vector<Word>& words) const {
+  const Hosts& hosts = trial_.programs[0].offers.hosts;
+  std::vector<std::vector<Word>> of_hosts(static_cast<std::size_t>(hosts.count()));
+  for (std::size_t rank = 0; rank < words.size(); ++rank)
+    of_hosts[static_cast<std::size_t>(hosts.of(static_cast<int>(rank)))].push_back(words[rank]);
+  std::vector<Word> sums;
+  for (const std::vector<Word>& of_host : of_hosts) sums.push_back(canonical_words(of_host));
+  return canonical_words(sums);
+}
+
 // What the verbs mean, said here once more and without the verifier's table.
 Word Machine::expected_word(std::size_t rank, std::size_t cell) const {
   const Program& program = trial_.programs[0].program;
@@ -186,7 +196,7 @@ Word Machine::expected_word(std::size_t rank, std::size_t cell) const {
     case Verb::all_reduce:
     case Verb::reduce:
     case Verb::reduce_scatter:
-      return ranks_.size() == 1 ? given(0, block) : divide_word(canonical_words(first(ranks_.size())));
+      return ranks_.size() == 1 ? given(0, block) : divide_word(hosts_first(first(ranks_.size())));
     default: return given(root, block);
   }
 }

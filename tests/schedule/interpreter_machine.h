@@ -54,7 +54,7 @@ struct EdgeState {
   std::uint32_t in_use = 0;  // credits spent and not given back
 };
 
-using EdgeKey = std::pair<int, int>;  // from, to
+using EdgeKey = std::tuple<int, int, int>;  // from, to, channel
 
 // One operand of a step in flight.
 struct Reach {
@@ -110,6 +110,7 @@ class Machine {
   bool enter(std::size_t rank);
   void leave(std::size_t rank);
   Word expected_word(std::size_t rank, std::size_t cell) const;
+  Word hosts_first(const std::vector<Word>& words) const;
   std::size_t user_index(int owner, Buffer buffer, std::uint64_t segment, std::size_t block) const;
   void check_outputs() const;
   bool compares_on_entry() const;

@@ -35,7 +35,7 @@ bool Machine::holds(const LaneRun& lane, const Wait& wait) const {
   const Lane& named = peer.lanes[static_cast<std::size_t>(wait.lane)];
   const std::int64_t segment = static_cast<std::int64_t>(lane.segment) - wait.segments_back;
   if (segment < 0) return true;
-  if (!named.published || named.steps.empty()) return false;
+  if (!(named.published || rank == lane.program->rank) || named.steps.empty()) return false;
   const auto steps = static_cast<std::int64_t>(named.steps.size());
   const LaneRun& run = lanes_[first_lane_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(wait.lane)];
   return static_cast<std::int64_t>(run.finished) >= segment * steps + wait.step + 1;
@@ -64,18 +64,23 @@ Reach Machine::reach(LaneRun& lane, const Operand& operand, bool destination) {
     const int from = destination ? program.rank : peer, to = destination ? peer : program.rank;
     if (from == to) throw Fault{"a message to itself"};
     reached.peer = peer;
-    reached.edge = &edges_[EdgeKey{from, to}];
+    reached.edge = &edges_[EdgeKey{from, to, operand.channel}];
     return reached;
   }
   reached.owner = peer;
   reached.user = operand.buffer != Buffer::scratch;
-  const int first = operand.blocks.first.resolve(program.rank, program.blocks);
+  const std::vector<std::int32_t>& list = operand.blocks.list;
+  if (!list.empty() && list.size() != static_cast<std::size_t>(operand.blocks.count))
+    throw Fault{"names another number of blocks than it lists"};
+  const int first = list.empty() ? operand.blocks.first.resolve(program.rank, program.blocks) : 0;
   if (first < 0 || first >= program.blocks || operand.blocks.count < 1 || operand.blocks.run < 1)
     throw Fault{"names a block that does not exist"};
   std::vector<std::uint64_t> sizes;
   for (int i = 0; i < operand.blocks.count; ++i) {
     const int offset = i / operand.blocks.run * operand.blocks.stride + i % operand.blocks.run;
-    const int block = ((first + offset) % program.blocks + program.blocks) % program.blocks;
+    const int counted = ((first + offset) % program.blocks + program.blocks) % program.blocks;
+    const int block = list.empty() ? counted : list[static_cast<std::size_t>(i)];
+    if (block < 0 || block >= program.blocks) throw Fault{"lists a block that does not exist"};
     if (!holds_block(program, operand.buffer, peer, block)) throw Fault{"names a block that its buffer does not hold"};
     reached.places.push_back(&place(peer, operand, lane.segment, static_cast<std::size_t>(block)));
     sizes.push_back(trial_.layout.size(lane.segment, static_cast<std::size_t>(block)));
@@ -118,7 +123,7 @@ bool Machine::may_write(const LaneRun& lane) const {
   for (const int sender : ranks_[static_cast<std::size_t>(lane.program->rank)].unheard) {
     bool here = false;
     for (const auto& [key, edge] : edges_) {
-      const auto& [from, to] = key;
+      const auto& [from, to, channel] = key;
       here = here || (from == sender && to == lane.program->rank && !edge.messages.empty());
     }
     if (!here) return false;

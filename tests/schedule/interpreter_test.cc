@@ -32,7 +32,7 @@ TEST(Interpreter, FindsNothingWrongWithTheAlgorithms) {
         const Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         for (const bool in_place : {false, true}) {
           if (in_place && !runs_in_place(algorithm)) continue;
-          const Trial trial = trial_of(programs, 3, 0, in_place, algorithm.canonical || ranks == 1);
+          const Trial trial = trial_of(programs, 3, 0, in_place, algorithm.canonical() || ranks == 1);
           EXPECT_EQ(first_fault(trial, 20), "") << name_of(algorithm.verb) << " by " << algorithm.name << ", " << ranks
                                                 << " ranks" << (in_place ? ", in place" : "");
         }

@@ -14,12 +14,14 @@ namespace tutti::schedule {
 inline Offers shared_memory(std::uint32_t credits) {
   Offers offers;
   offers.inside = {true, true, true, true, credits, 0};
+  offers.channels = 2;
   return offers;
 }
 
 inline Offers byte_streams(std::uint32_t credits) {
   Offers offers;
   offers.inside.credits = credits;
+  offers.channels = 2;
   return offers;
 }
 

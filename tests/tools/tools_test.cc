@@ -266,7 +266,7 @@ TEST(Tool, EveryVerbIsShownAndVerified) {
 }
 
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
-  const TextFile file("{ \"version\": 5 }");
+  const TextFile file("{ \"version\": 6 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
 }
 

@@ -45,6 +45,7 @@ std::vector<int> neighbours_of(int rank, int ranks) {
 // What a rank gets before it starts.
 struct RankLinks {
   int channels = 0;
+  int per_channel = 1;  // of them
   int rank = 0;
   int size = 1;
   std::vector<std::vector<FileDescriptor>> data;  // [peer][channel]
@@ -65,10 +66,14 @@ void link_hosts(std::vector<RankLinks>& links) {
   }
 }
 
-std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
+std::vector<RankLinks> make_links(Kind kind, int ranks, int channels, int per_channel) {
   const auto size = static_cast<std::size_t>(ranks);
   std::vector<RankLinks> links(size);
-  for (RankLinks& each : links) each.channels = channels;
+  channels *= per_channel;
+  for (RankLinks& each : links) {
+    each.channels = channels;
+    each.per_channel = per_channel;
+  }
   if (has_memory_alone(kind)) return links;
   for (std::size_t rank = 0; rank < size; ++rank) {
     links[rank].rank = static_cast<int>(rank);
@@ -93,7 +98,8 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels) {
 
 std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {},
                                        std::function<void()> elsewhere = {}) {
-  options.channels = links.channels;
+  options.channels = links.channels / links.per_channel;
+  options.per_channel = links.per_channel;
   options.oversubscribed = true;
   auto control = make_test_control(links.rank, std::move(links.control));
   TcpGroup group{links.rank, std::vector<int>(static_cast<std::size_t>(links.size)), 0,
@@ -141,9 +147,9 @@ std::vector<std::unique_ptr<Mapper>> make_mappers(Kind kind, int ranks) {
   return mappers;
 }
 
-std::vector<std::string> run_threads(Kind kind, int ranks, int channels, const OwningBody& body) {
+std::vector<std::string> run_threads(Kind kind, int ranks, int channels, int per_channel, const OwningBody& body) {
   auto mappers = make_mappers(kind, ranks);
-  auto links = make_links(kind, ranks, channels);
+  auto links = make_links(kind, ranks, channels, per_channel);
   std::vector<std::string> words(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
@@ -186,8 +192,8 @@ std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLi
   return make_mixed(links, make_shm_mapper(std::move(shm), soon()));
 }
 
-std::vector<std::string> run_processes(Kind kind, int ranks, int channels, const OwningBody& body) {
-  std::vector<RankLinks> links = make_links(kind, ranks, channels);
+std::vector<std::string> run_processes(Kind kind, int ranks, int channels, int per_channel, const OwningBody& body) {
+  std::vector<RankLinks> links = make_links(kind, ranks, channels, per_channel);
   auto wiring = std::make_unique<Wiring>(ranks);
   rendezvous::ForkedGroup group(ranks, [&](int rank) {
     HostLinks host = wiring->take(rank);
@@ -212,8 +218,9 @@ std::string name_of(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body) {
-  return has_processes(kind) ? run_processes(kind, ranks, channels, body) : run_threads(kind, ranks, channels, body);
+std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body, int per_channel) {
+  return has_processes(kind) ? run_processes(kind, ranks, channels, per_channel, body)
+                             : run_threads(kind, ranks, channels, per_channel, body);
 }
 
 std::vector<std::string> run_transport(Kind kind, int ranks, const Body& body) {

@@ -38,7 +38,7 @@ using OwningBody = std::function<void(std::unique_ptr<transport::Transport>)>;
 // What each rank had to say in the end: nothing, the words of what it threw, or "signal N".
 std::vector<std::string> run_transport(Kind kind, int ranks, const Body& body);
 // The same with so many channels, for those who need the transport itself.
-std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body);
+std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body, int per_channel = 1);
 
 // A connection over the loopback; both invalid where the system has no such family. Throws Error(system).
 std::pair<FileDescriptor, FileDescriptor> connect_loopback(int family);

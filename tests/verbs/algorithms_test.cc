@@ -23,7 +23,7 @@ using testing::require;
 std::vector<std::vector<const Algorithm*>> deal(bool canonical, bool over_memory) {
   std::vector<std::vector<const Algorithm*>> sets;
   for (const Algorithm& row : schedule::algorithms()) {
-    if (row.canonical != canonical || row.verb == Verb::send_recv) continue;
+    if (row.canonical() != canonical || row.verb == Verb::send_recv || row.hierarchical) continue;
     if (!over_memory && (row.user_windows || row.scratch_windows || row.single_copy)) continue;
     const auto lacks = [&](const std::vector<const Algorithm*>& set) {
       return std::none_of(set.begin(), set.end(), [&](const Algorithm* other) { return other->verb == row.verb; });

@@ -80,6 +80,12 @@ const std::byte* Model::input(int rank, std::size_t first) const {
   return at((*inputs_)[static_cast<std::size_t>(rank)], first);
 }
 
+void Model::place(const Hosts& hosts) {
+  if (hosts == hosts_) return;
+  hosts_ = hosts;
+  reduced_ = {};
+}
+
 const std::byte* Model::reduced(ReduceOp op, std::size_t first) {
   Bytes& result = reduced_[static_cast<std::size_t>(op)];
   if (result.empty()) {
@@ -88,7 +94,7 @@ const std::byte* Model::reduced(ReduceOp op, std::size_t first) {
       Bytes& input = inputs[static_cast<std::size_t>(rank)];
       kernels::find_scale(type_)(input.data(), input.data(), count_, factor_of(rank));
     }
-    result = reduce_naively(type_, op, std::move(inputs), count_);
+    result = reduce_naively(type_, op, std::move(inputs), count_, hosts_);
   }
   return at(result, first);
 }
@@ -133,6 +139,7 @@ Model::Bytes Model::output(const Case& test, int rank, std::size_t first) {
 Trial::Trial(Communicator& comm, Model& model, const Case& test, const Areas& areas, std::size_t first)
     : name_(words_of(test)), element_bytes_(size_of(test.type)) {
   const int ranks = comm.size(), rank = comm.rank();
+  model.place(Hosts(comm.hosts()));
   const std::size_t ins = input_count(test, ranks, rank), outs = output_count(test, ranks, rank);
   const std::size_t in_bytes = ins * element_bytes_, out_bytes = outs * element_bytes_;
   const std::size_t own = static_cast<std::size_t>(rank) * test.count * element_bytes_;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hosts.h"
 #include "tutti/communicator.h"
 
 namespace tutti::testing {
@@ -52,6 +53,9 @@ class Model {
   // Of the first `ranks` ranks.
   Model(DType type, int ranks, std::shared_ptr<const Inputs> inputs);
 
+  // Reduced hosts first from now on.
+  void place(const Hosts& hosts);
+
   DType type() const { return type_; }
   int ranks() const { return ranks_; }
   const std::byte* input(int rank, std::size_t first) const;
@@ -69,6 +73,7 @@ class Model {
   int ranks_;
   std::shared_ptr<const Inputs> inputs_;
   std::size_t count_;
+  Hosts hosts_;
   std::array<Bytes, kReduceOps> reduced_;
   std::array<std::vector<Bytes>, kReduceOps> prefixes_;
 };

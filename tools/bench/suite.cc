@@ -178,7 +178,7 @@ class Suite {
         all.push_back({group.get(), symmetric, ""});
         if (!ours || !plan_.all_algorithms || cell.verb == Verb::send_recv) continue;
         for (const schedule::Algorithm& row : schedule::algorithms()) {
-          if (row.verb == cell.verb && row.canonical) all.push_back({group.get(), symmetric, std::string(row.name)});
+          if (row.verb == cell.verb && row.canonical()) all.push_back({group.get(), symmetric, std::string(row.name)});
         }
       }
     }

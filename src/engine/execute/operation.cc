@@ -45,11 +45,14 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   heard_.assign(heard_all_ ? 0 : plan.receivers.size(), 0);
   for (std::size_t i = 0; i < heads_.size(); ++i) {
     heads_[i] = {.segment = 0, .segments = segments_of(plan.lanes[i]), .step = plan.lanes[i].steps_begin};
-    if (plan.uses_flags && heads_[i].segments >> kSegmentBits != 0) {
+    if ((plan.uses_flags || plan.lanes_wait) && heads_[i].segments >> kSegmentBits != 0) {
       throw Error(ErrorCode::unsupported,
                   "a call of " + std::to_string(heads_[i].segments) + " segments is too large for its flags");
     }
     if (plan.lanes[i].steps_begin != plan.lanes[i].steps_end) ++lanes_left_;
+    // What only this rank sees begins anew: calls without flags may all have the same epoch.
+    if (plan.lanes[i].progress != nullptr && !plan.lanes[i].published)
+      plan.lanes[i].progress->store(progress_word(binding.epoch, 0, 0), std::memory_order_relaxed);
   }
 }
 
@@ -61,7 +64,7 @@ std::uint64_t Operation::segments_of(const PlanLane& lane) const {
   const auto count_in = [&](const schedule::Chunks& chunks, std::uint32_t block) {
     if (chunks.counts != nullptr) most = std::max(most, layout().segments_of(chunks.counts[block]));
   };
-  if (plan_->uses_flags) {
+  if (plan_->uses_flags || plan_->lanes_wait) {
     for (std::uint32_t block = 0; block < layout().blocks; ++block) {
       count_in(layout().input, block);
       count_in(layout().output, block);

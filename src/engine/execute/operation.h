@@ -115,10 +115,10 @@ class Operation {
     ++head.step;
     head.sent = 0;
     head.started = false;
-    if (lane.published != nullptr) {
-      lane.published->store(progress_word(binding_->epoch, head.segment, head.step - lane.steps_begin),
-                            std::memory_order_release);
-      transport_->notify_all();
+    if (lane.progress != nullptr) {
+      lane.progress->store(progress_word(binding_->epoch, head.segment, head.step - lane.steps_begin),
+                           std::memory_order_release);
+      if (lane.published) transport_->notify_all();
     }
     if (head.step != lane.steps_end) return;
     head.step = lane.steps_begin;

@@ -135,8 +135,8 @@ StepOutcome Operation::send_stream(const PlanStep& step, LaneHead& head, std::ui
     }
     const auto pieces = pieces_of(step, step.sources_begin, head.segment);
     const bool taken = operand.single_copy ? operand.sender->try_expose(pieces, bytes, mark_of(step),
-                                                                       {binding_->input, binding_->input_ref})
-                                          : operand.sender->try_send(pieces, bytes, mark_of(step));
+                                                                        {binding_->input, binding_->input_ref})
+                                           : operand.sender->try_send(pieces, bytes, mark_of(step));
     if (!taken) return head.sent == before ? StepOutcome::blocked : StepOutcome::started;
   }
   return StepOutcome::done;

@@ -9,32 +9,45 @@ namespace tutti::engine {
 
 using schedule::Operand;
 
-Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, int channel,
+Plan::Plan(schedule::Lowered lowered_program, transport::Transport& transport, PlanChannel channel,
            const std::vector<int>& member_ranks, int landing_plane)
-    : lowered(std::move(lowered_program)), members(member_ranks), landing_plane_(landing_plane) {
+    : lowered(std::move(lowered_program)), members(member_ranks), channel_(channel), landing_plane_(landing_plane) {
   const schedule::Program& program = lowered.program;
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
+    lanes.push_back({.progress = progress_of(number, transport), .published = program.lanes[number].published});
+  }
+  for (std::size_t number = 0; number < program.lanes.size(); ++number) {
     const schedule::Lane& lane = program.lanes[number];
-    PlanLane compiled;
-    compiled.steps_begin = static_cast<std::uint32_t>(steps.size());
-    for (std::size_t step = 0; step < lane.steps.size(); ++step) compile_step(lane, step, transport, channel);
-    compiled.steps_end = static_cast<std::uint32_t>(steps.size());
-    if (lane.published) {
-      if (number >= schedule::kPublishedLanes)
-        throw Error(ErrorCode::unsupported, "a program publishes at most its first three lanes");
-      if (lane.steps.size() >> kStepBits != 0)
-        throw Error(ErrorCode::unsupported, "a published lane has too many steps for its flags");
-      compiled.published = &transport.flags(channel, transport.rank())->lanes[number];
-      uses_flags = true;
-    }
-    lanes.push_back(compiled);
+    lanes[number].steps_begin = static_cast<std::uint32_t>(steps.size());
+    for (std::size_t step = 0; step < lane.steps.size(); ++step) compile_step(lane, step, transport);
+    lanes[number].steps_end = static_cast<std::uint32_t>(steps.size());
   }
   if (single_copy && most_pieces > transport::kMostExposedPieces) {
     throw Error(ErrorCode::unsupported, "'" + program.algorithm + "' sends messages that lie in too many places");
   }
 }
 
-void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel) {
+// Where a lane shows how far it is: in its flags to all ranks, else to the others of this rank, if they wait for it.
+std::atomic<std::uint64_t>* Plan::progress_of(std::size_t number, transport::Transport& transport) {
+  const schedule::Program& program = lowered.program;
+  const schedule::Lane& lane = program.lanes[number];
+  const auto names_it = [&](const schedule::Wait& wait) {
+    return wait.lane == static_cast<int>(number) && wait.rank.resolve(program.rank, program.ranks) == program.rank;
+  };
+  const auto waits_for_it = [&](const schedule::Step& step) { return std::ranges::any_of(step.waits, names_it); };
+  const bool awaited = std::ranges::any_of(
+      program.lanes, [&](const auto& other) { return std::ranges::any_of(other.steps, waits_for_it); });
+  if (!lane.published && !awaited) return nullptr;
+  if (lane.steps.size() >> kStepBits != 0)
+    throw Error(ErrorCode::unsupported, "a lane that others wait for has too many steps for its flags");
+  if (!lane.published) return &own_progress.emplace_back(0);
+  if (number >= schedule::kPublishedLanes)
+    throw Error(ErrorCode::unsupported, "a program publishes at most its first three lanes");
+  uses_flags = true;
+  return &transport.flags(channel_.first, transport.rank())->lanes[number];
+}
+
+void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport) {
   const schedule::Program& program = lowered.program;
   const schedule::Step& step = lane.steps[number];
   PlanStep compiled;
@@ -43,16 +56,20 @@ void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transpor
   compiled.waits_begin = static_cast<std::uint32_t>(waits.size());
   for (const schedule::Wait& wait : step.waits) {
     const int rank = members[static_cast<std::size_t>(wait.rank.resolve(program.rank, program.ranks))];
-    const bool entry = wait.lane == schedule::Wait::kEntryLane;
-    waits.push_back({entry ? nullptr : &transport.flags(channel, rank)->lanes[wait.lane],
-                     static_cast<std::uint32_t>(wait.step), static_cast<std::uint32_t>(wait.segments_back), rank});
+    const std::atomic<std::uint64_t>* word = nullptr;
+    if (wait.lane != schedule::Wait::kEntryLane) {
+      lanes_wait = true;
+      word = rank == transport.rank() ? lanes[static_cast<std::size_t>(wait.lane)].progress
+                                      : &transport.flags(channel_.first, rank)->lanes[wait.lane];
+    }
+    waits.push_back(
+        {word, static_cast<std::uint32_t>(wait.step), static_cast<std::uint32_t>(wait.segments_back), rank});
   }
   compiled.waits_end = static_cast<std::uint32_t>(waits.size());
   compiled.operands_begin = static_cast<std::uint32_t>(operands.size());
-  for (const Operand& operand : step.destinations)
-    operands.push_back(compile_operand(operand, false, transport, channel));
+  for (const Operand& operand : step.destinations) operands.push_back(compile_operand(operand, false, transport));
   compiled.sources_begin = static_cast<std::uint32_t>(operands.size());
-  for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport, channel));
+  for (const Operand& operand : step.sources) operands.push_back(compile_operand(operand, true, transport));
   compiled.operands_end = static_cast<std::uint32_t>(operands.size());
   most_operands = std::max(most_operands, compiled.operands_end - compiled.operands_begin);
   compile_runs(lane, number, compiled);
@@ -81,7 +98,7 @@ void Plan::compile_step(const schedule::Lane& lane, std::size_t number, transpor
   steps.push_back(compiled);
 }
 
-PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport::Transport& transport, int channel) {
+PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport::Transport& transport) {
   const schedule::Program& program = lowered.program;
   PlanOperand compiled;
   compiled.kind = operand.kind;
@@ -98,7 +115,7 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
     compiled.single_copy = is_single_copy(edge);
     single_copy = single_copy || compiled.single_copy;
     if (source) {
-      compiled.receiver = &transport.receiver(channel, compiled.rank);
+      compiled.receiver = &transport.receiver(channel_.of_slot(operand), compiled.rank);
       const auto known = std::find(receivers.begin(), receivers.end(), compiled.receiver);
       compiled.receiver_number = static_cast<std::uint32_t>(known - receivers.begin());
       if (known == receivers.end()) {
@@ -107,14 +124,14 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
         receiver_steps.push_back(static_cast<std::uint32_t>(steps.size()));
       }
     } else {
-      compiled.sender = &transport.sender(channel, compiled.rank);
+      compiled.sender = &transport.sender(channel_.of_slot(operand), compiled.rank);
       if (compiled.stream && std::find(senders.begin(), senders.end(), compiled.sender) == senders.end()) {
         senders.push_back(compiled.sender);
         sender_ranks.push_back(compiled.rank);
       }
     }
   } else if (operand.buffer == schedule::Buffer::scratch) {
-    compiled.scratch = transport.scratch(channel, compiled.rank);
+    compiled.scratch = transport.scratch(channel_.first, compiled.rank);
     uses_scratch = true;
   }
   return compiled;

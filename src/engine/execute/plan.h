@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "engine/execute/places.h"
@@ -17,6 +18,14 @@ namespace tutti::engine {
 // How a word of progress is divided below its epoch.
 inline constexpr int kStepBits = schedule::kPublishedStepBits, kSegmentBits = 32 - kStepBits;
 static_assert(schedule::kPublishedLanes == transport::Flags::kLanes);
+
+// A channel of a transport, and how far beyond it the one for the messages of a program's next channel is.
+struct PlanChannel {
+  int first = 0;
+  int stride = 1;
+
+  int of_slot(const schedule::Operand& slot) const { return first + slot.channel * stride; }
+};
 
 struct PlanWait {
   const std::atomic<std::uint64_t>* word = nullptr;  // nullptr: the rank has entered the call
@@ -69,12 +78,13 @@ struct PlanStep {
 
 struct PlanLane {
   std::uint32_t steps_begin = 0, steps_end = 0;
-  std::atomic<std::uint64_t>* published = nullptr;
+  std::atomic<std::uint64_t>* progress = nullptr;  // nullptr: nobody waits for it
+  bool published = false;                          // other ranks see it
 };
 
 struct Plan {
   // `landing_plane`: messages land in this plane of scratch and beyond, if lowering had to find them a place.
-  Plan(schedule::Lowered lowered, transport::Transport& transport, int channel, const std::vector<int>& members,
+  Plan(schedule::Lowered lowered, transport::Transport& transport, PlanChannel channel, const std::vector<int>& members,
        int landing_plane);
 
   schedule::Lowered lowered;
@@ -93,17 +103,20 @@ struct Plan {
   std::uint32_t most_operands = 0;
   std::uint32_t most_pieces = 0;  // of the memory of an operand
   bool uses_flags = false;        // publishes lanes
+  bool lanes_wait = false;        // for each other, this rank's or others'
   bool uses_scratch = false;
-  bool single_copy = false;  // of some messages
-  mutable Places places;     // belongs to whoever runs the plan: its channel's one thread
+  bool single_copy = false;                             // of some messages
+  mutable Places places;                                // belongs to whoever runs the plan: its channel's one thread
+  std::deque<std::atomic<std::uint64_t>> own_progress;  // of lanes that nobody but this rank waits for
 
  private:
-  void compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport, int channel);
-  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport,
-                              int channel);
+  std::atomic<std::uint64_t>* progress_of(std::size_t number, transport::Transport& transport);
+  void compile_step(const schedule::Lane& lane, std::size_t number, transport::Transport& transport);
+  PlanOperand compile_operand(const schedule::Operand& operand, bool source, transport::Transport& transport);
   const schedule::Operand* sizing_operand(const schedule::Lane& lane, std::size_t number) const;
   void compile_runs(const schedule::Lane& lane, std::size_t number, PlanStep& compiled);
 
+  PlanChannel channel_;
   int landing_plane_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace tutti::engine {
 Plans::Plans(transport::Transport& transport, int channels)
-    : transport_(&transport), ranks_(static_cast<std::size_t>(transport.size())) {
+    : transport_(&transport), channels_(channels), ranks_(static_cast<std::size_t>(transport.size())) {
   plans_.resize(static_cast<std::size_t>(channels) * rows_.size() * 2 * ranks_);
 }
 
@@ -28,7 +28,7 @@ const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int ch
   schedule::Program program = row.generate(placement);
   const int landing_plane = program.scratch_planes;
   plan = std::make_unique<Plan>(schedule::lower(std::move(program), schedule::offers_for(row, offers)), *transport_,
-                                channel, members, landing_plane);
+                                PlanChannel{channel, channels_}, members, landing_plane);
   return *plan;
 }
 

@@ -34,6 +34,7 @@ class Plans {
   const Plan& make(const Call& call, const schedule::Algorithm& row, int channel);
 
   transport::Transport* transport_;
+  int channels_;  // of calls and messages: those for further channels of their programs lie behind them
   std::size_t ranks_;
   std::span<const schedule::Algorithm> rows_ = schedule::algorithms();
   std::mutex mutex_;  // held while a plan is made

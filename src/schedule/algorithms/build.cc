@@ -26,6 +26,60 @@ std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, Bl
   return operands;
 }
 
+namespace {
+
+// Sums of hosts first .. end - 1, of which those that need a place take planes from `plane` on.
+class HostSums {
+ public:
+  HostSums(Lane& lane, std::vector<std::vector<Operand>> of_hosts, const BlockSet& blocks)
+      : lane_(lane), of_hosts_(std::move(of_hosts)), blocks_(blocks) {}
+
+  // The hosts' sums, or their sum, in `result` where there is one.
+  Operand add(std::size_t first, std::size_t end, int plane, const Operand* result) {
+    std::vector<Operand> sources;
+    if (end - first == 1) {
+      sources = of_hosts_[first];
+      if (sources.size() == 1) return sources.front();
+    } else {
+      const std::size_t split = first + canonical_split(end - first);
+      sources.push_back(add(first, split, plane, nullptr));
+      sources.push_back(add(split, end, plane + (is_plane(sources.front()) ? 1 : 0), nullptr));
+    }
+    const Operand sum = result != nullptr ? *result : Operand::own(Buffer::scratch, blocks_, plane);
+    lane_.steps.push_back(reduce_step({sum}, std::move(sources), result != nullptr));
+    return sum;
+  }
+
+ private:
+  static bool is_plane(const Operand& operand) {
+    return operand.kind == Operand::Kind::own && operand.buffer == Buffer::scratch;
+  }
+
+  Lane& lane_;
+  std::vector<std::vector<Operand>> of_hosts_;
+  const BlockSet& blocks_;
+};
+
+}  // namespace
+
+int planes_of_hosts(const Placement& placement) {
+  if (joins_hosts_first(placement.hosts, placement.ranks)) return 0;
+  return 1 + std::bit_width(static_cast<unsigned>(placement.hosts.count()) - 1);
+}
+
+void add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> operands, const Operand& result,
+                   const BlockSet& blocks) {
+  if (planes_of_hosts(placement) == 0) {
+    lane.steps.push_back(reduce_step({result}, std::move(operands), true));
+    return;
+  }
+  std::vector<std::vector<Operand>> of_hosts(static_cast<std::size_t>(placement.hosts.count()));
+  for (std::size_t rank = 0; rank < operands.size(); ++rank)
+    of_hosts[static_cast<std::size_t>(placement.hosts.of(static_cast<int>(rank)))].push_back(operands[rank]);
+  const std::size_t hosts = of_hosts.size();
+  HostSums(lane, std::move(of_hosts), blocks).add(0, hosts, 0, &result);
+}
+
 Program alone(Program program) {
   program.blocks = 1;
   program.message_blocks = program.scratch_planes = program.landing_planes = 0;

@@ -38,8 +38,9 @@ std::uint64_t hash_of_table() {
   for (const Algorithm& row : kAlgorithms) {
     add_name(name_of(row.verb));
     add_name(row.name);
-    for (const bool fact : {row.canonical, row.user_windows, row.scratch_windows, row.per_edge, row.in_place,
-                            row.single_copy, row.single_copy_in_place, row.only_messages})
+    add(row.order);
+    for (const bool fact : {row.user_windows, row.scratch_windows, row.per_edge, row.in_place, row.single_copy,
+                            row.single_copy_in_place, row.only_messages, row.hierarchical})
       add(fact);
     add(row.credits);
     add(row.counts);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/canonical.h"
 #include "base/hosts.h"
 #include "schedule/verbs.h"
 
@@ -21,12 +22,16 @@ struct Placement {
 // Which calls an algorithm is a candidate for: those whose chunks have one count, v-variants, or both.
 enum class Counts : std::uint8_t { even, uneven, any };
 
+// In which order a row reduces: in that of the ranks, hosts first (canonical.h; on one host they are the same), or in
+// one of its own.
+enum class Order : std::uint8_t { ranks, hosts, own };
+
 // A row of algorithms.def. What it needs decides where it is a candidate, and its price whether it is chosen.
 struct Algorithm {
   Verb verb;
   std::string_view name;
   Program (*generate)(const Placement& placement);
-  bool canonical = true;         // reductions follow the canonical order (the verifier's tests hold the row to it)
+  Order order = Order::ranks;    // of reductions (the verifier's tests hold the row to it)
   bool user_windows = false;     // needs windows onto the callers' buffers
   bool scratch_windows = false;  // needs windows onto scratch
   // A lane for each edge, so that a rank needs to know only the counts of its own chunks: fit for every v-verb.
@@ -37,12 +42,25 @@ struct Algorithm {
   bool single_copy = false;
   bool single_copy_in_place = false;  // not even where input and output are one memory
   bool only_messages = false;         // no candidate where ranks reach each other's scratch
+  bool hierarchical = false;          // made of programs inside hosts and across them: for several hosts only
   Counts counts = Counts::even;
   std::string_view good_at;  // for people
 
+  // On one host, and for verbs that do not reduce anywhere.
+  bool canonical() const { return order != Order::own; }
   bool is_for_even() const { return counts != Counts::uneven; }
   bool is_for_uneven() const { return counts != Counts::even; }
 };
+
+// Whether it reduces in the canonical order of a group: hosts first where there are several.
+inline bool is_canonical(const Algorithm& row, const Hosts& hosts, int ranks) {
+  const bool by_hosts = facts_of(row.verb).reduces && !facts_of(row.verb).prefix;
+  return row.canonical() && (!by_hosts || row.order == Order::hosts || joins_hosts_first(hosts, ranks));
+}
+// Whether operands keep the order of their ranks, for operators that are not commutative.
+inline bool keeps_order(const Algorithm& row, const Hosts& hosts) {
+  return row.order == Order::ranks || (row.order == Order::hosts && hosts.in_order());
+}
 
 // Whether its programs run on one memory where input and output are one. Where peers still copy from it while the call
 // overwrites it, the input is kept aside first.

@@ -48,7 +48,8 @@ class Play {
         bytes_weight_(outgrows_caches() ? rates_.far : 1),
         rank_free_(programs.size(), 0),
         cores_(static_cast<std::size_t>(offers_.hosts.count())),
-        edges_(programs.size() * programs.size()) {
+        channels_(static_cast<std::size_t>(programs.front().program.channels)),
+        edges_(programs.size() * programs.size() * channels_) {
     share_cores();
     for (const Lowered& lowered : programs) {
       lanes_.emplace_back(lowered.program.lanes.size());
@@ -102,7 +103,9 @@ class Play {
   std::size_t resolve(std::size_t rank, const Index& index) const {
     return static_cast<std::size_t>(index.resolve(static_cast<int>(rank), program(rank).ranks));
   }
-  Edge& edge(std::size_t from, std::size_t to) { return edges_[from * programs_.size() + to]; }
+  Edge& edge(std::size_t from, std::size_t to, std::size_t channel) {
+    return edges_[(from * programs_.size() + to) * channels_ + channel];
+  }
   const EdgeOffers& offers(std::size_t from, std::size_t to) const {
     return offers_.of(static_cast<int>(from), static_cast<int>(to));
   }
@@ -143,20 +146,20 @@ class Play {
       return moment >= 0 && known(moment + latency(wait));
     }
     bool has_come(const Operand& source) {
-      const Edge& from = play.edge(play.resolve(rank, source.rank), rank);
+      const Edge& from = play.edge(play.resolve(rank, source.rank), rank, source.channel);
       return !from.arrivals.empty() && known(from.arrivals.front());
     }
     bool has_credit(const Operand& destination) {
       const std::size_t peer = play.resolve(rank, destination.rank);
       const std::uint64_t credits = std::max<std::uint64_t>(1, play.offers(rank, peer).credits);
-      const Edge& to = play.edge(rank, peer);
+      const Edge& to = play.edge(rank, peer, destination.channel);
       if (to.sent < credits) return true;
       const std::uint64_t before = to.sent - credits;  // the message whose place this one takes
       return before < to.freed.size() && known(to.freed[before] + play.rates(rank, peer).message);
     }
     bool heard_all() {
       const auto heard = [&](int sender) {
-        const std::optional<double>& first = play.edge(static_cast<std::size_t>(sender), rank).first;
+        const std::optional<double>& first = play.edge(static_cast<std::size_t>(sender), rank, 0).first;
         return first && known(*first);
       };
       return std::all_of(play.senders_[rank].begin(), play.senders_[rank].end(), heard);
@@ -254,14 +257,14 @@ class Play {
     if (core != nullptr) *core = {end, ready.rank};
     for (const Operand& source : step.sources) {
       if (!is_slot(source)) continue;
-      Edge& from = edge(resolve(ready.rank, source.rank), ready.rank);
+      Edge& from = edge(resolve(ready.rank, source.rank), ready.rank, source.channel);
       from.arrivals.pop_front();
       from.freed.push_back(end);
     }
     for (const Operand& destination : step.destinations) {
       if (!is_slot(destination)) continue;
       const std::size_t peer = resolve(ready.rank, destination.rank);
-      Edge& to = edge(ready.rank, peer);
+      Edge& to = edge(ready.rank, peer, destination.channel);
       to.arrivals.push_back(end + rates(ready.rank, peer).message);
       if (!to.first) to.first = to.arrivals.back();
       ++to.sent;
@@ -285,7 +288,8 @@ class Play {
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
   std::vector<std::vector<Core>> cores_;  // by host; none where every rank has its own
-  std::vector<Edge> edges_;               // by source and destination
+  std::size_t channels_;                  // of each edge
+  std::vector<Edge> edges_;               // by source, destination and channel
   std::vector<std::set<int>> senders_;    // by rank: whom it hears from, where it hears first
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "schedule/fold.h"
@@ -13,6 +14,7 @@ namespace tutti::schedule {
 namespace {
 
 using Labels = std::vector<std::uint64_t>;
+using Tags = std::map<std::pair<int, int>, int>;  // the next one, by peer and channel
 
 // The text of one rank.
 class GoalRank {
@@ -26,17 +28,40 @@ class GoalRank {
   std::string text() {
     for (const Lane& lane : program_.lanes) {
       Labels before;
+      ends_.emplace_back();
       for (std::uint64_t segment = 0; segment < layout_.segments; ++segment) {
-        for (const Step& step : lane.steps) before = add(step, segment, before);
+        for (const Step& step : lane.steps) ends_.back().push_back(before = add(step, segment, before));
       }
     }
+    for (const Awaited& awaited : awaited_) add_dependencies(awaited);
     return "rank " + std::to_string(program_.rank) + " {\n" + operations_ + dependencies_ + "}\n";
   }
 
  private:
+  // An operation that comes behind what another lane of the rank does in a segment.
+  struct Awaited {
+    std::uint64_t label;
+    const Wait* wait;
+    std::uint64_t segment;
+  };
+
+  void add_dependencies(const Awaited& awaited) {
+    const auto lane = static_cast<std::size_t>(awaited.wait->lane);
+    const std::size_t step =
+        awaited.segment * program_.lanes[lane].steps.size() + static_cast<std::size_t>(awaited.wait->step);
+    for (const std::uint64_t before : ends_[lane][step]) add_dependency(awaited.label, before);
+  }
+
   // Returns what the next step of the lane comes behind.
-  Labels add(const Step& step, std::uint64_t segment, const Labels& before) {
+  Labels add(const Step& step, std::uint64_t segment, Labels before) {
     require_messages(step);
+    if (!step.waits.empty()) {
+      before = {add("calc 0", before)};
+      for (const Wait& wait : step.waits) {
+        const auto back = static_cast<std::uint64_t>(wait.segments_back);
+        if (back <= segment) awaited_.push_back({before.front(), &wait, segment - back});
+      }
+    }
     const std::uint64_t bytes = elements_of(step, program_, layout_, segment) * options_.element_bytes;
     Labels last = before;
     Labels received;
@@ -58,15 +83,19 @@ class GoalRank {
   std::uint64_t add(const std::string& operation, const Labels& behind) {
     const std::string label = "l" + std::to_string(++labels_);
     operations_ += label + ": " + operation + "\n";
-    for (const std::uint64_t before : behind) dependencies_ += label + " requires l" + std::to_string(before) + "\n";
+    for (const std::uint64_t before : behind) add_dependency(labels_, before);
     return labels_;
   }
 
+  void add_dependency(std::uint64_t label, std::uint64_t before) {
+    dependencies_ += "l" + std::to_string(label) + " requires l" + std::to_string(before) + "\n";
+  }
+
   std::string message(const char* verb, const char* direction, const Operand& slot, std::uint64_t bytes,
-                      std::map<int, int>& tags) const {
+                      Tags& tags) const {
     const int peer = slot.rank.resolve(program_.rank, program_.ranks);
     return std::string(verb) + " " + std::to_string(bytes) + "b " + direction + " " + std::to_string(peer) + " tag " +
-           std::to_string(tags[peer]++);
+           std::to_string(tags[{peer, slot.channel}]++ * program_.channels + slot.channel);
   }
 
   void require_messages(const Step& step) const {
@@ -74,7 +103,11 @@ class GoalRank {
     const auto any = [&](const std::vector<Operand>& operands) {
       return std::any_of(operands.begin(), operands.end(), is_window);
     };
-    if (step.waits.empty() && !any(step.sources) && !any(step.destinations)) return;
+    const auto is_peers = [&](const Wait& wait) {
+      return wait.lane == Wait::kEntryLane || wait.rank.resolve(program_.rank, program_.ranks) != program_.rank;
+    };
+    if (std::none_of(step.waits.begin(), step.waits.end(), is_peers) && !any(step.sources) && !any(step.destinations))
+      return;
     throw Error(ErrorCode::unsupported, std::string(name_of(program_.verb)) + " by '" + program_.algorithm +
                                             "' reaches into others' memory, which GOAL has no words for; choose an " +
                                             "algorithm of messages (`tutti list`)");
@@ -85,7 +118,9 @@ class GoalRank {
   const Layout layout_;
   std::uint64_t labels_ = 0;
   std::string operations_, dependencies_;
-  std::map<int, int> sent_, received_;  // messages so far, by peer
+  Tags sent_, received_;
+  std::vector<std::vector<Labels>> ends_;  // by lane, segment and step
+  std::vector<Awaited> awaited_;
 };
 
 }  // namespace

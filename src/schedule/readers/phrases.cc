@@ -42,7 +42,10 @@ std::string phrase_of_ranks(const std::vector<Index>& ranks) {
 
 std::string phrase_of(const Operand& operand, const Index& last_rank, Side side, int blocks) {
   const std::string ranks = phrase_of_run(operand.rank, last_rank);
-  if (is_slot(operand)) return (side == Side::destination ? "→" : "←") + ranks;
+  if (is_slot(operand)) {
+    return (side == Side::destination ? "→" : "←") + ranks +
+           (operand.channel != 0 ? "." + std::to_string(operand.channel) : "");
+  }
   std::string text(name_of(operand.buffer));
   if (operand.plane != 0) text += "." + std::to_string(operand.plane);
   if (operand.kind == Operand::Kind::window) text += "@" + ranks;
@@ -55,6 +58,18 @@ std::string phrase_of_place(const Wait& wait, const Program& program) {
   const auto lane = static_cast<std::size_t>(wait.lane);
   const std::string name = lane < program.lanes.size() ? program.lanes[lane].name : "lane " + std::to_string(wait.lane);
   return name + "." + std::to_string(wait.step);
+}
+
+// [0, 3-5, 8]
+std::string phrase_of_list(std::span<const std::int32_t> list) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size();) {
+    const std::size_t run = run_from(i, list.size(), [&](std::size_t at) { return list[at] == list[at - 1] + 1; });
+    text += (text.empty() ? "" : ", ") + std::to_string(list[i]);
+    if (run > 1) text += (run == 2 ? ", " : "-") + std::to_string(list[i + run - 1]);
+    i += run;
+  }
+  return "[" + text + "]";
 }
 
 }  // namespace
@@ -71,6 +86,7 @@ std::string phrase_of(const Index& index) {
 }
 
 std::string phrase_of(const BlockSet& blocks, int blocks_of_program) {
+  if (!blocks.list.empty()) return phrase_of_list(blocks.list);
   const bool all = blocks.stride == 1 && blocks.count == blocks_of_program && blocks.first == Index::absolute(0);
   if (all) return {};
   const auto nth = [&](int i) {

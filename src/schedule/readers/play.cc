@@ -111,9 +111,9 @@ std::vector<int> Player::blocks_of(int rank, const BlockSet& blocks) const {
   return numbers;
 }
 
-const PlayedMessage* Player::oldest(int rank, int from) const {
+const PlayedMessage* Player::oldest(int rank, int from, int channel) const {
   const std::vector<PlayedMessage>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
-  const auto matches = [&](const PlayedMessage& message) { return message.from == from; };
+  const auto matches = [&](const PlayedMessage& message) { return message.from == from && message.channel == channel; };
   const auto found = std::find_if(inbox.begin(), inbox.end(), matches);
   return found == inbox.end() ? nullptr : &*found;
 }
@@ -129,11 +129,15 @@ struct Player::Seen {
     const RankState& peer = player.ranks_[static_cast<std::size_t>(peer_of(wait.rank))];
     return peer.next_step[static_cast<std::size_t>(wait.lane)] > static_cast<std::size_t>(wait.step);
   }
-  bool has_come(const Operand& source) const { return player.oldest(rank, peer_of(source.rank)) != nullptr; }
+  bool has_come(const Operand& source) const {
+    return player.oldest(rank, peer_of(source.rank), source.channel) != nullptr;
+  }
   bool has_credit(const Operand& destination) const {
     const int to = peer_of(destination.rank);
     const std::vector<PlayedMessage>& inbox = player.ranks_[static_cast<std::size_t>(to)].inbox;
-    const auto mine = [&](const PlayedMessage& message) { return message.from == rank; };
+    const auto mine = [&](const PlayedMessage& message) {
+      return message.from == rank && message.channel == destination.channel;
+    };
     return std::count_if(inbox.begin(), inbox.end(), mine) < player.programs_.front().offers.of(rank, to).credits;
   }
   bool heard_all() const { return player.heard_all(rank); }
@@ -168,7 +172,7 @@ Player::Effect Player::evaluate(const StepPlace& place) {
   for (const Operand& source : step.sources) {
     if (is_slot(source)) {
       const int from = source.rank.resolve(place.rank, program(place.rank).ranks);
-      const PlayedMessage& message = *oldest(place.rank, from);
+      const PlayedMessage& message = *oldest(place.rank, from, source.channel);
       const std::size_t blocks = std::min(message.contents.size(), effect.contents.size());
       for (std::size_t i = 0; i < blocks; ++i) add(effect.contents[i], message.contents[i]);
     } else {
@@ -186,7 +190,7 @@ void Player::take_messages(const Effect& effect) {
   for (const Operand& source : step_at(effect.place).sources) {
     if (!is_slot(source)) continue;
     std::vector<PlayedMessage>& inbox = ranks_[static_cast<std::size_t>(rank)].inbox;
-    const PlayedMessage* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks));
+    const PlayedMessage* taken = oldest(rank, source.rank.resolve(rank, program(rank).ranks), source.channel);
     if (taken == nullptr) continue;
     ranks_[static_cast<std::size_t>(rank)].heard.push_back(taken->from);
     inbox.erase(inbox.begin() + (taken - inbox.data()));
@@ -204,7 +208,8 @@ void Player::deliver(const Effect& effect, Round& round) {
   for (const Operand& destination : step.destinations) {
     const int peer = destination.rank.resolve(rank, program(rank).ranks);
     if (is_slot(destination)) {
-      ranks_[static_cast<std::size_t>(peer)].inbox.push_back({rank, effect.blocks, effect.contents});
+      ranks_[static_cast<std::size_t>(peer)].inbox.push_back(
+          {rank, destination.channel, effect.blocks, effect.contents});
       round.transfers.push_back({Transfer::Kind::message, rank, peer, effect.blocks});
       continue;
     }
@@ -244,7 +249,13 @@ void Player::require_sound(int rank, const Operand& operand, std::size_t blocks)
   const int peer = operand.rank.resolve(rank, program(rank).ranks);
   require(peer >= 0 && peer < program(rank).ranks, "a rank that does not exist");
   if (is_slot(operand)) return require(blocks != 0, "no size: a message needs an operand beside it that names blocks");
-  const int first = operand.blocks.first.resolve(rank, program(rank).blocks);
+  const std::vector<std::int32_t>& list = operand.blocks.list;
+  const int first = list.empty() ? operand.blocks.first.resolve(rank, program(rank).blocks)
+                                 : *std::min_element(list.begin(), list.end());
+  require(list.empty() || list.size() == static_cast<std::size_t>(operand.blocks.count),
+          "blocks that it does not list");
+  require(list.empty() || *std::max_element(list.begin(), list.end()) < program(rank).blocks,
+          "a block that does not exist");
   require(first >= 0 && first < program(rank).blocks, "a block that does not exist");
   require(operand.blocks.count >= 1 && static_cast<std::size_t>(operand.blocks.count) == blocks,
           "another number of blocks than its step");

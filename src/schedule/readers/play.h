@@ -18,6 +18,7 @@ using Contribution = std::vector<int>;
 
 struct PlayedMessage {
   int from = 0;
+  int channel = 0;
   std::vector<int> blocks;  // the sender's numbers of the blocks it carries
   std::vector<Contribution> contents;
 };
@@ -83,7 +84,7 @@ class Player {
   const Step& step_at(const StepPlace& place) const;
   std::vector<Contribution>& memory(int rank, const Operand& operand);
   std::vector<int> blocks_of(int rank, const BlockSet& blocks) const;
-  const PlayedMessage* oldest(int rank, int from) const;
+  const PlayedMessage* oldest(int rank, int from, int channel) const;
   bool ready(const StepPlace& place) const;
   bool heard_all(int rank) const;
   Effect evaluate(const StepPlace& place);

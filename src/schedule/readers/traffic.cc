@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 namespace tutti::schedule {
 namespace {
@@ -37,8 +38,9 @@ Traffic traffic_of(const Program& program) {
 
 BusiestRank busiest_of(const Algorithm& row, int ranks, int root) {
   BusiestRank most;
+  const Hosts hosts = row.hierarchical ? Hosts::in_blocks(std::vector{(ranks + 1) / 2, ranks / 2}) : Hosts();
   for (int rank = 0; rank < ranks; ++rank) {
-    const Program program = row.generate({ranks, rank, root});
+    const Program program = row.generate({ranks, rank, root, hosts});
     const Traffic traffic = traffic_of(program);
     const std::int64_t blocks =
         std::max(traffic.blocks_sent, traffic.blocks_received) + traffic.blocks_loaded + traffic.blocks_stored;

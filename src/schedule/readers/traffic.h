@@ -30,6 +30,7 @@ struct BusiestRank {
   std::int32_t scratch = 0;  // segments
 };
 
+// Of one that is hierarchical, on two hosts.
 BusiestRank busiest_of(const Algorithm& row, int ranks, int root = 0);
 
 }  // namespace tutti::schedule

@@ -68,9 +68,10 @@ class Promise {
     std::vector<Value> leaves;
     for (int i = 0; i < promise.contributors; ++i) leaves.push_back(run_.leaf(i, segment_, promise.from_block));
     const auto join = [&](Value left, Value right) { return run_.expressions().join(left, right, false); };
-    const Value expected = facts_of(plan_.any->verb).prefix
-                               ? prefix_fold(std::span<const Value>(leaves), join)
-                               : run_.expressions().reduce(leaves, promise.contributors > 1);
+    const Value expected =
+        facts_of(plan_.any->verb).prefix
+            ? prefix_fold(std::span<const Value>(leaves), join)
+            : run_.expressions().reduce(leaves, promise.contributors > 1, plan_.programs[0].offers.hosts);
     if (value == expected) return;
     canonical_ = false;
     check_sum(rank, value, promise);

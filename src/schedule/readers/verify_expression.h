@@ -43,10 +43,11 @@ class Expressions {
     return found->second;
   }
 
-  // The canonical tree over `items`, which are used up.
-  Value reduce(std::span<Value> items, bool last) {
+  // The canonical tree over `items`, which are used up; over those of all ranks, hosts first.
+  Value reduce(std::span<Value> items, bool last, const Hosts& hosts = {}) {
     std::size_t left_to_do = items.size() - 1;
-    canonical_fold(items, [&](Value& left, Value right) { left = join(left, right, last && --left_to_do == 0); });
+    hosts_first_fold(items, hosts,
+                     [&](Value& left, Value right) { left = join(left, right, last && --left_to_do == 0); });
     return items[0];
   }
 

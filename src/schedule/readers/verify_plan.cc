@@ -32,6 +32,7 @@ class Planner {
     for (const Lowered& lowered : plan_.programs) {
       plan_.first_lane.push_back(plan_.first_lane.back() + static_cast<int>(lowered.program.lanes.size()));
     }
+    plan_.awaited.resize(static_cast<std::size_t>(plan_.first_lane.back()));
     for (const Lowered& lowered : plan_.programs) plan_program(lowered);
     return std::move(plan_);
   }
@@ -117,7 +118,7 @@ class Planner {
       return std::nullopt;
     }
     if (operand.kind == Operand::Kind::slot) {
-      if (!resolve_slot(planned, place, destination)) return std::nullopt;
+      if (!resolve_slot(planned, operand.channel, place, destination)) return std::nullopt;
       return planned;
     }
     const bool scratch = operand.buffer == Buffer::scratch;
@@ -141,7 +142,16 @@ class Planner {
   bool resolve_blocks(PlannedOperand& planned, const BlockSet& set, const Program& program, const PlaceInPlan& place,
                       bool destination) {
     const std::int64_t blocks = program.blocks;
-    const std::int64_t first = set.first.resolve(program.rank, program.blocks);
+    const std::int64_t first = set.list.empty() ? set.first.resolve(program.rank, program.blocks) : set.list.front();
+    const auto outside = [&](std::int32_t block) { return block < 0 || block >= blocks; };
+    if (const auto found = std::find_if(set.list.begin(), set.list.end(), outside); found != set.list.end()) {
+      problems_.add(kMalformed, place, "block ", *found, " of ", blocks);
+      return false;
+    }
+    if (!set.list.empty() && set.list.size() != static_cast<std::size_t>(set.count)) {
+      problems_.add(kMalformed, place, set.count, " blocks, of a list of ", set.list.size());
+      return false;
+    }
     if (first < 0 || first >= blocks || set.count < 1 || set.count > blocks || set.run < 1) {
       problems_.add(kMalformed, place, set.count, " blocks from block ", first, " of ", blocks);
       return false;
@@ -164,14 +174,18 @@ class Planner {
     return true;
   }
 
-  bool resolve_slot(PlannedOperand& planned, const PlaceInPlan& place, bool destination) {
+  bool resolve_slot(PlannedOperand& planned, int channel, const PlaceInPlan& place, bool destination) {
     if (planned.rank == place.rank) {
       problems_.add(kMalformed, place, "a message to itself");
       return false;
     }
+    if (channel >= plan_.any->channels) {
+      problems_.add(kMalformed, place, "channel ", channel, " of an edge, and states ", plan_.any->channels);
+      return false;
+    }
     const int from = destination ? place.rank : planned.rank;
     const int to = destination ? planned.rank : place.rank;
-    const auto [found, fresh] = numbers_.try_emplace({from, to}, static_cast<int>(plan_.edges.size()));
+    const auto [found, fresh] = numbers_.try_emplace({from, to, channel}, static_cast<int>(plan_.edges.size()));
     if (fresh) {
       const EdgeOffers& offers = plan_.offers(from, to);
       const std::uint32_t credits = plan_.credits != 0 ? plan_.credits : offers.credits;
@@ -204,14 +218,15 @@ class Planner {
     if (wait.lane != Wait::kEntryLane) {
       const std::vector<Lane>& lanes = plan_.programs[static_cast<std::size_t>(rank)].program.lanes;
       const auto number = static_cast<std::size_t>(wait.lane);
-      const bool exists = wait.lane >= 0 && number < lanes.size() && lanes[number].published && wait.step >= 0 &&
+      const bool exists = wait.lane >= 0 && number < lanes.size() && wait.step >= 0 &&
                           static_cast<std::size_t>(wait.step) < lanes[number].steps.size();
-      if (!exists) {
+      if (!exists || !(lanes[number].published || rank == place.rank)) {
         problems_.add(kMalformed, place, "waits for step ", wait.step, " of lane ", wait.lane, " of rank ", rank,
                       ", which publishes no such thing");
         return;
       }
       lane = plan_.first_lane[static_cast<std::size_t>(rank)] + wait.lane;
+      plan_.awaited[static_cast<std::size_t>(lane)] = true;
     }
     planned.waits.push_back({rank, lane, wait.step, static_cast<std::uint64_t>(wait.segments_back)});
   }
@@ -289,8 +304,8 @@ class Planner {
 
   VerifyPlan plan_;
   Problems& problems_;
-  int lane_ = 0;                                // the one being planned
-  std::map<std::pair<int, int>, int> numbers_;  // of edges
+  int lane_ = 0;                                      // the one being planned
+  std::map<std::tuple<int, int, int>, int> numbers_;  // of edges
 };
 
 }  // namespace

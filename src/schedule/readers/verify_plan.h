@@ -1,7 +1,7 @@
 // The programs of all ranks side by side, every index resolved: what the verifier runs.
 //
 // A plan exists only for well-formed programs: ranks, blocks, planes, lanes and steps are in range, operands of a step
-// have equal sizes, no step overlaps itself, and every edge has one sending and one receiving lane.
+// have equal sizes, no step overlaps itself, and every channel of an edge has one sending and one receiving lane.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +74,7 @@ struct VerifyPlan {
   Layout layout;
   std::vector<PlannedLane> lanes;  // rank after rank
   std::vector<int> first_lane;     // per rank, and one past the last
+  std::vector<bool> awaited;       // by lane: some step waits for it
   std::vector<PlannedEdge> edges;
 
   const EdgeOffers& offers(int from, int to) const { return programs[0].offers.of(from, to); }

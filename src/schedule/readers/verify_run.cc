@@ -247,7 +247,7 @@ void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, s
   const auto slot = [](const PlannedOperand& operand) { return is_slot(operand); };
   const bool sends = std::any_of(step.destinations.begin(), step.destinations.end(), slot);
   const bool receives = std::any_of(step.sources.begin(), step.sources.end(), slot);
-  const bool published = lane(number).lane->published;
+  const bool published = plan_.awaited[index_of(number)];
   if (!sends && !receives && !published) return;
   const std::span<const std::uint32_t> now = clock(number);
   const PlannedOperand* const exposed = sends ? &step.sources[0] : nullptr;

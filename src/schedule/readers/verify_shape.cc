@@ -40,6 +40,7 @@ void check_program(const Program& program, const Hosts& hosts, Problems& problem
   if (program.blocks < 1) malformed(program.blocks, " blocks");
   if (program.scratch_depth < 1) malformed("scratch is ", program.scratch_depth, " segments deep");
   if (program.scratch_planes < 0) malformed(program.scratch_planes, " planes of scratch");
+  if (program.channels < 1) malformed(program.channels, " channels of an edge");
   if (program.root < 0 || program.root >= program.ranks)
     malformed("root ", program.root, " of ", program.ranks, " ranks");
   if (program.verb == Verb::send_recv && program.ranks > 2) malformed("send_recv among ", program.ranks, " ranks");
@@ -58,6 +59,7 @@ void check_agreement(const Lowered& first, const Lowered& other, Problems& probl
   if (first.program.root != other.program.root) differ("root");
   if (first.program.blocks != other.program.blocks) differ("blocks");
   if (first.program.message_blocks != other.program.message_blocks) differ("blocks per message");
+  if (first.program.channels != other.program.channels) differ("channels of an edge");
   if (first.program.hears_first != other.program.hears_first) differ("whether they hear first");
   // The number of planes may differ: a rank that receives nothing into scratch needs none.
   if (first.program.scratch_depth != other.program.scratch_depth) differ("scratch depth");

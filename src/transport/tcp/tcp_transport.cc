@@ -40,8 +40,11 @@ TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, Tcp
       bell_(group_.connections->bell()),
       scratch_(map_private(static_cast<std::size_t>(options_.channels) * kScratchBytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
-      edges_(std::make_unique<Edge[]>(index_of(options_.channels, 0))),
+      edges_(std::make_unique<Edge[]>(edge_count())),
       control_(std::move(control)) {
+  offers_.channels = static_cast<std::uint32_t>(options_.per_channel);
+  offers_.hosts = options_.hosts;
+  if (offers_.hosts.several()) offers_.across = offers_.inside;
   if (!control_) return;
   Control::Hooks hooks;
   hooks.wake = [this] { hear(); };
@@ -56,7 +59,7 @@ TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, Tcp
 TcpTransport::~TcpTransport() {
   if (given_up()) group_.connections->hurry();
   if (control_) control_->attach({});
-  for (std::size_t edge = 0; edge < index_of(options_.channels, 0); ++edge) {
+  for (std::size_t edge = 0; edge < edge_count(); ++edge) {
     if (Connection* const connection = edges_[edge].connection.load()) connection->close(*edges_[edge].stream);
   }
   control_.reset();  // leaves the group
@@ -102,7 +105,7 @@ std::shared_ptr<void> TcpTransport::allocate(std::size_t bytes, const Deadline&)
 std::optional<Failure> TcpTransport::failure() {
   if (!control_) return std::nullopt;
   if (auto failure = control_->failure()) return failure;
-  for (std::size_t edge = 0; edge < index_of(options_.channels, 0); ++edge) {
+  for (std::size_t edge = 0; edge < edge_count(); ++edge) {
     const int peer = static_cast<int>(edge) % size();
     const Connection* const connection = edges_[edge].connection.load(std::memory_order_acquire);
     if (connection == nullptr) continue;

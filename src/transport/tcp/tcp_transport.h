@@ -28,6 +28,8 @@ struct TcpGroup {
 
 struct TcpOptions {
   int channels = 1;
+  int per_channel = 1;  // channels of an edge for one program: channel + n * channels, for n < per_channel
+  Hosts hosts = {};     // which ranks share one, though they share no memory
   bool oversubscribed = false;
   // Where this rank's flags are elsewhere: what they say of its call on a channel.
   std::function<Statement(int)> said;
@@ -88,6 +90,8 @@ class TcpTransport final : public Transport {
   std::size_t index_of(int channel, int peer) const {
     return static_cast<std::size_t>(channel) * group_.ranks.size() + static_cast<std::size_t>(peer);
   }
+  // Of all channels.
+  std::size_t edge_count() const { return index_of(options_.channels * options_.per_channel, 0); }
   // Made on first use, which is when a plan is compiled.
   Edge& edge_to(int channel, int peer);
   Statement said(int channel) { return options_.said ? options_.said(channel) : stated(*flags(channel, rank())); }

@@ -1,0 +1,69 @@
+// Hosts and columns: what hierarchical algorithms are made of, as stages of a composition (compose.h).
+//
+// Ranks that have the same number on their hosts are a column. All that crosses between hosts goes inside columns, so
+// that each host's sum, or its share of the data, crosses once, and a network card for each rank would be busy:
+//
+//   host 0   rank 0   rank 1        inside: rows of this picture
+//   host 1   rank 2   rank 3        across: columns of it
+//
+// Where hosts hold different numbers of ranks there are as many columns as the smallest has ranks; what the others have
+// goes through the column of one of their neighbours. A rooted verb goes through one rank of each host, its leader: the
+// root, and the first of every other host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/compose.h"
+
+namespace tutti::schedule {
+
+constexpr StageMemory kInput{Buffer::input}, kOutput{Buffer::output};
+constexpr StageMemory in_plane(int number) { return {Buffer::scratch, number}; }
+
+class Levels {
+ public:
+  using Generate = Program (*)(const Placement& placement);
+  using Blocks = std::vector<std::vector<int>>;  // by block of a stage, those of the whole
+
+  explicit Levels(const Placement& placement);
+
+  int hosts() const { return static_cast<int>(members_.size()); }
+  int local() const { return local_; }  // this rank's number on its host
+  int columns() const { return columns_; }
+  bool even() const { return largest() == columns_; }                         // all ranks are in a column
+  int largest() const;                                                        // ranks of a host
+  int widest_share() const { return (largest() + columns_ - 1) / columns_; }  // ranks of a host behind one column
+
+  // Among the ranks of this one's host.
+  Stage inside(std::string name, Generate generate) const;
+  // Among the ranks of its column; only those that are in one take part.
+  Stage across(std::string name, Generate generate) const;
+  // The same two of a rooted verb, through leaders.
+  Stage from_leader(std::string name, Generate generate) const;
+  Stage across_leaders(std::string name, Generate generate) const;
+  // Among the ranks of this one's host that are behind one column, from its rank or to it: chunks only.
+  Stage behind_column(std::string name, Generate generate) const;
+
+  // Chunks: of the ranks of this host, of all ranks by host, behind each column, and behind this rank's by host.
+  Blocks of_ranks() const { return chunks_of(here()); }
+  Blocks of_hosts() const { return members_; }
+  Blocks of_columns() const;
+  Blocks of_hosts_in_column() const;
+  // A vector: block i is `width` blocks of the whole, from first + i * width on.
+  static Blocks runs(int count, int width, int first = 0);
+
+ private:
+  static Blocks chunks_of(const std::vector<int>& ranks);
+  const std::vector<int>& on(int host) const { return members_[static_cast<std::size_t>(host)]; }
+  const std::vector<int>& here() const { return on(host_); }
+  std::vector<int> sizes() const;
+  std::vector<int> leaders() const;
+  std::vector<int> behind(int host, int column) const;
+
+  int rank_, root_, root_host_;
+  Blocks members_;  // ranks, by host
+  int host_, local_ = 0, columns_ = 1;
+};
+
+}  // namespace tutti::schedule

@@ -1,0 +1,197 @@
+#include "schedule/compose.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+namespace tutti::schedule {
+namespace {
+
+// Segments of scratch between stages: while one is written, the next stage reads the one before.
+constexpr int kDepth = 2;
+
+// Planes that the messages of a part land in as part of the whole. Chunks land side by side in one plane, blocks of a
+// vector in one each.
+int landing_of(const Program& part, Verb whole) {
+  const bool chunks = facts_of(whole).cut == Cut::chunks;
+  if (chunks || facts_of(part.verb).cut == Cut::vector) return part.landing_planes;
+  int most = part.landing_planes;
+  for (const Lane& lane : part.lanes) {
+    for (const Step& step : lane.steps)
+      if (step.op == StepOp::reduce)
+        most = std::max(most, static_cast<int>(std::count_if(step.sources.begin(), step.sources.end(), is_slot)));
+  }
+  return most;
+}
+
+// The steps of a part as steps of the whole.
+class Embedding {
+ public:
+  Embedding(const Stage& stage, const Program& part, const Program& whole, int channel, int first_plane)
+      : stage_(stage), part_(part), whole_(whole), channel_(channel), first_plane_(first_plane) {}
+
+  // Empty where there is nothing left to do.
+  std::vector<Step> steps_of(const Step& step) const {
+    Step mapped{step.op, step.last && stage_.last, operands_of(step.destinations), operands_of(step.sources), {}};
+    const Operand* const sized = sized_operand(step);
+    if (step.op == StepOp::wait) return {mapped};
+    if (blocks_of(sized->blocks).empty()) return {};
+    if (step.op == StepOp::copy) std::erase(mapped.destinations, mapped.sources.front());
+    if (mapped.destinations.empty()) return {};
+    return {mapped};
+  }
+
+ private:
+  std::vector<Operand> operands_of(const std::vector<Operand>& operands) const {
+    std::vector<Operand> mapped;
+    for (const Operand& operand : operands) mapped.push_back(operand_of(operand));
+    return mapped;
+  }
+
+  Operand operand_of(const Operand& operand) const {
+    if (is_slot(operand)) {
+      const int member = operand.rank.resolve(part_.rank, part_.ranks);
+      return Operand::slot(Index::plus(stage_.members[static_cast<std::size_t>(member)] - whole_.rank),
+                           channel_ + operand.channel);
+    }
+    BlockSet blocks = set_of(blocks_of(operand.blocks));
+    switch (operand.buffer) {
+      case Buffer::input: return Operand::own(stage_.input.buffer, std::move(blocks), stage_.input.plane);
+      case Buffer::output: return Operand::own(stage_.output.buffer, std::move(blocks), stage_.output.plane);
+      case Buffer::scratch: break;
+    }
+    return Operand::own(Buffer::scratch, std::move(blocks), first_plane_ + operand.plane);
+  }
+
+  std::vector<std::int32_t> blocks_of(const BlockSet& set) const {
+    std::vector<std::int32_t> blocks;
+    for (int i = 0; i < set.count; ++i) {
+      const auto& stands_for = stage_.blocks[static_cast<std::size_t>(set.at(i, part_.rank, part_.blocks))];
+      blocks.insert(blocks.end(), stands_for.begin(), stands_for.end());
+    }
+    return blocks;
+  }
+
+  const Stage& stage_;
+  const Program& part_;
+  const Program& whole_;
+  int channel_, first_plane_;
+};
+
+}  // namespace
+
+BlockSet set_of(std::vector<std::int32_t> blocks) {
+  const auto count = static_cast<std::int32_t>(blocks.size());
+  if (count == 0) return {};
+  std::int32_t run = 1;
+  while (run < count && blocks[static_cast<std::size_t>(run)] == blocks[0] + run) ++run;
+  const std::int32_t stride = run == count ? 1 : blocks[static_cast<std::size_t>(run)] - blocks[0];
+  const BlockSet counted{Index::absolute(blocks[0]), stride, count, run == count ? 1 : run};
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (blocks[static_cast<std::size_t>(i)] != blocks[0] + i / counted.run * stride + i % counted.run)
+      return {Index::absolute(0), 1, count, 1, std::move(blocks)};
+  }
+  return counted;
+}
+
+Composition::Composition(Program whole, int planes) : whole_(std::move(whole)) {
+  whole_.scratch_planes = planes;
+  whole_.scratch_depth = kDepth;
+  whole_.message_blocks = 0;
+}
+
+// What is counted must be the same on all ranks, also on those that take no part.
+void Composition::add(const Stage& stage) {
+  const auto level = static_cast<std::size_t>(stage.level);
+  if (channels_so_far_.size() <= level) channels_so_far_.resize(level + 1);
+  const int channel = channels_so_far_[level], first_plane = whole_.scratch_planes;
+  int channels = 1, planes = 0, landing = 0;
+  for (const int size : std::set(stage.sizes.begin(), stage.sizes.end())) {
+    const Program part = stage.generate({size, 0, 0});
+    planes = std::max(planes, part.scratch_planes);
+    landing = std::max(landing, landing_of(part, whole_.verb));
+    channels = std::max(channels, part.channels);
+    whole_.message_blocks = std::max(whole_.message_blocks, part.message_blocks * stage.widest);
+    whole_.hears_first = whole_.hears_first || part.hears_first;
+    whole_.scratch_depth = std::max(whole_.scratch_depth, part.scratch_depth);
+  }
+  whole_.scratch_planes += planes;
+  whole_.landing_planes += landing;
+  whole_.landing_across = std::max(whole_.landing_across, 0) + (stage.level > 0 ? landing : 0);
+  channels_so_far_[level] += channels;
+  whole_.channels = std::max(whole_.channels, channels_so_far_[level]);
+  if (stage.members.empty()) return;
+  const auto self = std::find(stage.members.begin(), stage.members.end(), whole_.rank);
+  const Placement placement{static_cast<int>(stage.members.size()), static_cast<int>(self - stage.members.begin()),
+                            stage.root};
+  embed(stage, stage.generate(placement), channel, first_plane);
+}
+
+void Composition::embed(const Stage& stage, const Program& part, int channel, int first_plane) {
+  const LaneRange range{whole_.lanes.size(), whole_.lanes.size() + part.lanes.size()};
+  const Embedding embedding(stage, part, whole_, channel, first_plane);
+  std::vector<std::vector<std::int32_t>> lasts;  // by lane and step: the number of the last one that is left by then
+  for (const Lane& lane : part.lanes) {
+    Lane mapped{part.lanes.size() == 1 ? stage.name : stage.name + " " + lane.name, false, {}};
+    std::vector<Wait> waits;  // of steps that are left out, too
+    lasts.emplace_back();
+    for (const Step& step : lane.steps) {
+      waits.insert(waits.end(), step.waits.begin(), step.waits.end());
+      for (Step& kept : embedding.steps_of(step)) {
+        kept.waits = std::exchange(waits, {});
+        mapped.steps.push_back(std::move(kept));
+      }
+      lasts.back().push_back(static_cast<std::int32_t>(mapped.steps.size()) - 1);
+    }
+    whole_.lanes.push_back(std::move(mapped));
+  }
+  for (std::size_t lane = range.begin; lane < range.end; ++lane) {
+    for (Step& step : whole_.lanes[lane].steps) {
+      for (Wait& wait : step.waits) {
+        wait.step = lasts[static_cast<std::size_t>(wait.lane)][static_cast<std::size_t>(wait.step)];
+        wait.lane += static_cast<std::int32_t>(range.begin);
+      }
+      std::erase_if(step.waits, [](const Wait& wait) { return wait.step < 0; });
+    }
+  }
+  stages_.push_back(range);
+}
+
+Program Composition::finish() {
+  // A stage that has nothing to do here has no lanes to wait for.
+  std::vector<Lane>& lanes = whole_.lanes;
+  std::vector<std::int32_t> numbers;
+  for (const Lane& lane : lanes)
+    numbers.push_back(
+        lane.steps.empty() ? -1 : (numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end()) + 1));
+  for (Lane& lane : lanes) {
+    for (Step& step : lane.steps) {
+      for (Wait& wait : step.waits) wait.lane = numbers[static_cast<std::size_t>(wait.lane)];
+    }
+  }
+  const auto wait_for = [&](Step& step, const LaneRange& range, int segments_back) {
+    for (std::size_t lane = range.begin; lane < range.end; ++lane) {
+      if (lanes[lane].steps.empty()) continue;
+      step.waits.push_back(
+          {Index::plus(0), numbers[lane], static_cast<std::int32_t>(lanes[lane].steps.size()) - 1, segments_back});
+    }
+  };
+  std::erase_if(stages_, [&](const LaneRange& range) {
+    return std::all_of(lanes.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                       lanes.begin() + static_cast<std::ptrdiff_t>(range.end),
+                       [](const Lane& lane) { return lane.steps.empty(); });
+  });
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    for (std::size_t lane = stages_[stage].begin; lane < stages_[stage].end; ++lane) {
+      if (lanes[lane].steps.empty()) continue;
+      Step& first = lanes[lane].steps.front();
+      if (stage > 0) wait_for(first, stages_[stage - 1], 0);
+      if (stage + 1 < stages_.size()) wait_for(first, stages_.back(), whole_.scratch_depth);
+    }
+  }
+  std::erase_if(lanes, [](const Lane& lane) { return lane.steps.empty(); });
+  return std::move(whole_);
+}
+
+}  // namespace tutti::schedule
