@@ -89,7 +89,13 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   offers.inside = {false, false, true, false, 4, 0};
   offers.segment_bytes = bench::parse_bytes(asked.segment, "--segment");
   const auto before = std::chrono::steady_clock::now();
-  result.simulated = schedule::simulate(schedule::lower_all(row, result.ranks, offers, asked.root), topology, options);
+  const schedule::ProgramSource programs{
+      result.ranks,
+      [&](int rank) {
+        return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);
+      },
+      row.alike};
+  result.simulated = schedule::simulate(programs, topology, options);
   result.took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   return result;
 }

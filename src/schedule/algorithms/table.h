@@ -38,6 +38,7 @@ struct Algorithm {
   bool single_copy_in_place = false;  // not even where input and output are one memory
   bool only_messages = false;         // no candidate where ranks reach each other's scratch
   Counts counts = Counts::even;
+  bool alike = false;        // all ranks have the same text, whatever their number
   std::string_view good_at;  // for people
 
   bool is_for_even() const { return counts != Counts::uneven; }
