@@ -33,6 +33,7 @@ Flows::Id Flows::begin(double now, std::span<const Share> way, double bytes, dou
   flow.left = flow.bytes = bytes;
   flow.looked = now;
   flow.rate = 0;
+  flow.limit = kNoLink;
   flow.peak = most;
   for (const Share& share : way) flow.peak = std::min(flow.peak, links_[share.link].capacity / share.weight);
   flow.places.clear();
@@ -72,48 +73,53 @@ void Flows::remove(Id id) {
 
 void Flows::settle(double now) {
   if (fresh_.empty() && touched_.empty()) return;
-  gather();
-  share_out(now);
-  for (const std::uint32_t link : touched_) {
-    links_[link].touched = false;
-    links_[link].was_tight = links_[link].is_tight();
+  ++settles_;
+  chosen_.clear();
+  for (const Id flow : fresh_) choose(flow);
+  for (const std::uint32_t number : touched_) {
+    SharedLink& link = links_[number];
+    if (link.was_tight || link.is_tight()) {
+      for (const Member& member : link.members) {
+        if (flows_[member.flow].limit == number) choose(member.flow);
+      }
+    }
+    link.touched = false;
+    link.was_tight = link.is_tight();
   }
   touched_.clear();
   fresh_.clear();
+  do {
+    share_out();
+  } while (widen());
+  require_within_capacity();
+  for (const Id flow : chosen_) set_rate(now, flow, flows_[flow].next);
 }
 
-// All flows whose rates may have changed, and the links that may limit them.
-void Flows::gather() {
-  ++visits_;
-  gathered_.clear();
-  gathered_links_.clear();
-  for (const Id flow : fresh_) gather_flow(flow);
-  for (const std::uint32_t link : touched_) {
-    if (links_[link].was_tight || links_[link].is_tight()) gather_link(link);
-  }
-  for (std::size_t next = 0; next < gathered_links_.size(); ++next) {
-    for (const Member& member : links_[gathered_links_[next]].members) gather_flow(member.flow);
-  }
+void Flows::choose(Id id) {
+  if (is_chosen(id)) return;
+  flows_[id].chosen = settles_;
+  chosen_.push_back(id);
 }
 
-void Flows::gather_flow(Id id) {
-  Flow& flow = flows_[id];
-  if (flow.visit == visits_) return;
-  flow.visit = visits_;
-  flow.open = true;
-  gathered_.push_back(id);
-  for (const Share& share : flow.way) {
-    if (links_[share.link].is_tight()) gather_link(share.link);
-  }
-}
-
-void Flows::gather_link(std::uint32_t number) {
+// What is left of a link to those who are chosen.
+void Flows::open(std::uint32_t number) {
   SharedLink& link = links_[number];
-  if (link.visit == visits_) return;
-  link.visit = visits_;
+  if (link.filling == fillings_) return;
+  link.filling = fillings_;
   link.left = link.capacity;
   link.open = 0;
-  gathered_links_.push_back(number);
+  link.level = kNever;
+  for (const Member& member : link.members) {
+    const Flow& flow = flows_[member.flow];
+    const double weight = flow.way[member.hop].weight;
+    if (is_chosen(member.flow)) {
+      link.open += weight;
+    } else {
+      link.left -= flow.rate * weight;
+    }
+  }
+  levels_.push_back({std::max(0.0, link.left) / link.open, number});
+  opened_.push_back(number);
 }
 
 // Peaks that no tight link enforces: few different ones, since links are of few kinds.
@@ -129,20 +135,24 @@ void Flows::cap(Id id) {
   capped_[at].flows.push_back(id);
 }
 
-// Fills all flows alike until a link is full, or a flow has all it can take; those stay so, and the rest goes on.
-void Flows::share_out(double now) {
+// Fills those who are chosen alike until a link is full, or a flow has all it can take; those stay so, and the rest goes
+// on. What others have stays as it is.
+void Flows::share_out() {
+  ++fillings_;
   caps_ = 0;
-  for (const Id id : gathered_) {
-    const Flow& flow = flows_[id];
+  levels_.clear();
+  opened_.clear();
+  for (const Id id : chosen_) {
+    Flow& flow = flows_[id];
+    flow.open = true;
     double narrowest = kNever;
     for (const Share& share : flow.way) {
-      SharedLink& link = links_[share.link];
-      if (link.visit != visits_ || !link.is_tight()) continue;
-      link.open += share.weight;
-      narrowest = std::min(narrowest, link.capacity / share.weight);
+      if (!links_[share.link].is_tight()) continue;
+      open(share.link);
+      narrowest = std::min(narrowest, links_[share.link].capacity / share.weight);
     }
     if (narrowest == kNever) {
-      freeze(now, id, flow.peak);
+      freeze(id, flow.peak, kNoLink);
     } else if (flow.peak < narrowest) {
       cap(id);
     }
@@ -150,11 +160,6 @@ void Flows::share_out(double now) {
   const auto higher = [](const Level& a, const Level& b) {
     return a.rate != b.rate ? a.rate > b.rate : a.link > b.link;
   };
-  levels_.clear();
-  for (const std::uint32_t number : gathered_links_) {
-    const SharedLink& link = links_[number];
-    if (link.open > 0) levels_.push_back({link.left / link.open, number});
-  }
   std::make_heap(levels_.begin(), levels_.end(), higher);
   std::sort(capped_.begin(), capped_.begin() + static_cast<std::ptrdiff_t>(caps_),
             [](const Capped& a, const Capped& b) { return a.peak < b.peak; });
@@ -162,7 +167,7 @@ void Flows::share_out(double now) {
   while (!levels_.empty()) {
     std::pop_heap(levels_.begin(), levels_.end(), higher);
     Level& lowest = levels_.back();
-    const SharedLink& link = links_[lowest.link];
+    SharedLink& link = links_[lowest.link];
     const double rate = link.open > 0 ? std::max(0.0, link.left) / link.open : kNever;
     if (rate == kNever) {
       levels_.pop_back();
@@ -170,27 +175,51 @@ void Flows::share_out(double now) {
       lowest.rate = rate;
       std::push_heap(levels_.begin(), levels_.end(), higher);
     } else if (next_cap < caps_ && capped_[next_cap].peak <= rate) {
-      for (const Id id : capped_[next_cap].flows) freeze(now, id, capped_[next_cap].peak);
+      for (const Id id : capped_[next_cap].flows) freeze(id, capped_[next_cap].peak, kNoLink);
       ++next_cap;
       std::push_heap(levels_.begin(), levels_.end(), higher);
     } else {
+      link.level = rate;
+      const std::uint32_t number = lowest.link;
       levels_.pop_back();
-      for (const Member& member : link.members) freeze(now, member.flow, rate);
+      for (const Member& member : link.members) freeze(member.flow, rate, number);
     }
   }
-  require_within_capacity();
 }
 
-void Flows::freeze(double now, Id id, double rate) {
+void Flows::freeze(Id id, double rate, std::uint32_t limit) {
   Flow& flow = flows_[id];
   if (!flow.open) return;
   flow.open = false;
+  flow.next = rate;
+  flow.limit = limit;
   for (const Share& share : flow.way) {
     SharedLink& link = links_[share.link];
     link.left -= rate * share.weight;
     link.open -= share.weight;
   }
-  set_rate(now, id, rate);
+}
+
+// Chooses more where what others have is no longer fair: on a link that limits somebody they have more than that, or the
+// link that limits them is no longer full, or there is somebody with more. False: all is fair.
+bool Flows::widen() {
+  const std::size_t before = chosen_.size();
+  for (const std::uint32_t number : opened_) {
+    const SharedLink& link = links_[number];
+    const bool full = link.left <= kLoadRounding * link.capacity;
+    double highest = 0;
+    for (const Member& member : link.members) {
+      const Flow& flow = flows_[member.flow];
+      highest = std::max(highest, is_chosen(member.flow) ? flow.next : flow.rate);
+    }
+    for (const Member& member : link.members) {
+      if (is_chosen(member.flow)) continue;
+      const Flow& flow = flows_[member.flow];
+      const bool unlimited = flow.limit == number && (!full || flow.rate < highest * (1 - kLoadRounding));
+      if (unlimited || flow.rate > link.level * (1 + kLoadRounding)) choose(member.flow);
+    }
+  }
+  return chosen_.size() > before;
 }
 
 void Flows::set_rate(double now, Id id, double rate) {
@@ -204,9 +233,9 @@ void Flows::set_rate(double now, Id id, double rate) {
 }
 
 void Flows::require_within_capacity() const {
-  for (const std::uint32_t number : gathered_links_) {
+  for (const std::uint32_t number : opened_) {
     const SharedLink& link = links_[number];
-    if (link.is_tight() && link.left < -kLoadRounding * link.capacity)
+    if (link.left < -kLoadRounding * link.capacity)
       throw Error(ErrorCode::system, "the simulator gave link " + std::to_string(number) + " " +
                                          std::to_string(link.capacity - link.left) + " bytes/s to carry, and it has " +
                                          std::to_string(link.capacity));

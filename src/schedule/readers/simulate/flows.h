@@ -1,9 +1,11 @@
 // Flows of bytes over links that they share: at every moment each has its max-min fair rate, so that no link carries
 // more than it can, and no flow could have more without another that has no more having less.
 //
-// Rates change only when a flow begins or ends, and only among those that share links with it, directly or by others.
-// A link that could carry all its flows at their peaks limits nobody and connects nobody. Changes of one moment are
-// made together, by settle(). A flow may stand for many that are alike: then it has a weight on each link.
+// Rates change only when a flow begins or ends. Changes of one moment are made together, by settle(): it works out the
+// rates of those who are limited where something has changed, as if all others stayed as they are, and widens the
+// choice until everybody is limited by a link that is full and gives nobody more, or has all it can take. A link that
+// could carry all its flows at their peaks limits nobody. A flow may stand for many that are alike: then it has a weight
+// on each link.
 #pragma once
 
 #include <cstddef>
@@ -60,8 +62,11 @@ class Flows {
     double rate = 0;
     double peak = 0;  // it never has more
     double bytes = 0;
-    std::uint64_t visit = 0;  // when it was last gathered
-    bool open = false;        // its rate is to be found
+    std::uint32_t limit = 0;   // the link that it has no more for, on which nobody has more; kNoLink: its peak
+    std::uint64_t chosen = 0;  // when it last was
+    // While rates are worked out:
+    bool open = false;  // it has none yet
+    double next = 0;
   };
   struct Member {
     Id flow = 0;
@@ -74,10 +79,11 @@ class Flows {
     double bytes = 0;
     bool touched = false;
     bool was_tight = false;  // when rates were last shared out
-    std::uint64_t visit = 0;
     // While rates are worked out:
+    std::uint64_t filling = 0;  // when it last was opened
     double left = 0;
-    double open = 0;  // flows without a rate, by weight
+    double open = 0;   // flows without a rate, by weight
+    double level = 0;  // of those whom it limits
 
     bool is_tight() const { return demand > capacity * (1 + 1e-12); }
   };
@@ -92,14 +98,17 @@ class Flows {
     std::vector<Id> flows = {};
   };
 
+  static constexpr std::uint32_t kNoLink = ~std::uint32_t{0};
+
   void remove(Id flow);
   void touch(std::uint32_t link);
-  void gather();
-  void gather_flow(Id flow);
-  void gather_link(std::uint32_t link);
+  void choose(Id flow);
+  bool is_chosen(Id flow) const { return flows_[flow].chosen == settles_; }
+  void share_out();
+  void open(std::uint32_t link);
   void cap(Id flow);
-  void share_out(double now);
-  void freeze(double now, Id flow, double rate);
+  void freeze(Id flow, double rate, std::uint32_t limit);
+  bool widen();
   void set_rate(double now, Id flow, double rate);
   void require_within_capacity() const;
 
@@ -111,10 +120,10 @@ class Flows {
   DeadlineHeap ends_;
   std::uint64_t rate_changes_ = 0;
   // While rates are worked out:
-  std::uint64_t visits_ = 0;
-  std::vector<Id> gathered_;
-  std::vector<std::uint32_t> gathered_links_;
-  std::vector<Level> levels_;  // a heap, the lowest first
+  std::uint64_t settles_ = 0, fillings_ = 0;
+  std::vector<Id> chosen_;             // whose rates may change
+  std::vector<std::uint32_t> opened_;  // links that may limit them
+  std::vector<Level> levels_;          // a heap, the lowest first
   std::vector<Capped> capped_;
   std::size_t caps_ = 0;  // how many of them are in use
 };
