@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,10 @@ struct SimulationRequest {
   int root = 0;
   double reduce = 0, copy = 0, skew = 0;
   std::uint64_t seed = 1;
-  std::vector<std::string> stragglers;
+  std::vector<std::string> stragglers, slow_links, failed_links;
+  std::string background;
+  bool unfolded = false;
+  bool history = false;  // to keep the critical path, and what ranks did
 
   // Adds the options that fill it.
   void add_to(CLI::App& app);
@@ -31,11 +35,15 @@ struct SimulatedRow {
   schedule::Simulated simulated;
   double bytes = 0;
   int ranks = 0;
-  double took_s = 0;  // to simulate
+  double took_s = 0;       // to simulate
+  double asked_bytes = 0;  // before they were rounded, so that blocks are alike and ranks fold
 
   double algbw() const { return bytes / simulated.seconds; }
   double busbw() const { return algbw() * schedule::least_moved(row->verb, ranks); }
 };
+
+// The most memory that this process has had so far, in bytes.
+std::uint64_t peak_memory();
 
 // `bytes`: of the vector, or of all chunks together.
 SimulatedRow simulate_row(const SimulationRequest& asked, const schedule::Algorithm& row,
