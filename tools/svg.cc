@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <iterator>
+
+#include "tools/verbs.h"
 
 namespace tutti::tools {
 namespace {
@@ -85,6 +88,12 @@ void Svg::text(Point at, std::string_view words, const Font& font) {
   if (font.turned != 0)
     shapes_ += fmt::format(" transform='rotate({} {} {})'", number(font.turned), number(at.x), number(at.y));
   shapes_ += fmt::format(">{}</text>\n", escaped(words));
+}
+
+void write_picture(const std::string& path, const std::string& svg) {
+  std::ofstream file(path);
+  file << svg << std::flush;
+  if (!file) refuse(fmt::format("--plot {}: the file cannot be written", path));
 }
 
 }  // namespace tutti::tools

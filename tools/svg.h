@@ -1,4 +1,4 @@
-// A picture as SVG text: shapes in pixels from the top left, later ones over earlier ones. Pure.
+// A picture as SVG text: shapes in pixels from the top left, later ones over earlier ones.
 // `note` is shown where the pointer rests on a shape.
 #pragma once
 
@@ -48,5 +48,8 @@ class Svg {
 
   std::string shapes_;
 };
+
+// Ends the command, in words, where the file cannot be written.
+void write_picture(const std::string& path, const std::string& svg);
 
 }  // namespace tutti::tools

@@ -135,8 +135,8 @@ void Flows::cap(Id id) {
   capped_[at].flows.push_back(id);
 }
 
-// Fills those who are chosen alike until a link is full, or a flow has all it can take; those stay so, and the rest goes
-// on. What others have stays as it is.
+// Fills those who are chosen alike until a link is full, or a flow has all it can take; those stay so, and the rest
+// goes on. What others have stays as it is.
 void Flows::share_out() {
   ++fillings_;
   caps_ = 0;
@@ -200,8 +200,8 @@ void Flows::freeze(Id id, double rate, std::uint32_t limit) {
   }
 }
 
-// Chooses more where what others have is no longer fair: on a link that limits somebody they have more than that, or the
-// link that limits them is no longer full, or there is somebody with more. False: all is fair.
+// Chooses more where what others have is no longer fair: on a link that limits somebody they have more than that, or
+// the link that limits them is no longer full, or there is somebody with more. False: all is fair.
 bool Flows::widen() {
   const std::size_t before = chosen_.size();
   for (const std::uint32_t number : opened_) {

@@ -4,8 +4,8 @@
 // Rates change only when a flow begins or ends. Changes of one moment are made together, by settle(): it works out the
 // rates of those who are limited where something has changed, as if all others stayed as they are, and widens the
 // choice until everybody is limited by a link that is full and gives nobody more, or has all it can take. A link that
-// could carry all its flows at their peaks limits nobody. A flow may stand for many that are alike: then it has a weight
-// on each link.
+// could carry all its flows at their peaks limits nobody. A flow may stand for many that are alike: then it has a
+// weight on each link.
 #pragma once
 
 #include <cstddef>

@@ -1,51 +1,131 @@
 #include "schedule/readers/simulate/history.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::schedule {
 
-History::Id History::fired(int rank, std::uint32_t lane, std::uint32_t step, std::uint32_t segment, double now,
-                           const Token& because) {
-  const Fired record{because, now, rank, lane, step, segment};
+History::History(const Scene& scene, const RankTraits& traits)
+    : scene_(scene),
+      traits_(traits),
+      under_way_(scene.edges.size()),
+      credits_(scene.edges.size()),
+      heard_(scene.ranks.size()) {
+  for (std::uint32_t rank = 0; rank < scene.ranks.size(); ++rank) {
+    first_hand_.push_back(hands_.size());
+    hands_.resize(hands_.size() + scene.text_of(rank).lanes.size());
+  }
+}
+
+void History::fired(std::uint32_t rank, std::size_t lane, const SceneStep& step, std::uint32_t number,
+                    std::uint64_t segment, double now) {
+  Hand& hand = at(rank, lane);
+  const Token entered{kNone, traits_.starts[static_cast<std::size_t>(scene_.ranks[rank].rank)]};
+  const Token* because = &hand.finished;
+  const auto offer = [&](const Token& token) {
+    if (token.at > because->at) because = &token;
+  };
+  offer(entered);
+  for (const SceneWait& wait : step.waits) {
+    if (wait.lane >= 0) offer(at(scene_.peer_of(rank, wait), static_cast<std::size_t>(wait.lane)).finished);
+  }
+  for (const SceneSlot& destination : step.destinations) {
+    const std::uint32_t edge = scene_.out_edge(rank, destination);
+    Credit& credit = credits_[edge];
+    if (++credit.sent - credit.freed == scene_.edges[edge].credits) offer(credit.last);  // it had no other
+  }
+  for (const SceneSlot& source : step.sources) offer(under_way_[scene_.in_edge(rank, source)].front());
+  if (scene_.text_of(rank).hears_first && writes_user(step)) offer(heard_[rank]);
+  Fired record{*because,
+               now,
+               scene_.ranks[rank].rank,
+               static_cast<std::uint32_t>(lane),
+               number,
+               static_cast<std::uint32_t>(segment)};
+  record.because.queueing += static_cast<float>(now - because->at);
+  for (const SceneSlot& source : step.sources) {
+    std::vector<Token>& messages = under_way_[scene_.in_edge(rank, source)];
+    messages.erase(messages.begin());
+  }
   if (fired_.size() < kMostFired) {
     fired_.push_back(record);
   } else {
     fired_[count_ % kMostFired] = record;
   }
-  return count_++;
+  hand.step = count_++;
+  hand.fired = hand.computing_since = hand.computed = now;
+  hand.ideal_s = 0;
+}
+
+void History::computed(std::uint32_t rank, std::size_t lane, double now) {
+  Hand& hand = at(rank, lane);
+  hand.computed = now;
+  active({scene_.ranks[rank].rank, Simulated::Activity::Kind::computing, -1, hand.computing_since, now});
+}
+
+void History::sent(std::uint32_t rank, std::size_t lane, std::uint32_t number, double bytes, double began, double now) {
+  const Hand& hand = at(rank, lane);
+  const SceneEdge& edge = scene_.edges[number];
+  const double took = now - began, ideal = std::min(took, bytes / scene_.peak_of(scene_.way(edge)));
+  Token& token = under_way_[number].emplace_back();
+  token.from = hand.step;
+  token.at = now + edge.latency_s;
+  token.computing = static_cast<float>(hand.computed - hand.computing_since);
+  token.queueing = static_cast<float>(hand.computing_since - hand.fired + began - hand.computed);
+  token.sending = static_cast<float>(ideal);
+  token.sharing = static_cast<float>(took - ideal);
+  token.latency = static_cast<float>(edge.latency_s);
+  if (!std::exchange(credits_[number].heard, true) && token.at > heard_[edge.to].at) heard_[edge.to] = token;
+  active({scene_.ranks[rank].rank, Simulated::Activity::Kind::sending, edge.peer, began, now});
+}
+
+void History::finished(std::uint32_t rank, std::size_t lane, const SceneStep& step, double now) {
+  Hand& hand = at(rank, lane);
+  const double took = now - hand.computed, ideal = std::min(took, hand.ideal_s);
+  hand.finished = {hand.step, now};
+  hand.finished.computing = static_cast<float>(hand.computed - hand.computing_since);
+  hand.finished.queueing = static_cast<float>(hand.computing_since - hand.fired);
+  hand.finished.sending = static_cast<float>(ideal);
+  hand.finished.sharing = static_cast<float>(took - ideal);
+  for (const SceneSlot& source : step.sources) {
+    Credit& credit = credits_[scene_.in_edge(rank, source)];
+    credit.last = hand.finished;
+    ++credit.freed;
+  }
+  if (now < last_end_.at) return;
+  last_end_ = hand.finished;
+  last_rank_ = scene_.ranks[rank].rank;
 }
 
 void History::active(const Simulated::Activity& activity) {
-  if (activities_.size() < kMostActivities && activity.rank < kActiveRanks) activities_.push_back(activity);
+  if (activity.rank >= kActiveRanks || activities_.size() >= kMostActivities) return;
+  if (activity.end_s > activity.begin_s) activities_.push_back(activity);
 }
 
-void History::tell(const Token& end, int rank, Simulated& simulated) const {
+void History::tell(Simulated& simulated) const {
   simulated.activities = activities_;
-  const auto hop = [](const Token& token) {
-    Simulated::Hop result;
-    result.computing_s = token.computing;
-    result.queueing_s = token.queueing;
-    result.sending_s = token.sending;
-    result.sharing_s = token.sharing;
-    result.latency_s = token.latency;
-    return result;
+  const auto add = [&](const Token& token, int rank, double fired) {
+    Simulated::Hop& hop = simulated.path.emplace_back();
+    hop.rank = rank;
+    hop.fired_s = fired;
+    hop.computing_s = token.computing;
+    hop.queueing_s = token.queueing;
+    hop.sending_s = token.sending;
+    hop.sharing_s = token.sharing;
+    hop.latency_s = token.latency;
   };
-  simulated.path.push_back(hop(end));
-  simulated.path.back().rank = rank;
-  simulated.path.back().fired_s = end.at;
+  add(last_end_, last_rank_, last_end_.at);
   const Id oldest = count_ - std::min<Id>(count_, kMostFired);
-  Id at = end.from;
-  for (; at != kNone && at >= oldest; at = fired_[at % kMostFired].because.from) {
-    const Fired& fired = fired_[at % kMostFired];
-    Simulated::Hop found = hop(fired.because);
-    found.rank = fired.rank;
-    found.lane = fired.lane;
-    found.step = fired.step;
-    found.segment = fired.segment;
-    found.fired_s = fired.at;
-    simulated.path.push_back(found);
+  Id number = last_end_.from;
+  while (number != kNone && number >= oldest) {
+    const Fired& fired = fired_[number % kMostFired];
+    add(fired.because, fired.rank, fired.at);
+    simulated.path.back().lane = fired.lane;
+    simulated.path.back().step = fired.step;
+    simulated.path.back().segment = fired.segment;
+    number = fired.because.from;
   }
-  simulated.whole_path = at == kNone;
+  simulated.whole_path = number == kNone;
   std::reverse(simulated.path.begin(), simulated.path.end());
 }
 

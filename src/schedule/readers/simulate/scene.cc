@@ -264,6 +264,12 @@ double Scene::bytes_of(std::uint32_t rank, const SceneStep& step, std::uint64_t 
   return static_cast<double>(elements * layout.element_bytes);
 }
 
+double Scene::peak_of(std::span<const Flows::Share> way) const {
+  double peak = Flows::kNever;
+  for (const Flows::Share& share : way) peak = std::min(peak, capacities[share.link] / share.weight);
+  return peak;
+}
+
 SceneLinks::SceneLinks(const topology::Topology& topology, std::span<const SimulateOptions::SlowLink> slow,
                        std::span<const std::int64_t> failed)
     : topology_(topology), router_(topology, failed) {

@@ -93,7 +93,24 @@ struct Scene {
   std::span<const Flows::Share> way(const SceneEdge& edge) const {
     return std::span(shares).subspan(edge.first_share, edge.shares);
   }
+  std::uint32_t in_edge(std::uint32_t rank, const SceneSlot& source) const {
+    return ins[ranks[rank].first_in + source.number];
+  }
+  std::uint32_t out_edge(std::uint32_t rank, const SceneSlot& destination) const {
+    return ranks[rank].first_edge + destination.number;
+  }
+  std::uint32_t peer_of(std::uint32_t rank, const SceneWait& wait) const {
+    return peers[ranks[rank].first_peer + wait.peer];
+  }
+  // Bytes per second, where nobody else is on the way.
+  double peak_of(std::span<const Flows::Share> way) const;
   double bytes_of(std::uint32_t rank, const SceneStep& step, std::uint64_t segment) const;
+};
+
+// What ranks differ in besides their programs, by rank.
+struct RankTraits {
+  std::vector<double> factors;  // as long as for others it takes what they compute and send
+  std::vector<double> starts;   // seconds
 };
 
 // Speeds and ways of a topology with what is wrong with it.

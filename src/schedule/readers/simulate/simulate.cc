@@ -59,17 +59,6 @@ struct SimRank {
   std::vector<std::uint32_t> waiting;  // ranks that wait for its progress
 };
 
-// What is remembered about steps at hand, where a history is kept.
-struct LaneMemory {
-  History::Id step = History::kNone;
-  double fired = 0, computing_since = 0, computed = 0, sending_since = 0;
-  double ideal = 0;  // seconds that its messages so far would have taken alone
-  History::Token finished;
-};
-struct EdgeMemory {
-  History::Token come, freed;
-};
-
 class Simulation {
  public:
   Simulation(Scene& scene, SceneLinks& links, const topology::Topology& topology, const SimulateOptions& options,
@@ -92,13 +81,7 @@ class Simulation {
     waited_peer_.resize(scene.peers.size());
     background_.resize(static_cast<std::size_t>(options.background.flows));
     for (std::uint32_t i = 0; i < background_.size(); ++i) begin_background(i);
-    if (!options.history) return;
-    history_ = std::make_unique<History>();
-    for (const SimRank& rank : ranks_) {
-      first_lane_.push_back(lane_memory_.size());
-      lane_memory_.resize(lane_memory_.size() + rank.lanes.size());
-    }
-    edge_memory_.resize(edges_.size());
+    if (options.history) history_ = std::make_unique<History>(scene, traits);
   }
 
   Simulated run() {
@@ -164,25 +147,17 @@ class Simulation {
   bool over(std::uint32_t rank, std::size_t lane) const {
     return ranks_[rank].lanes[lane].segment == scene_.layout.segments || steps_of(rank, lane).empty();
   }
-  std::uint32_t in_edge(std::uint32_t rank, const SceneSlot& source) const {
-    return scene_.ins[scene_.ranks[rank].first_in + source.number];
-  }
-  std::uint32_t out_edge(std::uint32_t rank, const SceneSlot& destination) const {
-    return scene_.ranks[rank].first_edge + destination.number;
-  }
-  std::uint32_t peer_of(std::uint32_t rank, const SceneWait& wait) const {
-    return scene_.peers[scene_.ranks[rank].first_peer + wait.peer];
-  }
-
   // What firing.h asks.
   struct Sight {
     const Simulation& simulation;
     std::uint32_t rank;
     std::uint64_t segment;
 
-    bool entered(const SceneWait& wait) const { return simulation.ranks_[simulation.peer_of(rank, wait)].entered; }
+    bool entered(const SceneWait& wait) const {
+      return simulation.ranks_[simulation.scene_.peer_of(rank, wait)].entered;
+    }
     bool finished(const SceneWait& wait) const {
-      const std::uint32_t peer = simulation.peer_of(rank, wait);
+      const std::uint32_t peer = simulation.scene_.peer_of(rank, wait);
       const auto lane = static_cast<std::size_t>(wait.lane);
       const std::uint64_t steps = simulation.steps_of(peer, lane).size();
       const std::uint64_t meant = segment - static_cast<std::uint64_t>(wait.segments_back);
@@ -190,11 +165,11 @@ class Simulation {
       return theirs.segment * steps + theirs.step > meant * steps + static_cast<std::uint64_t>(wait.step);
     }
     bool has_come(const SceneSlot& source) const {
-      const SimEdge& from = simulation.edges_[simulation.in_edge(rank, source)];
+      const SimEdge& from = simulation.edges_[simulation.scene_.in_edge(rank, source)];
       return from.come > from.taken;
     }
     bool has_credit(const SceneSlot& destination) const {
-      const std::uint32_t edge = simulation.out_edge(rank, destination);
+      const std::uint32_t edge = simulation.scene_.out_edge(rank, destination);
       return simulation.edges_[edge].sent - simulation.edges_[edge].freed < simulation.scene_.edges[edge].credits;
     }
     bool heard_all() const { return simulation.ranks_[rank].heard == simulation.scene_.ranks[rank].ins; }
@@ -209,7 +184,7 @@ class Simulation {
         look_later(event.what);
         break;
       case Event::Kind::computed:
-        if (history_) remember_computed(event.what, event.lane);
+        if (history_) history_->computed(event.what, event.lane, now_);
         transfer(event.what, event.lane);
         break;
       case Event::Kind::arrival: {
@@ -234,7 +209,7 @@ class Simulation {
         const auto unmet =
             first_unmet(step_of(rank, number), lane.segment, hears_first, Sight{*this, rank, lane.segment});
         if (!unmet.may_fire()) {
-          if (unmet.wait != nullptr) ranks_[peer_of(rank, *unmet.wait)].waiting.push_back(rank);
+          if (unmet.wait != nullptr) ranks_[scene_.peer_of(rank, *unmet.wait)].waiting.push_back(rank);
           if (awaited.what == kNobody) awaited = awaited_by(rank, unmet);
           break;
         }
@@ -292,17 +267,17 @@ class Simulation {
     SimRank& self = ranks_[rank];
     SimLane& lane = self.lanes[number];
     const SceneStep& step = step_of(rank, number);
-    if (history_) remember_fired(rank, number, step);
+    if (history_) history_->fired(rank, number, step, lane.step, lane.segment, now_);
     lane.busy = true;
     lane.next_slot = 0;
     lane.bytes = scene_.bytes_of(rank, step, lane.segment);
-    for (const SceneSlot& source : step.sources) ++edges_[in_edge(rank, source)].taken;
-    for (const SceneSlot& destination : step.destinations) ++edges_[out_edge(rank, destination)].sent;
+    for (const SceneSlot& source : step.sources) ++edges_[scene_.in_edge(rank, source)].taken;
+    for (const SceneSlot& destination : step.destinations) ++edges_[scene_.out_edge(rank, destination)].sent;
     const double takes = time_of(step, lane.bytes) * traits_.factors[place(rank)];
     if (takes == 0) return transfer(rank, number);
     const double begin = std::max(self.processor_free, now_);
     self.processor_free = begin + takes;
-    if (history_) lane_memory_[first_lane_[rank] + number].computing_since = begin;
+    if (history_) history_->computes_from(rank, number, begin);
     push(self.processor_free, Event::Kind::computed, rank, number);
   }
 
@@ -318,7 +293,7 @@ class Simulation {
     SimLane& lane = ranks_[rank].lanes[number];
     for (const SceneSlot& window : step_of(rank, number).windows) {
       ++lane.windows_left;
-      begin_flow(out_edge(rank, window), lane.bytes, {rank, static_cast<std::uint32_t>(number), 0, false, now_});
+      begin_flow(scene_.out_edge(rank, window), lane.bytes, {rank, static_cast<std::uint32_t>(number), 0, false, now_});
     }
     if (lane.windows_left == 0) send_next(rank, number);
   }
@@ -327,22 +302,17 @@ class Simulation {
     SimLane& lane = ranks_[rank].lanes[number];
     const SceneStep& step = step_of(rank, number);
     if (lane.next_slot == step.destinations.size()) return finish(rank, number);
-    const std::uint32_t edge = out_edge(rank, step.destinations[lane.next_slot++]);
+    const std::uint32_t edge = scene_.out_edge(rank, step.destinations[lane.next_slot++]);
     begin_flow(edge, lane.bytes, {rank, static_cast<std::uint32_t>(number), edge, true, now_});
   }
 
   void begin_flow(std::uint32_t number, double bytes, const Transfer& transfer) {
     const std::span<const Flows::Share> way = scene_.way(scene_.edges[number]);
     const double factor = traits_.factors[place(transfer.rank)];
-    const double most = factor == 1 ? Flows::kNever : peak_of(way) / factor;
+    const double most = factor == 1 ? Flows::kNever : scene_.peak_of(way) / factor;
     start(flows_.begin(now_, way, bytes, most), transfer);
     ++under_way_;
-    if (history_) lane_memory_[first_lane_[transfer.rank] + transfer.lane].ideal += bytes / peak_of(way);
-  }
-  double peak_of(std::span<const Flows::Share> way) const {
-    double peak = Flows::kNever;
-    for (const Flows::Share& share : way) peak = std::min(peak, scene_.capacities[share.link] / share.weight);
-    return peak;
+    if (history_) history_->sends(transfer.rank, transfer.lane, bytes / scene_.peak_of(way));
   }
   void start(Flows::Id flow, const Transfer& transfer) {
     if (transfers_.size() <= flow) transfers_.resize(flow + 1);
@@ -354,7 +324,8 @@ class Simulation {
     if (transfer.rank == kNobody) return begin_background(transfer.edge);
     --under_way_;
     if (transfer.message) {
-      if (history_) remember_sent(transfer);
+      const double bytes = ranks_[transfer.rank].lanes[transfer.lane].bytes;
+      if (history_) history_->sent(transfer.rank, transfer.lane, transfer.edge, bytes, transfer.began, now_);
       push(now_ + scene_.edges[transfer.edge].latency_s, Event::Kind::arrival, transfer.edge, 0);
       return send_next(transfer.rank, transfer.lane);
     }
@@ -383,9 +354,9 @@ class Simulation {
     const SceneStep& step = step_of(rank, number);
     self.end = now_;
     lane.busy = false;
-    if (history_) remember_finished(rank, number, step);
+    if (history_) history_->finished(rank, number, step, now_);
     for (const SceneSlot& source : step.sources) {
-      const std::uint32_t edge = in_edge(rank, source);
+      const std::uint32_t edge = scene_.in_edge(rank, source);
       ++edges_[edge].freed;
       look_later(scene_.edges[edge].from);
     }
@@ -397,68 +368,6 @@ class Simulation {
     wake_waiting(rank);
   }
 
-  // The token that came last of all that the step needed.
-  void remember_fired(std::uint32_t rank, std::size_t number, const SceneStep& step) {
-    LaneMemory& memory = lane_memory_[first_lane_[rank] + number];
-    const History::Token* because = &memory.finished;
-    const History::Token entered{History::kNone, traits_.starts[place(rank)]};
-    const auto offer = [&](const History::Token& token) {
-      if (token.at > because->at) because = &token;
-    };
-    offer(entered);
-    for (const SceneWait& wait : step.waits) {
-      if (wait.lane >= 0)
-        offer(lane_memory_[first_lane_[peer_of(rank, wait)] + static_cast<std::size_t>(wait.lane)].finished);
-    }
-    for (const SceneSlot& destination : step.destinations) offer(edge_memory_[out_edge(rank, destination)].freed);
-    for (const SceneSlot& source : step.sources) offer(edge_memory_[in_edge(rank, source)].come);
-    const SimLane& lane = ranks_[rank].lanes[number];
-    memory.step = history_->fired(scene_.ranks[rank].rank, static_cast<std::uint32_t>(number), lane.step,
-                                  static_cast<std::uint32_t>(lane.segment), now_, *because);
-    memory.fired = memory.computing_since = memory.computed = now_;
-    memory.ideal = 0;
-  }
-
-  void remember_computed(std::uint32_t rank, std::size_t number) {
-    LaneMemory& memory = lane_memory_[first_lane_[rank] + number];
-    memory.computed = now_;
-    history_->active({scene_.ranks[rank].rank, Simulated::Activity::Kind::computing, -1, memory.computing_since, now_});
-  }
-
-  void remember_sent(const Transfer& transfer) {
-    const LaneMemory& memory = lane_memory_[first_lane_[transfer.rank] + transfer.lane];
-    const SceneEdge& edge = scene_.edges[transfer.edge];
-    const double bytes = ranks_[transfer.rank].lanes[transfer.lane].bytes;
-    const double took = now_ - transfer.began, ideal = std::min(took, bytes / peak_of(scene_.way(edge)));
-    History::Token& token = edge_memory_[transfer.edge].come;
-    token.from = memory.step;
-    token.at = now_ + edge.latency_s;
-    token.computing = static_cast<float>(memory.computed - memory.computing_since);
-    token.queueing = static_cast<float>(memory.computing_since - memory.fired + transfer.began - memory.computed);
-    token.sending = static_cast<float>(ideal);
-    token.sharing = static_cast<float>(took - ideal);
-    token.latency = static_cast<float>(edge.latency_s);
-    history_->active(
-        {scene_.ranks[transfer.rank].rank, Simulated::Activity::Kind::sending, edge.peer, transfer.began, now_});
-  }
-
-  void remember_finished(std::uint32_t rank, std::size_t number, const SceneStep& step) {
-    LaneMemory& memory = lane_memory_[first_lane_[rank] + number];
-    const double took = now_ - memory.computed, ideal = std::min(took, memory.ideal);
-    memory.finished = {memory.step,
-                       now_,
-                       static_cast<float>(memory.computed - memory.computing_since),
-                       static_cast<float>(memory.computing_since - memory.fired),
-                       static_cast<float>(ideal),
-                       static_cast<float>(took - ideal),
-                       0};
-    for (const SceneSlot& source : step.sources) edge_memory_[in_edge(rank, source)].freed = memory.finished;
-    if (now_ >= last_end_.at) {
-      last_end_ = memory.finished;
-      last_rank_ = scene_.ranks[rank].rank;
-    }
-  }
-
   Simulated result() const {
     Simulated simulated;
     simulated.simulated_ranks = static_cast<int>(ranks_.size());
@@ -468,7 +377,7 @@ class Simulation {
     }
     tell_waits(simulated);
     tell_links(simulated);
-    if (history_) history_->tell(last_end_, last_rank_, simulated);
+    if (history_) history_->tell(simulated);
     simulated.events = count_;
     simulated.rate_changes = flows_.rate_changes();
     return simulated;
@@ -523,11 +432,6 @@ class Simulation {
   std::deque<std::vector<Flows::Share>> background_;           // ways of others' flows
   std::uint64_t drawn_ = 0;
   std::unique_ptr<History> history_;  // nullptr: none is kept
-  std::vector<std::size_t> first_lane_;
-  std::vector<LaneMemory> lane_memory_;
-  std::vector<EdgeMemory> edge_memory_;
-  History::Token last_end_;
-  int last_rank_ = 0;
 };
 
 [[noreturn]] void refuse_option(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
