@@ -99,7 +99,7 @@ void print_path(const Simulated& simulated) {
   fmt::print("\n  the critical path, {} steps{}\n", simulated.path.size() - 1,
              simulated.whole_path ? "" : " that were kept, the last ones");
   const auto part = [&](double seconds, const char* words) {
-    if (seconds > 0)
+    if (seconds >= 0.0005 * simulated.seconds)
       fmt::print("    {:5.1f} %  {:>10}  {}\n", 100 * seconds / simulated.seconds, rounded_time(seconds), words);
   };
   part(parts.late_s, simulated.whole_path ? "before its first rank started" : "before that");

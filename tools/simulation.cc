@@ -31,12 +31,12 @@ struct Slowed {
 
 Slowed slowed_by(const std::string& text, const char* option, const char* form) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) refuse(fmt::format("{} '{}': {} belongs there", option, text, form));
+  if (colon == std::string::npos) refuse(fmt::format("{} {}: {}", option, text, form));
   Slowed slowed{text.substr(0, colon), 1};
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, slowed.factor);
   const bool good = error == std::errc() && (rest == end || std::string_view(rest, end) == "x");
-  if (!good || !(slowed.factor > 0)) refuse(fmt::format("{} '{}': {} belongs there", option, text, form));
+  if (!good || !(slowed.factor > 0)) refuse(fmt::format("{} {}: {}", option, text, form));
   return slowed;
 }
 
@@ -50,11 +50,11 @@ int number_in(const std::string& text, const std::string& problem) {
 // What is wrong with ranks and links.
 void add_troubles(const SimulationRequest& asked, const topology::Topology& topology,
                   schedule::SimulateOptions& options) {
-  constexpr const char* kRankForm = "RANK:FACTOR, such as 5:2x,";
-  constexpr const char* kLinkForm = "LINK:FACTOR, such as 'leaf 0 to spine 1:4x',";
+  constexpr const char* kRankForm = "RANK:FACTOR belongs there, such as 5:2x";
+  constexpr const char* kLinkForm = "LINK:FACTOR belongs there, such as 'leaf 0 to spine 1:4x'";
   for (const std::string& text : asked.stragglers) {
     const Slowed slowed = slowed_by(text, "--straggler", kRankForm);
-    const int rank = number_in(slowed.what, fmt::format("--straggler '{}': {} belongs there", text, kRankForm));
+    const int rank = number_in(slowed.what, fmt::format("--straggler {}: {}", text, kRankForm));
     options.stragglers.push_back({rank, slowed.factor});
   }
   for (const std::string& text : asked.slow_links) {
@@ -68,7 +68,7 @@ void add_troubles(const SimulationRequest& asked, const topology::Topology& topo
   if (asked.background.empty()) return;
   const std::size_t colon = std::min(asked.background.find(':'), asked.background.size());
   const std::string problem =
-      fmt::format("--background '{}': FLOWS or FLOWS:BYTES belongs there, such as 16:1M", asked.background);
+      fmt::format("--background {}: FLOWS or FLOWS:BYTES belongs there, such as 16:1M", asked.background);
   options.background.flows = number_in(asked.background.substr(0, colon), problem);
   if (options.background.flows < 1 || options.background.flows > topology.ranks() * 64) refuse(problem);
   if (colon < asked.background.size())

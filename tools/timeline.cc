@@ -60,6 +60,10 @@ class Timeline {
  private:
   static std::map<int, std::size_t> rows_of(const Simulated& simulated) {
     std::map<int, std::size_t> rows;
+    const auto ranks = static_cast<int>(simulated.ends.size());
+    for (int rank = 0; rank < std::min(ranks, schedule::kActiveRanks) && simulated.simulated_ranks == ranks; ++rank)
+      rows.emplace(rank, 0);
+    // Where ranks were folded, those that stand for others.
     for (const Activity& activity : simulated.activities) rows.emplace(activity.rank, 0);
     for (const Simulated::Hop& hop : simulated.path) {
       if (hop.rank < schedule::kActiveRanks) rows.emplace(hop.rank, 0);
