@@ -31,8 +31,8 @@ constexpr const char* kSimExamples = R"(Examples:
   tutti sim all_to_all --topology mine.topology -b 1M --json
 
 Links are shared fairly (max-min); a message takes the latency of its links and then its bytes. Computing is free unless
---reduce and --copy say how fast a rank is. Algorithms that reach into others' memory are left out. Ranks that fare alike
-are simulated once, which changes no figure; among 512 ranks and more the size is rounded by up to 1 % for that.)";
+--reduce and --copy say how fast a rank is. Algorithms that reach into others' memory are left out. Ranks that fare
+alike are simulated once, which changes no figure; among 512 ranks and more the size is rounded up by 1 % at most for it.)";
 
 struct Sim {
   SimulationRequest request;
@@ -73,50 +73,28 @@ void print_waits(const Simulated& simulated) {
   }
 }
 
-// What the critical path is made of.
-struct PathParts {
-  double late_s = 0, computing_s = 0, queueing_s = 0, sending_s = 0, sharing_s = 0, latency_s = 0;
-
-  explicit PathParts(const Simulated& simulated) {
-    if (!simulated.path.empty()) late_s = simulated.path.front().fired_s;
-    for (const Simulated::Hop& hop : simulated.path) {
-      if (&hop == &simulated.path.front() && !simulated.whole_path) continue;
-      computing_s += hop.computing_s;
-      queueing_s += hop.queueing_s;
-      sending_s += hop.sending_s;
-      sharing_s += hop.sharing_s;
-      latency_s += hop.latency_s;
-    }
-  }
-};
-
-double seconds_of(const Simulated::Hop& hop) {
-  return hop.computing_s + hop.queueing_s + hop.sending_s + hop.sharing_s + hop.latency_s;
-}
-
 void print_path(const Simulated& simulated) {
-  const PathParts parts(simulated);
-  fmt::print("\n  the critical path, {} steps{}\n", simulated.path.size() - 1,
-             simulated.whole_path ? "" : " that were kept, the last ones");
+  const Simulated::Path& path = simulated.path;
+  fmt::print("\n  the critical path, {} steps{}\n", path.steps,
+             path.whole ? "" : ": the last ones, earlier ones are lost");
   const auto part = [&](double seconds, const char* words) {
     if (seconds >= 0.0005 * simulated.seconds)
       fmt::print("    {:5.1f} %  {:>10}  {}\n", 100 * seconds / simulated.seconds, rounded_time(seconds), words);
   };
-  part(parts.late_s, simulated.whole_path ? "before its first rank started" : "before that");
-  part(parts.computing_s, "computing");
-  part(parts.queueing_s, "behind what the same rank had to do first");
-  part(parts.sending_s, "sending, as fast as the links are");
-  part(parts.sharing_s, "sending more slowly, because links are shared or the rank is slow");
-  part(parts.latency_s, "latency of links");
+  part(path.begin_s, path.whole ? "before its first rank started" : "before them");
+  part(path.spent.computing_s, "computing");
+  part(path.spent.queueing_s, "behind what the same rank had to do first");
+  part(path.spent.sending_s, "sending, as fast as the links are");
+  part(path.spent.sharing_s, "sending more slowly, because links are shared or the rank is slow");
+  part(path.spent.latency_s, "latency of links");
   std::vector<std::size_t> longest;
-  for (std::size_t i = 1; i < simulated.path.size(); ++i) longest.push_back(i);
-  std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
-    return seconds_of(simulated.path[a]) > seconds_of(simulated.path[b]);
-  });
+  for (std::size_t i = 1; i < path.hops.size(); ++i) longest.push_back(i);
+  std::stable_sort(longest.begin(), longest.end(),
+                   [&](std::size_t a, std::size_t b) { return path.hops[a].spent.sum() > path.hops[b].spent.sum(); });
   fmt::print("  its longest parts\n");
   for (std::size_t i = 0; i < std::min(kMostLines, longest.size()); ++i) {
-    const Simulated::Hop &before = simulated.path[longest[i] - 1], &hop = simulated.path[longest[i]];
-    fmt::print("    {:>10}  rank {}{}, from {} on\n", rounded_time(seconds_of(hop)), before.rank,
+    const Simulated::Hop &before = path.hops[longest[i] - 1], &hop = path.hops[longest[i]];
+    fmt::print("    {:>10}  rank {}{}, from {} on\n", rounded_time(hop.spent.sum()), before.rank,
                before.rank == hop.rank ? "" : fmt::format(" to rank {}", hop.rank), rounded_time(before.fired_s));
   }
 }
@@ -139,27 +117,31 @@ void print_details(const SimulatedRow& outcome, const topology::Topology& topolo
 
 using Json = nlohmann::ordered_json;
 
-Json json_of_path(const Simulated& simulated) {
-  const PathParts parts(simulated);
+Json json_of(const Simulated::Spent& spent) {
+  return {{"computing_s", spent.computing_s},
+          {"queueing_s", spent.queueing_s},
+          {"sending_s", spent.sending_s},
+          {"sharing_s", spent.sharing_s},
+          {"latency_s", spent.latency_s}};
+}
+
+Json json_of(const Simulated::Path& path) {
   Json hops = Json::array();
   constexpr std::size_t kMostHops = 1000;
-  for (std::size_t i = simulated.path.size() - std::min(kMostHops, simulated.path.size()); i < simulated.path.size();
-       ++i) {
-    const Simulated::Hop& hop = simulated.path[i];
+  for (std::size_t i = path.hops.size() - std::min(kMostHops, path.hops.size()); i < path.hops.size(); ++i) {
+    const Simulated::Hop& hop = path.hops[i];
     hops.push_back({{"rank", hop.rank},
                     {"lane", hop.lane},
                     {"step", hop.step},
                     {"segment", hop.segment},
                     {"fired_s", hop.fired_s},
-                    {"computing_s", hop.computing_s},
-                    {"queueing_s", hop.queueing_s},
-                    {"sending_s", hop.sending_s},
-                    {"sharing_s", hop.sharing_s},
-                    {"latency_s", hop.latency_s}});
+                    {"spent", json_of(hop.spent)}});
   }
-  return {{"steps", simulated.path.size() - 1}, {"whole", simulated.whole_path},  {"late_s", parts.late_s},
-          {"computing_s", parts.computing_s},   {"queueing_s", parts.queueing_s}, {"sending_s", parts.sending_s},
-          {"sharing_s", parts.sharing_s},       {"latency_s", parts.latency_s},   {"last_hops", hops}};
+  return {{"steps", path.steps},
+          {"whole", path.whole},
+          {"begin_s", path.begin_s},
+          {"spent", json_of(path.spent)},
+          {"last_hops", hops}};
 }
 
 Json json_of(const SimulatedRow& outcome, const topology::Topology& topology) {
@@ -192,7 +174,7 @@ Json json_of(const SimulatedRow& outcome, const topology::Topology& topology) {
            {"took_s", outcome.took_s},
            {"busiest_links", links},
            {"longest_waits", waits}};
-  if (!simulated.path.empty()) row["critical_path"] = json_of_path(simulated);
+  if (!simulated.path.hops.empty()) row["critical_path"] = json_of(simulated.path);
   return row;
 }
 

@@ -65,7 +65,7 @@ class Timeline {
       rows.emplace(rank, 0);
     // Where ranks were folded, those that stand for others.
     for (const Activity& activity : simulated.activities) rows.emplace(activity.rank, 0);
-    for (const Simulated::Hop& hop : simulated.path) {
+    for (const Simulated::Hop& hop : simulated.path.hops) {
       if (hop.rank < schedule::kActiveRanks) rows.emplace(hop.rank, 0);
     }
     std::size_t next = 0;
@@ -168,7 +168,7 @@ class Timeline {
   // From one step to the one that it let fire.
   void draw_path(Svg& svg) const {
     std::vector<Svg::Point> points;
-    for (const Simulated::Hop& hop : simulated_.path) {
+    for (const Simulated::Hop& hop : simulated_.path.hops) {
       if (!rows_.contains(hop.rank)) continue;
       const Svg::Point point{x_of(hop.fired_s), y_of(hop.rank) + row_height_ / 2};
       const bool near = points.size() > 1 && std::abs(points.back().x - point.x) < 0.4 && points.back().y == point.y;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "schedule/simulated_clusters.h"
 #include "topology/link_names.h"
@@ -95,14 +97,16 @@ TEST(Troubles, AStragglerIsWaitedForMost) {
 
 // Each hop fires as much later than the one before as is told of it, from the first start to the last end.
 void expect_accounted_for(const Simulated& simulated) {
-  ASSERT_GT(simulated.path.size(), 1u);
-  ASSERT_TRUE(simulated.whole_path);
-  double before = simulated.path.front().fired_s;
-  for (std::size_t i = 1; i < simulated.path.size(); ++i) {
-    const Simulated::Hop& hop = simulated.path[i];
-    const double parts = hop.computing_s + hop.queueing_s + hop.sending_s + hop.sharing_s + hop.latency_s;
-    ASSERT_NEAR(hop.fired_s - before, parts, 1e-6 * simulated.seconds) << "hop " << i;
-    before = hop.fired_s;
+  const std::vector<Simulated::Hop>& hops = simulated.path.hops;
+  ASSERT_GT(hops.size(), 1u);
+  ASSERT_TRUE(simulated.path.whole);
+  EXPECT_EQ(simulated.path.steps, hops.size() - 1);
+  double before = hops.front().fired_s;
+  EXPECT_EQ(simulated.path.begin_s, before);
+  EXPECT_NEAR(before + simulated.path.spent.sum(), simulated.seconds, 1e-5 * simulated.seconds);
+  for (std::size_t i = 1; i < hops.size(); ++i) {
+    ASSERT_NEAR(hops[i].fired_s - before, hops[i].spent.sum(), 1e-6 * simulated.seconds) << "hop " << i;
+    before = hops[i].fired_s;
   }
   EXPECT_DOUBLE_EQ(before, simulated.seconds);
 }
@@ -130,14 +134,10 @@ TEST(CriticalPath, IsMadeOfWhatTheClosedFormHas) {
   options.count = 1 << 18;
   options.history = true;
   const Simulated simulated = run(Verb::broadcast, "binomial", 16, options, crossbar(16));
-  double sending = 0, latency = 0;
-  for (const Simulated::Hop& hop : simulated.path) {
-    sending += hop.sending_s;
-    latency += hop.latency_s;
-  }
-  EXPECT_NEAR(sending, 4 * 4 * (1 << 18) / kBandwidth, 1e-6 * sending);
-  EXPECT_GE(latency, kAlpha * (1 - 1e-6));
-  EXPECT_LE(latency, 4 * kAlpha * (1 + 1e-6));
+  const Simulated::Spent& spent = simulated.path.spent;
+  EXPECT_NEAR(spent.sending_s, 4 * 4 * (1 << 18) / kBandwidth, 1e-6 * spent.sending_s);
+  EXPECT_GE(spent.latency_s, kAlpha * (1 - 1e-6));
+  EXPECT_LE(spent.latency_s, 4 * kAlpha * (1 + 1e-6));
 }
 
 TEST(CriticalPath, StaysWithTheStraggler) {
@@ -146,9 +146,9 @@ TEST(CriticalPath, StaysWithTheStraggler) {
   options.stragglers = {{5, 10}};
   options.history = true;
   const Simulated simulated = run(Verb::all_reduce, "ring", 8, options, crossbar(8));
-  const auto there = std::count_if(simulated.path.begin(), simulated.path.end(),
-                                   [](const Simulated::Hop& hop) { return hop.rank == 5; });
-  EXPECT_GT(there, static_cast<std::ptrdiff_t>(simulated.path.size() / 2));
+  const std::vector<Simulated::Hop>& hops = simulated.path.hops;
+  const auto there = std::count_if(hops.begin(), hops.end(), [](const Simulated::Hop& hop) { return hop.rank == 5; });
+  EXPECT_GT(there, static_cast<std::ptrdiff_t>(hops.size() / 2));
   ASSERT_FALSE(simulated.activities.empty());
   for (const Simulated::Activity& activity : simulated.activities) {
     EXPECT_LT(activity.begin_s, activity.end_s);

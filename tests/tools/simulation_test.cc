@@ -48,9 +48,9 @@ TEST(SimTool, SimulatesTroubleAndTellsWhatItDid) {
   EXPECT_EQ(late["longest_waits"][0]["rank"], 4);
   EXPECT_EQ(late["longest_waits"][0]["peer"], 3);
   const json path = late["critical_path"];
-  double sum = path["late_s"].get<double>();
+  double sum = path["begin_s"].get<double>();
   for (const char* part : {"computing_s", "queueing_s", "sending_s", "sharing_s", "latency_s"})
-    sum += path[part].get<double>();
+    sum += path["spent"][part].get<double>();
   EXPECT_NEAR(sum, late["seconds"].get<double>(), 1e-5 * sum);
   EXPECT_THAT(tutti(call + "--straggler 3:50x").output,
               AllOf(ContainsRegex("rank 4 for a message of rank 3"), HasSubstr("the critical path, "),

@@ -104,29 +104,32 @@ void History::active(const Simulated::Activity& activity) {
 
 void History::tell(Simulated& simulated) const {
   simulated.activities = activities_;
-  const auto add = [&](const Token& token, int rank, double fired) {
-    Simulated::Hop& hop = simulated.path.emplace_back();
-    hop.rank = rank;
-    hop.fired_s = fired;
-    hop.computing_s = token.computing;
-    hop.queueing_s = token.queueing;
-    hop.sending_s = token.sending;
-    hop.sharing_s = token.sharing;
-    hop.latency_s = token.latency;
+  Simulated::Path& path = simulated.path;
+  const auto add = [&](const Token& token, const Simulated::Hop& told) {
+    if (path.hops.size() < kMostHops) {
+      path.hops.push_back(told);
+      path.hops.back().spent = {token.computing, token.queueing, token.sending, token.sharing, token.latency};
+    }
+    path.begin_s = told.fired_s;
   };
-  add(last_end_, last_rank_, last_end_.at);
+  const auto spend = [&](const Token& token) {
+    path.spent.computing_s += token.computing;
+    path.spent.queueing_s += token.queueing;
+    path.spent.sending_s += token.sending;
+    path.spent.sharing_s += token.sharing;
+    path.spent.latency_s += token.latency;
+  };
+  add(last_end_, {last_rank_, 0, 0, 0, last_end_.at, {}});
   const Id oldest = count_ - std::min<Id>(count_, kMostFired);
-  Id number = last_end_.from;
-  while (number != kNone && number >= oldest) {
-    const Fired& fired = fired_[number % kMostFired];
-    add(fired.because, fired.rank, fired.at);
-    simulated.path.back().lane = fired.lane;
-    simulated.path.back().step = fired.step;
-    simulated.path.back().segment = fired.segment;
-    number = fired.because.from;
+  const Token* token = &last_end_;
+  for (; token->from != kNone && token->from >= oldest; ++path.steps) {
+    spend(*token);
+    const Fired& fired = fired_[token->from % kMostFired];
+    add(fired.because, {fired.rank, fired.lane, fired.step, fired.segment, fired.at, {}});
+    token = &fired.because;
   }
-  simulated.whole_path = number == kNone;
-  std::reverse(simulated.path.begin(), simulated.path.end());
+  path.whole = token->from == kNone;
+  std::reverse(path.hops.begin(), path.hops.end());
 }
 
 }  // namespace tutti::schedule

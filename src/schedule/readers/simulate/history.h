@@ -16,7 +16,8 @@ namespace tutti::schedule {
 
 class History {
  public:
-  static constexpr std::size_t kMostFired = std::size_t{1} << 22;       // the last ones are kept
+  static constexpr std::size_t kMostFired = std::size_t{1} << 21;       // the last ones are kept
+  static constexpr std::size_t kMostHops = std::size_t{1} << 16;        // the last ones are told one by one
   static constexpr std::size_t kMostActivities = std::size_t{1} << 20;  // the first ones are
 
   // Both must outlive it.

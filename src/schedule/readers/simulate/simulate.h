@@ -77,17 +77,28 @@ struct Simulated {
   };
   std::vector<Wait> waits;  // the longest first
 
-  // What led to the end: each step fired when the one before it had let it.
+  // What goes on, in seconds: computing, waiting for one's own rank to be free, sending as fast as the way allows, more
+  // slowly than that because others share it or the rank is slow, and travelling.
+  struct Spent {
+    double computing_s = 0, queueing_s = 0, sending_s = 0, sharing_s = 0, latency_s = 0;
+
+    double sum() const { return computing_s + queueing_s + sending_s + sharing_s + latency_s; }
+  };
+  // The critical path: what led to the end. Each step fired when the one before it had let it.
   struct Hop {
     int rank = 0;
     std::uint32_t lane = 0, step = 0, segment = 0;
     double fired_s = 0;
-    // What went on since the hop before it fired: that computed, waited for its rank to be free, sent as fast as the
-    // way allows, more slowly because it shares the way, and travelled.
-    double computing_s = 0, queueing_s = 0, sending_s = 0, sharing_s = 0, latency_s = 0;
+    Spent spent;  // since the hop before it fired
   };
-  std::vector<Hop> path;   // the oldest first; the last one is the end, with the rank and the step that ended last
-  bool whole_path = true;  // false: only the last steps of long runs are kept
+  struct Path {
+    std::vector<Hop> hops;  // the last ones, oldest first; the very last is the end, at the rank that ended last
+    std::uint64_t steps = 0;
+    double begin_s = 0;  // when its first step fired
+    Spent spent;         // since then
+    bool whole = true;   // false: of a long run only the last steps are known
+  };
+  Path path;
 
   struct Activity {
     enum class Kind : std::uint8_t { computing, sending };
