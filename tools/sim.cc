@@ -30,9 +30,10 @@ constexpr const char* kSimExamples = R"(Examples:
   tutti sim broadcast --topology cpu-10gbe:8 -n 64 -b 64M --skew 100     ranks start up to 100 us late, by lot
   tutti sim all_to_all --topology mine.topology -b 1M --json
 
-Links are shared fairly (max-min); a message takes the latency of its links and then its bytes. Computing is free unless
---reduce and --copy say how fast a rank is. Algorithms that reach into others' memory are left out. Ranks that fare
-alike are simulated once, which changes no figure; among 512 ranks and more the size is rounded up by 1 % at most for it.)";
+Links are shared fairly (max-min); a message takes the latency of its links and then its bytes. Computing is free
+unless --reduce and --copy say how fast a rank is. Algorithms that reach into others' memory are left out. Ranks that
+fare alike are simulated once, which changes no figure; among 512 ranks and more the size is rounded up for that, by
+1 % at most.)";
 
 struct Sim {
   SimulationRequest request;

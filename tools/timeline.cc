@@ -117,7 +117,7 @@ class Timeline {
   }
 
   void draw_density(Svg& svg, const std::vector<Activity>& activities) const {
-    constexpr double kBins = 358, kShades = 20;
+    constexpr double kBins = 268, kShades = 10;
     const double width = simulated_.seconds / kBins;
     std::vector<double> busy(static_cast<std::size_t>(kBins), 0);
     for (const Activity& activity : activities) {
