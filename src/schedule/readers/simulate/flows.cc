@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "tutti/error.h"
 
@@ -24,6 +25,7 @@ Flows::Id Flows::begin(double now, std::span<const Share> way, double bytes, dou
   Id id = static_cast<Id>(flows_.size());
   if (free_.empty()) {
     flows_.emplace_back();
+    paces_.emplace_back();
   } else {
     id = free_.back();
     free_.pop_back();
@@ -32,15 +34,15 @@ Flows::Id Flows::begin(double now, std::span<const Share> way, double bytes, dou
   flow.way = way;
   flow.left = flow.bytes = bytes;
   flow.looked = now;
-  flow.rate = 0;
-  flow.limit = kNoLink;
+  paces_[id].rate = 0;
+  paces_[id].limit = kNoLink;
   flow.peak = most;
   for (const Share& share : way) flow.peak = std::min(flow.peak, links_[share.link].capacity / share.weight);
   flow.places.clear();
   for (std::uint32_t hop = 0; hop < way.size(); ++hop) {
     SharedLink& link = links_[way[hop].link];
     flow.places.push_back(static_cast<std::uint32_t>(link.members.size()));
-    link.members.push_back({id, hop});
+    link.members.push_back({id, hop, way[hop].weight});
     link.demand += flow.peak * way[hop].weight;
     touch(way[hop].link);
   }
@@ -48,10 +50,11 @@ Flows::Id Flows::begin(double now, std::span<const Share> way, double bytes, dou
   return id;
 }
 
-void Flows::touch(std::uint32_t link) {
-  if (links_[link].touched) return;
-  links_[link].touched = true;
-  touched_.push_back(link);
+void Flows::touch(std::uint32_t number) {
+  SharedLink& link = links_[number];
+  link.tight = link.demand > link.capacity * (1 + kRounding);
+  if (std::exchange(link.touched, true)) return;
+  touched_.push_back(number);
 }
 
 void Flows::remove(Id id) {
@@ -78,13 +81,13 @@ void Flows::settle(double now) {
   for (const Id flow : fresh_) choose(flow);
   for (const std::uint32_t number : touched_) {
     SharedLink& link = links_[number];
-    if (link.was_tight || link.is_tight()) {
+    if (link.was_tight || link.tight) {
       for (const Member& member : link.members) {
-        if (flows_[member.flow].limit == number) choose(member.flow);
+        if (paces_[member.flow].limit == number) choose(member.flow);
       }
     }
     link.touched = false;
-    link.was_tight = link.is_tight();
+    link.was_tight = link.tight;
   }
   touched_.clear();
   fresh_.clear();
@@ -92,12 +95,12 @@ void Flows::settle(double now) {
     share_out();
   } while (widen());
   require_within_capacity();
-  for (const Id flow : chosen_) set_rate(now, flow, flows_[flow].next);
+  for (const Id flow : chosen_) set_rate(now, flow, paces_[flow].next);
 }
 
 void Flows::choose(Id id) {
   if (is_chosen(id)) return;
-  flows_[id].chosen = settles_;
+  paces_[id].chosen = settles_;
   chosen_.push_back(id);
 }
 
@@ -110,12 +113,11 @@ void Flows::open(std::uint32_t number) {
   link.open = 0;
   link.level = kNever;
   for (const Member& member : link.members) {
-    const Flow& flow = flows_[member.flow];
-    const double weight = flow.way[member.hop].weight;
-    if (is_chosen(member.flow)) {
-      link.open += weight;
+    const Pace& pace = paces_[member.flow];
+    if (pace.chosen == settles_) {
+      link.open += member.weight;
     } else {
-      link.left -= flow.rate * weight;
+      link.left -= pace.rate * member.weight;
     }
   }
   levels_.push_back({std::max(0.0, link.left) / link.open, number});
@@ -143,11 +145,11 @@ void Flows::share_out() {
   levels_.clear();
   opened_.clear();
   for (const Id id : chosen_) {
-    Flow& flow = flows_[id];
-    flow.open = true;
+    const Flow& flow = flows_[id];
+    paces_[id].open = true;
     double narrowest = kNever;
     for (const Share& share : flow.way) {
-      if (!links_[share.link].is_tight()) continue;
+      if (!links_[share.link].tight) continue;
       open(share.link);
       narrowest = std::min(narrowest, links_[share.link].capacity / share.weight);
     }
@@ -188,12 +190,12 @@ void Flows::share_out() {
 }
 
 void Flows::freeze(Id id, double rate, std::uint32_t limit) {
-  Flow& flow = flows_[id];
-  if (!flow.open) return;
-  flow.open = false;
-  flow.next = rate;
-  flow.limit = limit;
-  for (const Share& share : flow.way) {
+  Pace& pace = paces_[id];
+  if (!pace.open) return;
+  pace.open = false;
+  pace.next = rate;
+  pace.limit = limit;
+  for (const Share& share : flows_[id].way) {
     SharedLink& link = links_[share.link];
     link.left -= rate * share.weight;
     link.open -= share.weight;
@@ -209,14 +211,14 @@ bool Flows::widen() {
     const bool full = link.left <= kLoadRounding * link.capacity;
     double highest = 0;
     for (const Member& member : link.members) {
-      const Flow& flow = flows_[member.flow];
-      highest = std::max(highest, is_chosen(member.flow) ? flow.next : flow.rate);
+      const Pace& pace = paces_[member.flow];
+      highest = std::max(highest, pace.chosen == settles_ ? pace.next : pace.rate);
     }
     for (const Member& member : link.members) {
-      if (is_chosen(member.flow)) continue;
-      const Flow& flow = flows_[member.flow];
-      const bool unlimited = flow.limit == number && (!full || flow.rate < highest * (1 - kLoadRounding));
-      if (unlimited || flow.rate > link.level * (1 + kLoadRounding)) choose(member.flow);
+      const Pace& pace = paces_[member.flow];
+      if (pace.chosen == settles_) continue;
+      const bool unlimited = pace.limit == number && (!full || pace.rate < highest * (1 - kLoadRounding));
+      if (unlimited || pace.rate > link.level * (1 + kLoadRounding)) choose(member.flow);
     }
   }
   return chosen_.size() > before;
@@ -224,10 +226,13 @@ bool Flows::widen() {
 
 void Flows::set_rate(double now, Id id, double rate) {
   Flow& flow = flows_[id];
-  if (flow.rate > 0 && std::abs(flow.rate - rate) <= kRounding * flow.rate) return;
-  flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.looked));
+  const double before = std::exchange(paces_[id].rate, rate);
+  if (before > 0 && std::abs(before - rate) <= kRounding * before) {
+    paces_[id].rate = before;  // what rounding makes of it is no change
+    return;
+  }
+  flow.left = std::max(0.0, flow.left - before * (now - flow.looked));
   flow.looked = now;
-  flow.rate = rate;
   ++rate_changes_;
   ends_.set(id, flow.left == 0 ? now : now + flow.left / rate);
 }
@@ -255,8 +260,7 @@ std::vector<Flows::LinkUse> Flows::uses() const {
   std::vector<LinkUse> uses;
   for (const SharedLink& link : links_) {
     LinkUse use{link.capacity, link.bytes, 0};
-    for (const Member& member : link.members)
-      use.load += flows_[member.flow].rate * flows_[member.flow].way[member.hop].weight;
+    for (const Member& member : link.members) use.load += paces_[member.flow].rate * member.weight;
     uses.push_back(use);
   }
   return uses;

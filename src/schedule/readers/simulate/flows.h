@@ -43,7 +43,7 @@ class Flows {
   // One that has ended by now; false where there is none left.
   bool take_ended(double now, Id* ended);
 
-  double rate_of(Id flow) const { return flows_[flow].rate; }
+  double rate_of(Id flow) const { return paces_[flow].rate; }
   std::uint64_t rate_changes() const { return rate_changes_; }
 
   struct LinkUse {
@@ -59,18 +59,21 @@ class Flows {
     std::vector<std::uint32_t> places;  // of the flow in the lists of its links
     double left = 0;                    // bytes, when it was last looked at
     double looked = 0;
-    double rate = 0;
     double peak = 0;  // it never has more
     double bytes = 0;
-    std::uint32_t limit = 0;   // the link that it has no more for, on which nobody has more; kNoLink: its peak
+  };
+  // What is looked at over and over while rates are worked out, close together.
+  struct Pace {
+    double rate = 0;
+    double next = 0;           // the rate that is being worked out
     std::uint64_t chosen = 0;  // when it last was
-    // While rates are worked out:
-    bool open = false;  // it has none yet
-    double next = 0;
+    std::uint32_t limit = 0;   // the link that it has no more for, on which nobody has more; kNoLink: its peak
+    bool open = false;         // it has no next rate yet
   };
   struct Member {
     Id flow = 0;
     std::uint32_t hop = 0;  // which of the flow's links it is
+    std::uint32_t weight = 1;
   };
   struct SharedLink {
     double capacity = 0;
@@ -79,13 +82,12 @@ class Flows {
     double bytes = 0;
     bool touched = false;
     bool was_tight = false;  // when rates were last shared out
+    bool tight = false;      // now: its members could want more than it has
     // While rates are worked out:
     std::uint64_t filling = 0;  // when it last was opened
     double left = 0;
     double open = 0;   // flows without a rate, by weight
     double level = 0;  // of those whom it limits
-
-    bool is_tight() const { return demand > capacity * (1 + 1e-12); }
   };
   // At which rate of all its open flows a link is full; or what it was when last looked at, which is never more.
   struct Level {
@@ -103,7 +105,7 @@ class Flows {
   void remove(Id flow);
   void touch(std::uint32_t link);
   void choose(Id flow);
-  bool is_chosen(Id flow) const { return flows_[flow].chosen == settles_; }
+  bool is_chosen(Id flow) const { return paces_[flow].chosen == settles_; }
   void share_out();
   void open(std::uint32_t link);
   void cap(Id flow);
@@ -114,6 +116,7 @@ class Flows {
 
   std::vector<SharedLink> links_;
   std::vector<Flow> flows_;
+  std::vector<Pace> paces_;  // by flow
   std::vector<Id> free_;
   std::vector<Id> fresh_;               // flows without a rate yet
   std::vector<std::uint32_t> touched_;  // links whose flows have changed
