@@ -44,13 +44,14 @@ struct Size {
   }
 };
 
-std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology) {
+std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology, std::string* left_out) {
+  const std::vector<const schedule::Algorithm*> rows = quick_rows(asked.request, topology, left_out);
   const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
   std::vector<Size> sizes;
   for (auto bytes = static_cast<double>(bench::parse_bytes(asked.begin, "-b")); bytes <= static_cast<double>(end);
        bytes *= asked.factor) {
     Size size{static_cast<std::uint64_t>(bytes), {}};
-    for (const schedule::Algorithm* const row : asked.request.rows())
+    for (const schedule::Algorithm* const row : rows)
       size.rows.push_back(simulate_row(asked.request, *row, topology, size.bytes));
     sizes.push_back(std::move(size));
   }
@@ -127,9 +128,11 @@ void add_cost(CLI::App& app, int& exit_code) {
   cost->footer(kCostExamples);
   cost->callback([asked, &exit_code] {
     const topology::Topology topology = find_topology(asked->request.topology);
-    const std::vector<Size> sizes = simulate_all(*asked, topology);
+    std::string left_out;
+    const std::vector<Size> sizes = simulate_all(*asked, topology, &left_out);
     if (!asked->plot.empty()) plot(sizes, topology, *asked);
     (asked->json ? print_json : print_table)(sizes, topology, asked->request.verb);
+    if (!left_out.empty() && !asked->json) fmt::print("\n  {}; `tutti sim -a NAME` does it\n", left_out);
     exit_code = 0;
   });
 }

@@ -46,7 +46,7 @@ void print_table(const std::vector<SimulatedRow>& outcomes) {
   for (const SimulatedRow& outcome : outcomes) {
     fmt::print("  {:<22} {:>12} {:>12} {:>12}  {:.2f}\n", outcome.row->name, rounded_time(outcome.simulated.seconds),
                rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()),
-               outcome.simulated.seconds / outcomes.front().simulated.seconds);
+               outcome.simulated.seconds == 0 ? 1 : outcome.simulated.seconds / outcomes.front().simulated.seconds);
   }
 }
 
@@ -79,7 +79,7 @@ void print_path(const Simulated& simulated) {
   fmt::print("\n  the critical path, {} steps{}\n", path.steps,
              path.whole ? "" : ": the last ones, earlier ones are lost");
   const auto part = [&](double seconds, const char* words) {
-    if (seconds >= 0.0005 * simulated.seconds)
+    if (seconds > 0 && seconds >= 0.0005 * simulated.seconds)
       fmt::print("    {:5.1f} %  {:>10}  {}\n", 100 * seconds / simulated.seconds, rounded_time(seconds), words);
   };
   part(path.begin_s, path.whole ? "before its first rank started" : "before them");
@@ -203,7 +203,9 @@ void run_sim(const Sim& asked) {
   SimulationRequest request = asked.request;
   request.history = !request.algorithm.empty();
   std::vector<SimulatedRow> outcomes;
-  for (const Algorithm* const row : request.rows()) outcomes.push_back(simulate_row(request, *row, topology, bytes));
+  std::string left_out;
+  for (const Algorithm* const row : quick_rows(request, topology, &left_out))
+    outcomes.push_back(simulate_row(request, *row, topology, bytes));
   std::stable_sort(outcomes.begin(), outcomes.end(), [](const SimulatedRow& a, const SimulatedRow& b) {
     return a.simulated.seconds < b.simulated.seconds;
   });
@@ -224,6 +226,7 @@ void run_sim(const Sim& asked) {
   fmt::print("\n");
   if (!request.algorithm.empty()) return print_details(first, topology);
   print_table(outcomes);
+  if (!left_out.empty()) fmt::print("\n  {}; -a NAME does it\n", left_out);
   fmt::print("\n  simulated in {}, at most {} of memory; -a NAME tells more of one\n",
              rounded_time(std::accumulate(outcomes.begin(), outcomes.end(), 0.0,
                                           [](double sum, const SimulatedRow& row) { return sum + row.took_s; })),

@@ -11,6 +11,7 @@
 #include "base/offers.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/layout.h"
+#include "schedule/readers/firing.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
@@ -76,6 +77,12 @@ void add_troubles(const SimulationRequest& asked, const topology::Topology& topo
         static_cast<double>(bench::parse_bytes(asked.background.substr(colon + 1), "--background"));
 }
 
+Hosts hosts_of(const topology::Topology& topology, int ranks) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(topology.host_of(rank));
+  return Hosts(hosts);
+}
+
 // The next count whose blocks are all of one size, where that is within a hundredth: only then can ranks fold.
 std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t count, std::uint32_t element_bytes) {
   const auto layout_of = [&](std::uint64_t elements) {
@@ -135,6 +142,31 @@ std::vector<const Algorithm*> SimulationRequest::rows() const {
   return rows;
 }
 
+std::vector<const Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
+                                         std::string* left_out) {
+  constexpr std::size_t kMostEdges = 500'000;
+  std::vector<const Algorithm*> rows = asked.rows(), quick;
+  const int ranks = asked.ranks.value_or(topology.ranks());
+  if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return rows;
+  std::string names;
+  for (const Algorithm* const row : rows) {
+    // The root may hear from everybody; the others tell how many edges there are.
+    const int rank = asked.root == ranks - 1 ? 0 : ranks - 1;
+    const std::size_t peers =
+        row->verb == Verb::send_recv
+            ? 1
+            : schedule::senders_to(row->generate({ranks, rank, asked.root, hosts_of(topology, ranks)})).size();
+    if (peers * static_cast<std::size_t>(ranks) <= kMostEdges) {
+      quick.push_back(row);
+    } else {
+      names += (names.empty() ? "" : ", ") + std::string(row->name);
+    }
+  }
+  if (quick.empty() || names.empty()) return rows;
+  *left_out = fmt::format("left out, because nearly all ranks send to all, which takes minutes to simulate: {}", names);
+  return quick;
+}
+
 std::uint64_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -152,7 +184,7 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
   schedule::SimulateOptions options;
   const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(result.ranks) : 1);
-  options.count = std::max<std::uint64_t>(1, bytes / share);
+  options.count = row.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / share);
   result.bytes = static_cast<double>(options.count * share);
   options.reduced_bytes_per_s = asked.reduce * 1e9;
   options.copied_bytes_per_s = asked.copy * 1e9;
@@ -163,9 +195,7 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   add_troubles(asked, topology, options);
   Offers offers;
   offers.inside = offers.across = {false, false, true, false, 4, 0};
-  std::vector<int> hosts;
-  for (int rank = 0; rank < result.ranks; ++rank) hosts.push_back(topology.host_of(rank));
-  offers.hosts = Hosts(hosts);
+  offers.hosts = hosts_of(topology, result.ranks);
   offers.segment_bytes = bench::parse_bytes(asked.segment, "--segment");
   constexpr int kManyRanks = 512;
   const auto lowered = [&](int rank) {

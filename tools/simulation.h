@@ -30,6 +30,11 @@ struct SimulationRequest {
   std::vector<const schedule::Algorithm*> rows() const;
 };
 
+// The rows it is about, but for those in which so many ranks hear from so many that it would take minutes, if it names
+// none: `left_out` says which, in words for the user.
+std::vector<const schedule::Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
+                                                   std::string* left_out);
+
 struct SimulatedRow {
   const schedule::Algorithm* row = nullptr;
   schedule::Simulated simulated;
@@ -38,8 +43,9 @@ struct SimulatedRow {
   double took_s = 0;       // to simulate
   double asked_bytes = 0;  // before they were rounded, so that blocks are alike and ranks fold
 
-  double algbw() const { return bytes / simulated.seconds; }
-  double busbw() const { return algbw() * schedule::least_moved(row->verb, ranks); }
+  // 0 where nothing takes any time: one rank has nobody to hear from.
+  double algbw() const { return simulated.seconds > 0 ? bytes / simulated.seconds : 0; }
+  double busbw() const { return algbw() == 0 ? 0 : algbw() * schedule::least_moved(row->verb, ranks); }
 };
 
 // The most memory that this process has had so far, in bytes.

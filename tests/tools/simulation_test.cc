@@ -86,6 +86,21 @@ TEST(SimTool, DrawsWhatItHasSimulated) {
   expect_refused("cost all_reduce --topology dgx-h100:2 --plot /nowhere/x.svg", "the file cannot be written");
 }
 
+TEST(SimTool, SaysNothingOddOfCallsThatMoveNothing) {
+  EXPECT_THAT(tutti("sim all_reduce --topology dgx-h100:1 -n 1").output, Not(ContainsRegex("nan|inf ")));
+  EXPECT_THAT(tutti("sim all_reduce --topology dgx-h100:1 -n 1 -a ring").output, Not(ContainsRegex("nan|inf ")));
+  const json barrier = json::parse(tutti("sim barrier --topology dgx-h100:1 -b 64M --json").output);
+  EXPECT_EQ(barrier["bytes"], 0);
+  EXPECT_NEAR(barrier["algorithms"][0]["seconds"].get<double>(), 3 * 0.8e-6, 1e-9);
+}
+
+TEST(SimTool, LeavesOutWhatTakesMinutesUnlessItIsNamed) {
+  EXPECT_THAT(tutti("sim all_gather --topology cpu-10gbe:100 -n 16 -b 64K").output, Not(HasSubstr("left out")));
+  const Ended ended = tutti("sim all_to_all --topology dgx-h100:128 -b 64K");
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.output, AllOf(ContainsRegex("  bruck +[0-9.]+ [um]s"), ContainsRegex("left out, .*: .*pairwise")));
+}
+
 TEST(SimTool, RefusesTroubleThatCannotBe) {
   expect_refused("sim all_reduce --topology dgx-h100:2 --slow-link 'leaf 0 to spine 1'",
                  "LINK:FACTOR belongs there, such as");
