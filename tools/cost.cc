@@ -7,7 +7,9 @@
 
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
+#include "tools/curves.h"
 #include "tools/simulation.h"
+#include "tools/svg.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
@@ -16,6 +18,7 @@ namespace {
 constexpr const char* kCostExamples = R"(Examples:
   tutti cost all_reduce --topology dgx-h100:8                        1 KB to 64 MB, every algorithm of messages
   tutti cost all_gather --topology cpu-25gbe:4 -b 1K -e 16M -f 2     a finer look
+  tutti cost all_reduce -n 64 --topology dgx-h100:8 --plot cost.svg  times over sizes as a picture
   tutti cost broadcast --topology wan-4-sites:8 --json               for scripts
 
 Times are simulated, as `tutti sim` does it: links are shared fairly, computing is free unless --reduce and --copy are
@@ -25,6 +28,7 @@ struct CostRequest {
   SimulationRequest request;
   std::string begin = "1K", end = "64M";
   double factor = 4;
+  std::string plot;
   bool json = false;
 };
 
@@ -40,13 +44,14 @@ struct Size {
   }
 };
 
-std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology) {
+std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology, std::string* left_out) {
+  const std::vector<const schedule::Algorithm*> rows = quick_rows(asked.request, topology, left_out);
   const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
   std::vector<Size> sizes;
   for (auto bytes = static_cast<double>(bench::parse_bytes(asked.begin, "-b")); bytes <= static_cast<double>(end);
        bytes *= asked.factor) {
     Size size{static_cast<std::uint64_t>(bytes), {}};
-    for (const schedule::Algorithm* const row : asked.request.rows())
+    for (const schedule::Algorithm* const row : rows)
       size.rows.push_back(simulate_row(asked.request, *row, topology, size.bytes));
     sizes.push_back(std::move(size));
   }
@@ -93,6 +98,19 @@ void print_json(const std::vector<Size>& sizes, const topology::Topology& topolo
   fmt::print("{}\n", document.dump(2));
 }
 
+void plot(const std::vector<Size>& sizes, const topology::Topology& topology, const CostRequest& asked) {
+  std::vector<std::uint64_t> bytes;
+  std::vector<Curve> curves;
+  for (const SimulatedRow& row : sizes.front().rows) curves.push_back({std::string(row.row->name), {}});
+  for (const Size& size : sizes) {
+    bytes.push_back(size.bytes);
+    for (std::size_t i = 0; i < curves.size(); ++i) curves[i].seconds.push_back(size.rows[i].simulated.seconds);
+  }
+  write_picture(asked.plot, curves_of(bytes, curves,
+                                      fmt::format("{} among {} ranks of {}:{}", asked.request.verb,
+                                                  sizes.front().rows.front().ranks, topology.name, topology.hosts)));
+}
+
 }  // namespace
 
 void add_cost(CLI::App& app, int& exit_code) {
@@ -104,12 +122,17 @@ void add_cost(CLI::App& app, int& exit_code) {
   cost->add_option("-f,--factor", asked->factor, "From one size to the next; 4 if left out")
       ->type_name("X")
       ->check(CLI::Range(1.01, 1e6));
+  cost->add_option("--plot", asked->plot, "Writes a picture: time over size, a line for each algorithm")
+      ->type_name("FILE.svg");
   cost->add_flag("--json", asked->json, "As JSON, for scripts");
   cost->footer(kCostExamples);
   cost->callback([asked, &exit_code] {
     const topology::Topology topology = find_topology(asked->request.topology);
-    const std::vector<Size> sizes = simulate_all(*asked, topology);
+    std::string left_out;
+    const std::vector<Size> sizes = simulate_all(*asked, topology, &left_out);
+    if (!asked->plot.empty()) plot(sizes, topology, *asked);
     (asked->json ? print_json : print_table)(sizes, topology, asked->request.verb);
+    if (!left_out.empty() && !asked->json) fmt::print("\n  {}; `tutti sim -a NAME` does it\n", left_out);
     exit_code = 0;
   });
 }

@@ -1,15 +1,21 @@
 #include "tools/simulation.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 
+#include "base/hosts.h"
+#include "base/offers.h"
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/layout.h"
+#include "schedule/readers/firing.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
+#include "topology/link_names.h"
 
 namespace tutti::tools {
 namespace {
@@ -18,16 +24,77 @@ using schedule::Algorithm;
 
 bool runs_on_a_cluster(const Algorithm& row) { return only_sends(row) && !row.single_copy; }
 
-schedule::SimulateOptions::Straggler straggler_of(const std::string& text) {
-  schedule::SimulateOptions::Straggler straggler;
-  const std::size_t colon = std::min(text.find(':'), text.size());
+// "5:2x" or "WORDS:2x": what stands before the last colon, and the factor behind it.
+struct Slowed {
+  std::string what;
+  double factor = 1;
+};
+
+Slowed slowed_by(const std::string& text, const char* option, const char* form) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) refuse(fmt::format("{} {}: {}", option, text, form));
+  Slowed slowed{text.substr(0, colon), 1};
   const char* const end = text.data() + text.size();
-  const auto rank = std::from_chars(text.data(), text.data() + colon, straggler.rank);
-  const auto factor = std::from_chars(text.data() + std::min(colon + 1, text.size()), end, straggler.factor);
-  const bool good = rank.ec == std::errc() && rank.ptr == text.data() + colon && factor.ec == std::errc() &&
-                    (factor.ptr == end || std::string_view(factor.ptr, end) == "x");
-  if (!good) refuse(fmt::format("--straggler {}: RANK:FACTOR belongs there, such as 5:2x", text));
-  return straggler;
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, slowed.factor);
+  const bool good = error == std::errc() && (rest == end || std::string_view(rest, end) == "x");
+  if (!good || !(slowed.factor > 0)) refuse(fmt::format("{} {}: {}", option, text, form));
+  return slowed;
+}
+
+int number_in(const std::string& text, const std::string& problem) {
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || rest != text.data() + text.size()) refuse(problem);
+  return number;
+}
+
+// What is wrong with ranks and links.
+void add_troubles(const SimulationRequest& asked, const topology::Topology& topology,
+                  schedule::SimulateOptions& options) {
+  constexpr const char* kRankForm = "RANK:FACTOR belongs there, such as 5:2x";
+  constexpr const char* kLinkForm = "LINK:FACTOR belongs there, such as 'leaf 0 to spine 1:4x'";
+  for (const std::string& text : asked.stragglers) {
+    const Slowed slowed = slowed_by(text, "--straggler", kRankForm);
+    const int rank = number_in(slowed.what, fmt::format("--straggler {}: {}", text, kRankForm));
+    options.stragglers.push_back({rank, slowed.factor});
+  }
+  for (const std::string& text : asked.slow_links) {
+    const Slowed slowed = slowed_by(text, "--slow-link", kLinkForm);
+    for (const std::int64_t link : topology::find_links(topology, slowed.what))
+      options.slow_links.push_back({link, slowed.factor});
+  }
+  for (const std::string& text : asked.failed_links) {
+    for (const std::int64_t link : topology::find_links(topology, text)) options.failed_links.push_back(link);
+  }
+  if (asked.background.empty()) return;
+  const std::size_t colon = std::min(asked.background.find(':'), asked.background.size());
+  const std::string problem =
+      fmt::format("--background {}: FLOWS or FLOWS:BYTES belongs there, such as 16:1M", asked.background);
+  options.background.flows = number_in(asked.background.substr(0, colon), problem);
+  if (options.background.flows < 1 || options.background.flows > topology.ranks() * 64) refuse(problem);
+  if (colon < asked.background.size())
+    options.background.bytes =
+        static_cast<double>(bench::parse_bytes(asked.background.substr(colon + 1), "--background"));
+}
+
+Hosts hosts_of(const topology::Topology& topology, int ranks) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(topology.host_of(rank));
+  return Hosts(hosts);
+}
+
+// The next count whose blocks are all of one size, where that is within a hundredth: only then can ranks fold.
+std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t count, std::uint32_t element_bytes) {
+  const auto layout_of = [&](std::uint64_t elements) {
+    return schedule::Layout::of(lowered.program.verb, elements, element_bytes,
+                                static_cast<std::uint32_t>(lowered.program.blocks), lowered.segment_bytes);
+  };
+  const schedule::Layout layout = layout_of(count);
+  if (layout.cut == schedule::Cut::chunks) return count;
+  const std::uint64_t even = layout.segments * layout.block_count * layout.blocks;
+  const schedule::Layout rounded = layout_of(even);
+  const bool alike = rounded.blocks_alike(0) && rounded.blocks_alike(rounded.segments - 1);
+  return alike && even - count <= count / 100 ? even : count;
 }
 
 }  // namespace
@@ -51,7 +118,15 @@ void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("--skew", skew, "Ranks start up to so many microseconds late, by lot")
       ->type_name("US")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", seed, "Of the lot; 1 if left out")->type_name("N");
+  app.add_option("--slow-link", slow_links,
+                 "A link that is slower, such as 'ndr 3 of host 1 and leaf 3:4x': both directions; with 'to': one")
+      ->type_name("LINK:FACTOR");
+  app.add_option("--failed-link", failed_links, "A link that ways lead around, such as 'leaf 0 and spine 1'")
+      ->type_name("LINK");
+  app.add_option("--background", background, "Flows of others that are always under way, between ranks by lot; of 1M")
+      ->type_name("FLOWS[:BYTES]");
+  app.add_option("--seed", seed, "Of all that is by lot; 1 if left out")->type_name("N");
+  app.add_flag("--unfolded", unfolded, "Simulate ranks one by one even where they fare alike");
 }
 
 std::vector<const Algorithm*> SimulationRequest::rows() const {
@@ -67,6 +142,37 @@ std::vector<const Algorithm*> SimulationRequest::rows() const {
   return rows;
 }
 
+std::vector<const Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
+                                         std::string* left_out) {
+  constexpr std::size_t kMostEdges = 500'000;
+  std::vector<const Algorithm*> rows = asked.rows(), quick;
+  const int ranks = asked.ranks.value_or(topology.ranks());
+  if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return rows;
+  std::string names;
+  for (const Algorithm* const row : rows) {
+    // The root may hear from everybody; the others tell how many edges there are.
+    const int rank = asked.root == ranks - 1 ? 0 : ranks - 1;
+    const std::size_t peers =
+        row->verb == Verb::send_recv
+            ? 1
+            : schedule::senders_to(row->generate({ranks, rank, asked.root, hosts_of(topology, ranks)})).size();
+    if (peers * static_cast<std::size_t>(ranks) <= kMostEdges) {
+      quick.push_back(row);
+    } else {
+      names += (names.empty() ? "" : ", ") + std::string(row->name);
+    }
+  }
+  if (quick.empty() || names.empty()) return rows;
+  *left_out = fmt::format("left out, because nearly all ranks send to all, which takes minutes to simulate: {}", names);
+  return quick;
+}
+
+std::uint64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
 SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, const topology::Topology& topology,
                           std::uint64_t bytes) {
   SimulatedRow result;
@@ -78,19 +184,32 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
   schedule::SimulateOptions options;
   const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(result.ranks) : 1);
-  options.count = std::max<std::uint64_t>(1, bytes / share);
+  options.count = row.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / share);
   result.bytes = static_cast<double>(options.count * share);
   options.reduced_bytes_per_s = asked.reduce * 1e9;
   options.copied_bytes_per_s = asked.copy * 1e9;
   options.skew_s = asked.skew * 1e-6;
   options.seed = asked.seed;
-  for (const std::string& text : asked.stragglers) options.stragglers.push_back(straggler_of(text));
+  options.fold = !asked.unfolded;
+  options.history = asked.history;
+  add_troubles(asked, topology, options);
   Offers offers;
-  offers.inside = {false, false, true, false, 4, 0};
+  offers.inside = offers.across = {false, false, true, false, 4, 0};
+  offers.hosts = hosts_of(topology, result.ranks);
   offers.channels = 2;
   offers.segment_bytes = bench::parse_bytes(asked.segment, "--segment");
+  constexpr int kManyRanks = 512;
+  const auto lowered = [&](int rank) {
+    return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);
+  };
+  result.asked_bytes = result.bytes;
+  if (options.fold && result.ranks >= kManyRanks && options.skew_s == 0 && options.background.flows == 0) {
+    options.count = count_that_folds(lowered(0), options.count, options.element_bytes);
+    result.bytes = static_cast<double>(options.count * share);
+  }
   const auto before = std::chrono::steady_clock::now();
-  result.simulated = schedule::simulate(schedule::lower_all(row, result.ranks, offers, asked.root), topology, options);
+  const schedule::ProgramSource programs{result.ranks, lowered, row.alike};
+  result.simulated = schedule::simulate(programs, topology, options);
   result.took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,10 @@ struct SimulationRequest {
   int root = 0;
   double reduce = 0, copy = 0, skew = 0;
   std::uint64_t seed = 1;
-  std::vector<std::string> stragglers;
+  std::vector<std::string> stragglers, slow_links, failed_links;
+  std::string background;
+  bool unfolded = false;
+  bool history = false;  // to keep the critical path, and what ranks did
 
   // Adds the options that fill it.
   void add_to(CLI::App& app);
@@ -26,16 +30,26 @@ struct SimulationRequest {
   std::vector<const schedule::Algorithm*> rows() const;
 };
 
+// The rows it is about, but for those in which so many ranks hear from so many that it would take minutes, if it names
+// none: `left_out` says which, in words for the user.
+std::vector<const schedule::Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
+                                                   std::string* left_out);
+
 struct SimulatedRow {
   const schedule::Algorithm* row = nullptr;
   schedule::Simulated simulated;
   double bytes = 0;
   int ranks = 0;
-  double took_s = 0;  // to simulate
+  double took_s = 0;       // to simulate
+  double asked_bytes = 0;  // before they were rounded, so that blocks are alike and ranks fold
 
-  double algbw() const { return bytes / simulated.seconds; }
-  double busbw() const { return algbw() * schedule::least_moved(row->verb, ranks); }
+  // 0 where nothing takes any time: one rank has nobody to hear from.
+  double algbw() const { return simulated.seconds > 0 ? bytes / simulated.seconds : 0; }
+  double busbw() const { return algbw() == 0 ? 0 : algbw() * schedule::least_moved(row->verb, ranks); }
 };
+
+// The most memory that this process has had so far, in bytes.
+std::uint64_t peak_memory();
 
 // `bytes`: of the vector, or of all chunks together.
 SimulatedRow simulate_row(const SimulationRequest& asked, const schedule::Algorithm& row,

@@ -137,6 +137,11 @@ struct Layout {
     return cut == Cut::vector ? block(segment, index).count : part_of(count, segment);
   }
 
+  // Whether all blocks of a segment are of one size, where chunks are.
+  bool blocks_alike(std::uint64_t segment) const {
+    return cut == Cut::chunks || size_of_segment(segment) == block_count * blocks;
+  }
+
   // How many segments a chunk of `elements` needs.
   std::uint64_t segments_of(std::uint64_t elements) const {
     return std::max<std::uint64_t>(1, segment_count == 0 ? 1 : quotient(elements, segment_count));
@@ -171,6 +176,8 @@ inline std::uint64_t elements_of(const Step& step, const Program& program, const
                                  std::uint64_t segment) {
   const Operand* const sized = sized_operand(step);
   std::uint64_t elements = 0;
+  if (sized != nullptr && layout.blocks_alike(segment))
+    return static_cast<std::uint64_t>(sized->blocks.count) * layout.size(segment, 0);
   for (int i = 0; sized != nullptr && i < sized->blocks.count; ++i)
     elements += layout.size(segment, static_cast<std::uint64_t>(sized->blocks.at(i, program.rank, program.blocks)));
   return elements;

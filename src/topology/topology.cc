@@ -1,153 +1,13 @@
 #include "topology/topology.h"
 
-#include <algorithm>
-#include <map>
-
-#include "base/mix.h"
+#include "topology/parts.h"
+#include "topology/router.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
 namespace {
 
-// One of a part: its number among all of them, host after host.
-struct Vertex {
-  int part = 0;
-  std::int64_t number = 0;
-
-  auto operator<=>(const Vertex&) const = default;
-};
-
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-const Part& part_of(const Topology& topology, int number) { return topology.parts[at(number)]; }
-
-// How many links of a kind there are, and where its numbers begin.
-std::int64_t instances_of(const Topology& topology, const LinkKind& kind) {
-  const std::int64_t lower = topology.total(part_of(topology, kind.lower));
-  if (kind.pattern == Pattern::mesh) return lower * lower;
-  return kind.pattern == Pattern::all ? lower * part_of(topology, kind.upper).count : lower;
-}
-
-// The upper ends of a lower one's links of a kind, each with the number of its link within the kind.
-template <class Visit>
-void for_each_upper(const Topology& topology, const LinkKind& kind, std::int64_t lower, Visit&& visit) {
-  const Part& from = part_of(topology, kind.lower);
-  const Part& to = part_of(topology, kind.upper);
-  const std::int64_t host = from.in_host() ? lower / from.count : 0, place = lower % from.count;
-  const std::int64_t base = to.in_host() ? host * to.count : 0;
-  switch (kind.pattern) {
-    case Pattern::each: visit(base + place * to.count / from.count, lower); break;
-    case Pattern::block: visit(host * to.count / topology.hosts, lower); break;
-    case Pattern::all:
-      for (std::int64_t upper = 0; upper < to.count; ++upper) visit(base + upper, lower * to.count + upper);
-      break;
-    case Pattern::mesh: break;
-  }
-}
-
-std::string words_of(const Topology& topology, const Vertex& vertex) {
-  const Part& part = part_of(topology, vertex.part);
-  if (!part.in_host()) return part.name + " " + std::to_string(vertex.number);
-  return part.name + " " + std::to_string(vertex.number % part.count) + " of host " +
-         std::to_string(vertex.number / part.count);
-}
-
-// The ways from one device up to everything that it reaches.
-class Climb {
- public:
-  enum class Direction : std::uint8_t { up, down };  // of what travels there
-
-  Climb(const Topology& topology, int rank, Direction direction, std::uint64_t salt)
-      : topology_(topology), direction_(direction), salt_(salt) {
-    reached_[{0, rank}] = {};
-    // Links lead to parts with higher numbers, so what is found is visited later.
-    for (auto entry = reached_.begin(); entry != reached_.end(); ++entry)
-      climb_from(entry->first, entry->second.latency);
-  }
-
-  struct Step {
-    double latency = 0;
-    Vertex below;
-    std::int64_t link = -1;
-  };
-  const std::map<Vertex, Step>& reached() const { return reached_; }
-  // The directed links from the device to the vertex, from below.
-  std::vector<std::int64_t> links_to(Vertex vertex) const {
-    std::vector<std::int64_t> links;
-    for (const Step* step = &reached_.at(vertex); step->link >= 0; step = &reached_.at(step->below))
-      links.push_back(step->link);
-    std::reverse(links.begin(), links.end());
-    return links;
-  }
-
- private:
-  void climb_from(const Vertex& from, double latency) {
-    std::int64_t first = 0;
-    for (const LinkKind& kind : topology_.links) {
-      if (kind.lower == from.part && kind.pattern != Pattern::mesh) {
-        const bool up = direction_ == Direction::up;
-        const double there = latency + (up ? kind.up : kind.down).latency_s;
-        for_each_upper(topology_, kind, from.number, [&](std::int64_t upper, std::int64_t instance) {
-          reach({kind.upper, upper}, {there, from, (first + instance) * 2 + (up ? 0 : 1)});
-        });
-      }
-      first += instances_of(topology_, kind);
-    }
-  }
-
-  void reach(const Vertex& vertex, const Step& step) {
-    const auto [entry, is_new] = reached_.emplace(vertex, step);
-    if (is_new) return;
-    const Step& known = entry->second;
-    if (step.latency < known.latency ||
-        (step.latency == known.latency &&
-         mix(salt_, static_cast<std::uint64_t>(step.link)) < mix(salt_, static_cast<std::uint64_t>(known.link))))
-      entry->second = step;
-  }
-
-  const Topology& topology_;
-  Direction direction_;
-  std::uint64_t salt_;
-  std::map<Vertex, Step> reached_;
-};
-
-// Where two climbs meet: at one vertex, or at the two ends of a link of a mesh.
-struct Crest {
-  double latency = 0;
-  Vertex left, right;
-  std::int64_t link = -1;
-
-  // Among ways of equal latency one that depends on the two ends, so that load spreads.
-  bool is_before(const Crest& other, std::uint64_t salt) const {
-    const auto draw = [&](const Crest& of) {
-      return mix(mix(salt, static_cast<std::uint64_t>(of.left.number)), static_cast<std::uint64_t>(of.right.number));
-    };
-    return latency != other.latency ? latency < other.latency : draw(*this) < draw(other);
-  }
-};
-
-// All there are, in no order.
-std::vector<Crest> crests_of(const Topology& topology, const Climb& left, const Climb& right) {
-  std::vector<Crest> crests;
-  for (const auto& [vertex, step] : left.reached()) {
-    const auto other = right.reached().find(vertex);
-    if (other != right.reached().end()) crests.push_back({step.latency + other->second.latency, vertex, vertex, -1});
-  }
-  std::int64_t first = 0;
-  for (const LinkKind& kind : topology.links) {
-    const std::int64_t count = topology.total(part_of(topology, kind.lower));
-    for (const auto& [a, climbed] : left.reached()) {
-      if (kind.pattern != Pattern::mesh || a.part != kind.lower) continue;
-      for (const auto& [b, descended] : right.reached()) {
-        if (b.part != kind.lower || a == b) continue;
-        crests.push_back(
-            {climbed.latency + kind.up.latency_s + descended.latency, a, b, (first + a.number * count + b.number) * 2});
-      }
-    }
-    first += instances_of(topology, kind);
-  }
-  return crests;
-}
 
 std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   const Part& lower = part_of(topology, kind.lower);
@@ -169,6 +29,13 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
 }
 
 }  // namespace
+
+std::string words_of(const Topology& topology, const Vertex& vertex) {
+  const Part& part = part_of(topology, vertex.part);
+  if (!part.in_host()) return part.name + " " + std::to_string(vertex.number);
+  return part.name + " " + std::to_string(vertex.number % part.count) + " of host " +
+         std::to_string(vertex.number / part.count);
+}
 
 std::string_view name_of(PartKind kind) {
   constexpr std::string_view kNames[] = {
@@ -252,27 +119,6 @@ std::string Topology::words_of(std::int64_t link) const {
   return link % 2 == 0 ? below + " to " + above : above + " to " + below;
 }
 
-Route Topology::route(int from, int to) const {
-  for (const int rank : {from, to}) {
-    if (rank < 0 || rank >= ranks())
-      throw Error(ErrorCode::invalid_argument,
-                  std::to_string(rank) + " is no rank of " + name + ", which has " + std::to_string(ranks()));
-  }
-  if (from == to) return {};
-  const std::uint64_t salt = mix(static_cast<std::uint64_t>(from) + 1, static_cast<std::uint64_t>(to) + 1);
-  const Climb left(*this, from, Climb::Direction::up, salt), right(*this, to, Climb::Direction::down, salt);
-  const std::vector<Crest> crests = crests_of(*this, left, right);
-  if (crests.empty()) {
-    throw Error(ErrorCode::invalid_argument, name + ": no way leads from " + topology::words_of(*this, {0, from}) +
-                                                 " to " + topology::words_of(*this, {0, to}));
-  }
-  const Crest& best = *std::min_element(crests.begin(), crests.end(),
-                                        [&](const Crest& a, const Crest& b) { return a.is_before(b, salt); });
-  Route route{left.links_to(best.left), best.latency};
-  if (best.link >= 0) route.links.push_back(best.link);
-  std::vector<std::int64_t> down = right.links_to(best.right);
-  route.links.insert(route.links.end(), down.rbegin(), down.rend());
-  return route;
-}
+Route Topology::route(int from, int to) const { return Router(*this).route(from, to); }
 
 }  // namespace tutti::topology

@@ -1,14 +1,13 @@
 // The simulator against closed forms where nothing contends, and against what sharing must come to where it does.
 #include "schedule/readers/simulate/simulate.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
+#include <string>
 
 #include "schedule/algorithms/lower_row.h"
-#include "schedule/readers/simulate/flows.h"
+#include "schedule/simulated_clusters.h"
 #include "topology/presets.h"
 #include "topology/text.h"
 #include "tutti/error.h"
@@ -16,33 +15,11 @@
 namespace tutti::schedule {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-constexpr double kAlpha = 2e-6, kBandwidth = 10e9;
-
-// A switch that is never in the way: each rank has its own link to it.
-topology::Topology crossbar(int ranks) {
-  return topology::parse_topology("topology crossbar\ndevice node " + std::to_string(ranks) +
-                                      "\nbridge switch 1\nlink node switch each 10 GB/s 1 us\n",
-                                  "crossbar");
-}
-
-Offers ideal(std::uint64_t segment_bytes = 0) {
-  Offers offers;
-  offers.inside = {false, false, true, false, 64, 0};
-  offers.segment_bytes = segment_bytes;
-  return offers;
-}
-
-Simulated run(Verb verb, const char* name, int ranks, SimulateOptions options, const topology::Topology& topology,
-              const Offers& offers = ideal(), int root = 0) {
-  return simulate(lower_all(*find_algorithm(verb, name), ranks, offers, root), topology, options);
-}
 double seconds(Verb verb, const char* name, int ranks, std::uint64_t count, double reduced_bytes_per_s = 0) {
   SimulateOptions options;
   options.count = count;
   options.reduced_bytes_per_s = reduced_bytes_per_s;
+  options.fold = false;
   return run(verb, name, ranks, options, crossbar(ranks)).seconds;
 }
 
@@ -71,6 +48,13 @@ TEST(Simulate, ClosedFormsHoldWhereNothingContends) {
       expect(seconds(Verb::reduce_scatter, "recursive_halving", p, chunk, kReduce),
              lg * kAlpha + f * n * beta + f * n * gamma);
       expect(seconds(Verb::scatter, "binomial", p, chunk), lg * kAlpha + f * n * beta);
+      expect(seconds(Verb::gather, "binomial", p, chunk), lg * kAlpha + f * n * beta);
+      expect(seconds(Verb::all_to_all, "bruck", p, chunk), lg * (kAlpha + n / 2 * beta));
+      expect(seconds(Verb::reduce, "recursive_halving", p, elements, kReduce),
+             2 * lg * kAlpha + 2 * f * n * beta + f * n * gamma);
+      // The ring begins where the scatter has come to, so that the rounds of the scatter cost nothing extra.
+      if (p > 2)
+        expect(seconds(Verb::broadcast, "scatter_all_gather", p, elements), (p - 1) * kAlpha + 2 * f * n * beta);
     }
   }
 }
@@ -86,66 +70,6 @@ TEST(Simulate, SegmentsPipeline) {
       run(Verb::broadcast, "chain", kRanks, options, crossbar(kRanks), ideal((4 << 20) / kSegments));
   EXPECT_NEAR(simulated.seconds, (kRanks - 1) * kAlpha + (kRanks - 2 + kSegments) * n / kSegments / kBandwidth,
               0.01 * simulated.seconds);
-}
-
-TEST(Simulate, FlowsThatShareALinkShareItFairly) {
-  Flows flows;
-  const auto capacity = [](std::int64_t link) { return link == 0 ? 10.0 : 6.0; };
-  // 0 is shared by a and b, 1 by b and c: b gets 3, then a takes the 7 that are left, and c 3.
-  const std::vector<std::int64_t> first{0}, both{0, 1}, second{1};
-  const Flows::Id a = flows.begin(0, first, 70, Flows::kNever, capacity);
-  const Flows::Id b = flows.begin(0, both, 30, Flows::kNever, capacity);
-  const Flows::Id c = flows.begin(0, second, 60, Flows::kNever, capacity);
-  flows.settle(0);
-  EXPECT_DOUBLE_EQ(flows.rate_of(a), 7);
-  EXPECT_DOUBLE_EQ(flows.rate_of(b), 3);
-  EXPECT_DOUBLE_EQ(flows.rate_of(c), 3);
-  EXPECT_DOUBLE_EQ(flows.next_end(), 10);
-  Flows::Id ended = 0;
-  EXPECT_TRUE(flows.take_ended(10, &ended) && flows.take_ended(10, &ended));  // a and b
-  EXPECT_FALSE(flows.take_ended(10, &ended));
-  flows.settle(10);
-  EXPECT_DOUBLE_EQ(flows.rate_of(c), 6);
-  EXPECT_DOUBLE_EQ(flows.next_end(), 15);
-  EXPECT_TRUE(flows.take_ended(15, &ended));
-  EXPECT_EQ(flows.next_end(), Flows::kNever);
-}
-
-TEST(Simulate, AFlowThatCannotUseItsShareLeavesItToOthers) {
-  Flows flows;
-  const auto capacity = [](std::int64_t) { return 10.0; };
-  const std::vector<std::int64_t> link{0};
-  const Flows::Id slow = flows.begin(0, link, 100, 2, capacity),
-                  other = flows.begin(0, link, 100, Flows::kNever, capacity);
-  flows.settle(0);
-  EXPECT_DOUBLE_EQ(flows.rate_of(slow), 2);
-  EXPECT_DOUBLE_EQ(flows.rate_of(other), 8);
-}
-
-// Whatever flows there are, no link carries more than it can, and none that limits somebody has anything left.
-TEST(Simulate, NoLinkIsEverAboveItsCapacity) {
-  Flows flows;
-  std::uint64_t state = 7;
-  const auto random = [&](std::uint64_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (state >> 33) % below;
-  };
-  const auto capacity = [](std::int64_t link) { return 1.0 + static_cast<double>(link % 7); };
-  double now = 0;
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<std::int64_t> route;
-    for (std::int64_t link = static_cast<std::int64_t>(random(9)); link < 40;
-         link += 1 + static_cast<std::int64_t>(random(15)))
-      route.push_back(link);
-    flows.begin(now, route, 1.0 + static_cast<double>(random(50)), Flows::kNever, capacity);
-    flows.settle(now);
-    for (const Flows::LinkUse& use : flows.uses()) ASSERT_LE(use.load, use.capacity * (1 + 1e-9));
-    if (round % 2 == 0) continue;
-    now = flows.next_end();
-    for (Flows::Id ended = 0; flows.take_ended(now, &ended);) {
-    }
-    flows.settle(now);
-  }
 }
 
 // Eight hosts behind one uplink each: what all_to_all sends out of a host shares it.

@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "topology/link_names.h"
 #include "topology/presets.h"
+#include "topology/router.h"
 #include "topology/text.h"
 #include "tutti/error.h"
 
@@ -120,6 +122,52 @@ TEST(Routes, OfEqualLatencySpread) {
   for (int host = 1; host < 64; ++host) ++used[topology.route(0, host * 4 + 3).links[2]];
   EXPECT_EQ(used.size(), 2u);
   for (const auto& [link, times] : used) EXPECT_GT(times, 15) << topology.words_of(link);
+}
+
+TEST(Links, AreFoundByTheirWords) {
+  for (const char* name : {"dgx-h100:3", "wan-4-sites:8", "l40s-pcie:2"}) {
+    const Topology topology = find_preset(name);
+    for (const int to : {1, topology.ranks() / 2, topology.ranks() - 1}) {
+      for (const std::int64_t link : topology.route(0, to).links)
+        EXPECT_THAT(find_links(topology, topology.words_of(link)), ElementsAre(link)) << topology.words_of(link);
+    }
+  }
+  const Topology topology = two_hosts();
+  const std::vector<std::int64_t> both = find_links(topology, "nic 1 of host 1 and leaf 1");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(topology.words_of(both[0]), "nic 1 of host 1 to leaf 1");
+  EXPECT_EQ(topology.words_of(both[1]), "leaf 1 to nic 1 of host 1");
+}
+
+TEST(Links, ThatAreNoneAreRefusedInWords) {
+  const Topology topology = two_hosts();
+  const auto error_about = [&](const std::string& words) {
+    try {
+      find_links(topology, words);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(error_about("nix 1 of host 1 to leaf 1"), HasSubstr("'nix' is no part of"));
+  EXPECT_THAT(error_about("nic 1 of host 2 to leaf 1"), HasSubstr("'2' is no number of a host: there are 0 to 1"));
+  EXPECT_THAT(error_about("nic 9 of host 1 to leaf 1"), HasSubstr("'9' is no number of nic"));
+  EXPECT_THAT(error_about("nic 1 to leaf 1"), HasSubstr("nic NUMBER of host NUMBER"));
+  EXPECT_THAT(error_about("nic 0 of host 0 to leaf 1"), HasSubstr("joins nic 0 of host 0 and leaf 1"));
+  EXPECT_THAT(error_about("leaf 1"), HasSubstr("one is named by its ends, such as '"));
+}
+
+TEST(Routes, LeadAroundLinksThatHaveFailed) {
+  const Topology topology = two_hosts();
+  const Route usual = topology.route(0, 7);
+  Router router(topology, std::vector{usual.links[2]});
+  const Route around = router.route(0, 7);
+  EXPECT_EQ(around.links.size(), usual.links.size());
+  EXPECT_NE(around.links[2], usual.links[2]);
+  Router cut(topology, find_links(topology, "gpu 0 of host 0 to nic 0 of host 0"));
+  EXPECT_NO_THROW(cut.route(0, 1));
+  EXPECT_NO_THROW(cut.route(7, 0));
+  EXPECT_THROW(cut.route(0, 7), Error);
 }
 
 // Every link of a route begins where the one before it has ended.

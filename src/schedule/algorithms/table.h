@@ -44,6 +44,7 @@ struct Algorithm {
   bool only_messages = false;         // no candidate where ranks reach each other's scratch
   bool hierarchical = false;          // made of programs inside hosts and across them: for several hosts only
   Counts counts = Counts::even;
+  bool alike = false;        // all ranks have the same text, whatever their number
   std::string_view good_at;  // for people
 
   // On one host, and for verbs that do not reduce anywhere.

@@ -1,18 +1,20 @@
 // Flows of bytes over links that they share: at every moment each has its max-min fair rate, so that no link carries
 // more than it can, and no flow could have more without another that has no more having less.
 //
-// Rates change only when a flow begins or ends, and only among those that share links with it, directly or by others.
-// Changes of one moment are made together, by settle().
+// Rates change only when a flow begins or ends. Changes of one moment are made together, by settle(): it works out the
+// rates of those who are limited where something has changed, as if all others stayed as they are, and widens the
+// choice until everybody is limited by a link that is full and gives nobody more, or has all it can take. A link that
+// could carry all its flows at their peaks limits nobody. A flow may stand for many that are alike: then it has a
+// weight on each link.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <queue>
 #include <span>
-#include <unordered_map>
-#include <utility>
 #include <vector>
+
+#include "schedule/readers/simulate/deadline_heap.h"
 
 namespace tutti::schedule {
 
@@ -21,29 +23,30 @@ class Flows {
   using Id = std::uint32_t;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // `capacity_of(link)`: bytes per second, asked once for each link.
-  template <class CapacityOf>
-  Id begin(double now, std::span<const std::int64_t> links, double bytes, double most, CapacityOf&& capacity_of) {
-    std::vector<std::uint32_t> numbers;
-    for (const std::int64_t link : links) {
-      const auto [entry, is_new] = numbers_.emplace(link, static_cast<std::uint32_t>(links_.size()));
-      if (is_new) links_.push_back({capacity_of(link), link});
-      numbers.push_back(entry->second);
-    }
-    return add(now, std::move(numbers), bytes, most);
-  }
+  // A link that a flow takes, and how many of those it stands for take the same one.
+  struct Share {
+    std::uint32_t link = 0;
+    std::uint32_t weight = 1;
+  };
+
+  // `capacities`: of the links, in bytes per second.
+  explicit Flows(std::span<const double> capacities) { add_links(capacities); }
+  // The links there are now, those from before among them.
+  void add_links(std::span<const double> capacities);
+
+  // `way` must stay as it is while the flow is there. `most`: bytes per second, whatever the links have.
+  Id begin(double now, std::span<const Share> way, double bytes, double most = kNever);
   // Gives all flows whose neighbours have changed their rates. To be called before next_end(), at the same moment.
   void settle(double now);
   // When the next flow ends; kNever where there is none.
-  double next_end();
+  double next_end() const { return ends_.empty() ? kNever : ends_.first(); }
   // One that has ended by now; false where there is none left.
   bool take_ended(double now, Id* ended);
 
-  double rate_of(Id flow) const { return flows_[flow].rate; }
+  double rate_of(Id flow) const { return paces_[flow].rate; }
   std::uint64_t rate_changes() const { return rate_changes_; }
 
   struct LinkUse {
-    std::int64_t link = 0;
     double capacity = 0;
     double bytes = 0;  // carried so far, by flows that have ended
     double load = 0;   // now, in bytes per second
@@ -52,48 +55,80 @@ class Flows {
 
  private:
   struct Flow {
-    std::vector<std::uint32_t> links;
-    double left = 0;  // bytes, when it was last looked at
+    std::span<const Share> way;
+    std::vector<std::uint32_t> places;  // of the flow in the lists of its links
+    double left = 0;                    // bytes, when it was last looked at
     double looked = 0;
-    double rate = 0;
-    double most = kNever;  // bytes per second, whatever the links have
+    double peak = 0;  // it never has more
     double bytes = 0;
-    std::uint32_t version = 0;
-    std::uint64_t visit = 0, shared = 0;  // when it was last gathered, and given a rate
+  };
+  // What is looked at over and over while rates are worked out, close together.
+  struct Pace {
+    double rate = 0;
+    double next = 0;           // the rate that is being worked out
+    std::uint64_t chosen = 0;  // when it last was
+    std::uint32_t limit = 0;   // the link that it has no more for, on which nobody has more; kNoLink: its peak
+    bool open = false;         // it has no next rate yet
+  };
+  struct Member {
+    Id flow = 0;
+    std::uint32_t hop = 0;  // which of the flow's links it is
+    std::uint32_t weight = 1;
   };
   struct SharedLink {
     double capacity = 0;
-    std::int64_t link = 0;
-    std::vector<Id> flows = {};
+    std::vector<Member> members = {};
+    double demand = 0;  // of all members at their peaks
     double bytes = 0;
-    std::uint64_t visit = 0;
+    bool touched = false;
+    bool was_tight = false;  // when rates were last shared out
+    bool tight = false;      // now: its members could want more than it has
     // While rates are worked out:
+    std::uint64_t filling = 0;  // when it last was opened
     double left = 0;
-    std::uint32_t open = 0;
+    double open = 0;   // flows without a rate, by weight
+    double level = 0;  // of those whom it limits
   };
-  struct End {
-    double at = 0;
-    Id flow = 0;
-    std::uint32_t version = 0;
-
-    bool operator>(const End& other) const { return at != other.at ? at > other.at : flow > other.flow; }
+  // At which rate of all its open flows a link is full; or what it was when last looked at, which is never more.
+  struct Level {
+    double rate = 0;
+    std::uint32_t link = 0;
+  };
+  // Flows that may all have the same at most.
+  struct Capped {
+    double peak = 0;
+    std::vector<Id> flows = {};
   };
 
-  Id add(double now, std::vector<std::uint32_t> links, double bytes, double most);
+  static constexpr std::uint32_t kNoLink = ~std::uint32_t{0};
+
   void remove(Id flow);
-  void touch(const Flow& flow);
-  void gather_component(std::uint32_t from, std::vector<Id>& flows, std::vector<std::uint32_t>& links);
-  void share_out(double now, std::vector<Id>& flows, const std::vector<std::uint32_t>& links);
+  void touch(std::uint32_t link);
+  void choose(Id flow);
+  bool is_chosen(Id flow) const { return paces_[flow].chosen == settles_; }
+  void share_out();
+  void open(std::uint32_t link);
+  void cap(Id flow);
+  void freeze(Id flow, double rate, std::uint32_t limit);
+  bool widen();
   void set_rate(double now, Id flow, double rate);
+  void require_within_capacity() const;
 
-  std::unordered_map<std::int64_t, std::uint32_t> numbers_;  // of links that were ever used
   std::vector<SharedLink> links_;
   std::vector<Flow> flows_;
+  std::vector<Pace> paces_;  // by flow
   std::vector<Id> free_;
-  std::vector<std::uint32_t> changed_;  // links whose flows have
-  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
-  std::uint64_t visits_ = 0, shares_ = 0;
+  std::vector<Id> fresh_;               // flows without a rate yet
+  std::vector<std::uint32_t> touched_;  // links whose flows have changed
+  DeadlineHeap ends_;
   std::uint64_t rate_changes_ = 0;
+  // While rates are worked out:
+  std::uint64_t settles_ = 0, fillings_ = 0;
+  std::vector<Id> chosen_;             // whose rates may change
+  std::vector<std::uint32_t> opened_;  // links that may limit them
+  std::vector<Level> levels_;          // a heap, the lowest first
+  std::vector<Capped> capped_;
+  std::size_t caps_ = 0;  // how many of them are in use
 };
 
 }  // namespace tutti::schedule

@@ -1,0 +1,52 @@
+// Which one of a part, and which of them links join: for those who walk a topology.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "topology/topology.h"
+
+namespace tutti::topology {
+
+// One of a part: its number among all of them, host after host.
+struct Vertex {
+  int part = 0;
+  std::int64_t number = 0;
+
+  auto operator<=>(const Vertex&) const = default;
+};
+
+// "gpu 3 of host 1", "spine 2"
+std::string words_of(const Topology& topology, const Vertex& vertex);
+
+inline const Part& part_of(const Topology& topology, int number) {
+  return topology.parts[static_cast<std::size_t>(number)];
+}
+
+// How many links of a kind there are.
+inline std::int64_t instances_of(const Topology& topology, const LinkKind& kind) {
+  const std::int64_t lower = topology.total(part_of(topology, kind.lower));
+  if (kind.pattern == Pattern::mesh) return lower * lower;
+  return kind.pattern == Pattern::all ? lower * part_of(topology, kind.upper).count : lower;
+}
+
+// The upper ends of a lower one's links of a kind, each with the number of its link within the kind.
+template <class Visit>
+void for_each_upper(const Topology& topology, const LinkKind& kind, std::int64_t lower, Visit&& visit) {
+  const Part& from = part_of(topology, kind.lower);
+  const Part& to = part_of(topology, kind.upper);
+  const std::int64_t host = from.in_host() ? lower / from.count : 0, place = lower % from.count;
+  const std::int64_t base = to.in_host() ? host * to.count : 0;
+  switch (kind.pattern) {
+    case Pattern::each: visit(base + place * to.count / from.count, lower); break;
+    case Pattern::block: visit(host * to.count / topology.hosts, lower); break;
+    case Pattern::all:
+      for (std::int64_t upper = 0; upper < to.count; ++upper) visit(base + upper, lower * to.count + upper);
+      break;
+    case Pattern::mesh: break;
+  }
+}
+
+}  // namespace tutti::topology
