@@ -34,7 +34,7 @@ schedule::SimulateOptions::Straggler straggler_of(const std::string& text) {
 
 void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("verb", verb, "The collective")->type_name("VERB")->required();
-  app.add_option("--topology", topology, "The cluster: a name of `tutti topo`, with :HOSTS, or a file")
+  app.add_option("--topology", topology, "The cluster: a name of `tutti topo --list`, with :HOSTS, or a file")
       ->type_name("NAME")
       ->required();
   app.add_option("-n,--ranks", ranks, "The first so many ranks of the cluster; all if left out")->type_name("N");

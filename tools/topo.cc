@@ -1,4 +1,5 @@
-// tutti topo: clusters by name or from a file: their parts, their links, and the ways between ranks.
+// tutti topo: what this machine is made of, and clusters by name or from a file: their parts, their links, and the ways
+// between ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 #include "tools/clusters.h"
 #include "tools/verbs.h"
+#include "topology/discover/see_machine.h"
+#include "topology/machine.h"
 #include "topology/presets.h"
 #include "topology/text.h"
 
@@ -20,7 +23,9 @@ using topology::Pattern;
 using topology::Topology;
 
 constexpr const char* kTopoExamples = R"(Examples:
-  tutti topo                               the topologies that have a name
+  tutti topo                               this machine: packages, memory, caches, cores, GPUs, NICs
+  tutti topo node.xml                      another one, as hwloc wrote it there (lstopo node.xml)
+  tutti topo --list                        the clusters that have a name
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
   tutti topo dgx-h100 --text > mine.topology; tutti topo mine.topology      a file of your own to begin with
@@ -35,7 +40,7 @@ Ranks run on the device, host after host.)";
 struct Topo {
   std::string words;
   std::vector<int> route;
-  bool json = false, text = false;
+  bool json = false, text = false, list = false;
 };
 
 const Part& lower_of(const Topology& topology, const LinkKind& kind) {
@@ -148,34 +153,43 @@ void print_presets() {
   fmt::print("\nNAME:HOSTS gives it so many hosts. next: tutti topo dgx-h100:4\n");
 }
 
+void show_machine(const topology::MachinePart& machine, const Topo& asked) {
+  if (!asked.route.empty() || asked.text) refuse("--route and --text are for clusters: name one, such as dgx-h100:4");
+  fmt::print("{}", asked.json ? topology::to_json(machine) : topology::to_tree(machine));
+  if (!asked.json) fmt::print("\nnext: tutti topo --list, clusters that have a name\n");
+}
+
+void show_cluster(const Topology& topology, const Topo& asked) {
+  if (!asked.route.empty()) return print_route(topology, asked.route[0], asked.route[1]);
+  if (asked.json) return print_json(topology);
+  if (asked.text) {
+    fmt::print("{}", topology::to_text(topology));
+    return;
+  }
+  print_topology(topology);
+}
+
 }  // namespace
 
 void add_topo(CLI::App& app, int& exit_code) {
-  CLI::App* topo = app.add_subcommand("topo", "Show a cluster: its parts, its links, the ways between ranks");
+  CLI::App* topo =
+      app.add_subcommand("topo", "Show this machine, or a cluster: its parts, its links, the ways between ranks");
   const auto asked = std::make_shared<Topo>();
-  topo->add_option("topology", asked->words,
-                   "A name, with :HOSTS if wanted, or a file; the names there are if left out")
+  topo->add_option("topology", asked->words, "A name, with :HOSTS if wanted, or a file; this machine if left out")
       ->type_name("NAME");
   topo->add_option("--route", asked->route, "The way from one rank to another, link by link")
       ->type_name("RANK")
       ->expected(2);
+  topo->add_flag("--list", asked->list, "The clusters that have a name");
   topo->add_flag("--json", asked->json, "As JSON, for scripts");
   topo->add_flag("--text", asked->text, "In the form of a file");
   topo->footer(kTopoExamples);
   topo->callback([asked, &exit_code] {
     exit_code = 0;
-    if (asked->words.empty()) {
-      if (!asked->route.empty() || asked->json || asked->text) refuse("name a topology, such as dgx-h100:4");
-      return print_presets();
-    }
-    const Topology topology = find_topology(asked->words);
-    if (!asked->route.empty()) return print_route(topology, asked->route[0], asked->route[1]);
-    if (asked->json) return print_json(topology);
-    if (asked->text) {
-      fmt::print("{}", topology::to_text(topology));
-      return;
-    }
-    print_topology(topology);
+    if (asked->list) return print_presets();
+    if (asked->words.empty()) return show_machine(topology::see_this_machine(), *asked);
+    if (asked->words.ends_with(".xml")) return show_machine(topology::see_machine_in_file(asked->words), *asked);
+    show_cluster(find_topology(asked->words), *asked);
   });
 }
 

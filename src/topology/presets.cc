@@ -53,7 +53,7 @@ Topology find_preset(const std::string& words) {
       std::find_if(presets().begin(), presets().end(), [&](const Preset& preset) { return preset.name == name; });
   if (found == presets().end()) {
     throw Error(ErrorCode::invalid_argument, "there is no topology '" + name + "'; did you mean " +
-                                                 nearest_names(name) + "? `tutti topo` lists all");
+                                                 nearest_names(name) + "? `tutti topo --list` has all");
   }
   Topology topology = parse_topology(found->text, name);
   if (colon < words.size()) {

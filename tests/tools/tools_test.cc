@@ -271,7 +271,7 @@ TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
 }
 
 TEST(Tool, ListsClustersAndShowsThem) {
-  EXPECT_THAT(tutti("topo").output, ContainsRegex("dgx-h100 +8 ranks a host +8 H100 with NVLink 4"));
+  EXPECT_THAT(tutti("topo --list").output, ContainsRegex("dgx-h100 +8 ranks a host +8 H100 with NVLink 4"));
   const Ended shown = tutti("topo dgx-h100:32");
   EXPECT_EQ(shown.exit_code, 0);
   EXPECT_THAT(shown.output, HasSubstr("dgx-h100: 32 hosts, 256 ranks on gpu\n"));
@@ -282,6 +282,19 @@ TEST(Tool, ListsClustersAndShowsThem) {
   EXPECT_EQ(json::parse(tutti("topo dgx-h100:2 --json").output)["links"][0]["up"]["bytes_per_s"], 450e9);
 }
 
+TEST(Tool, ShowsAMachine) {
+  const std::string machine = std::string(TUTTI_SOURCE_DIRECTORY) + "/tests/topology/machines/two-packages.xml";
+  if (tutti("--version").output.find("hwloc: tutti topo cannot") != std::string::npos) {
+    expect_usage("topo", "hwloc was not found; install libhwloc-dev");
+    return;
+  }
+  EXPECT_THAT(tutti("topo " + machine).output, HasSubstr("node7: 2 packages, 2 NUMA nodes, 4 cores, 8 threads, 1 GPU"));
+  EXPECT_EQ(json::parse(tutti("topo --json " + machine).output)["parts"][0]["kind"], "package");
+  const Ended here = tutti::testing::shell("HWLOC_SYNTHETIC='pack:3 core:2 pu:1' " TUTTI_TOOL " topo");
+  EXPECT_THAT(here.output, HasSubstr("3 x package 0-2\n"));
+  expect_usage("topo no-such.xml", "no-such.xml is no machine that hwloc can read");
+}
+
 TEST(Tool, ReadsAClusterFromItsOwnText) {
   const std::string text = tutti("topo wan-4-sites:8 --text").output;
   const TextFile file(text);
@@ -290,7 +303,7 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
   expect_usage("topo " + wrong.path(), ".json:2:25: here belongs a latency, such as 1.5 us");
   expect_usage("topo dgx-h10", "did you mean dgx-h100, dgx-a100");
   expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
-  expect_usage("topo --json", "name a topology");
+  expect_usage("topo --text", "--route and --text are for clusters: name one");
 }
 
 TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
