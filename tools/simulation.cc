@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "base/nearest_names.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
@@ -57,13 +58,13 @@ void SimulationRequest::add_to(CLI::App& app) {
 std::vector<const Algorithm*> SimulationRequest::rows() const {
   const Verb wanted = verb_named(verb);
   std::vector<const Algorithm*> rows;
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.verb != wanted || !runs_on_a_cluster(row)) continue;
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
+    names.push_back(row.name);
     if (algorithm.empty() || row.name == algorithm) rows.push_back(&row);
   }
-  if (rows.empty()) refuse(fmt::format("no algorithm '{}' of messages for {}; there are: {}", algorithm, verb, names));
+  if (rows.empty()) refuse(none_called("algorithm", algorithm, names, " of messages for " + verb));
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mix.h"
+#include "base/nearest_names.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tutti/error.h"
@@ -24,15 +25,21 @@ const Verb* find_verb(std::string_view name) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-std::string names_of(const Verb* verb) {
+std::vector<std::string_view> verb_names() {
+  return {
+#define X(name) #name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+}
+
+std::vector<std::string_view> names_of(const Verb* verb) {
   std::vector<std::string_view> names;
   for (const Algorithm& row : schedule::algorithms()) {
     const bool wanted = verb == nullptr ? is_whole_group(row.verb) : row.verb == *verb;
     if (wanted && std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
   }
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+  return names;
 }
 
 // Whether prices may choose it, among ranks with what this transport offers.
@@ -51,7 +58,7 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
   if (equals != std::string_view::npos) {
     only = find_verb(entry.substr(0, equals));
     if (only == nullptr)
-      throw Error(ErrorCode::invalid_argument, "no verb is called '" + std::string(entry.substr(0, equals)) + "'");
+      throw Error(ErrorCode::invalid_argument, none_called("verb", entry.substr(0, equals), verb_names()));
   }
   bool known = false;
   for (const Algorithm& row : schedule::algorithms()) {
@@ -64,9 +71,8 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
     forced[static_cast<std::size_t>(row.verb)] = &row;
   }
   if (known) return;
-  throw Error(ErrorCode::invalid_argument, "no algorithm" +
-                                               (only == nullptr ? "" : " of " + std::string(name_of(*only))) +
-                                               " is called '" + std::string(name) + "'; there are: " + names_of(only));
+  throw Error(ErrorCode::invalid_argument, none_called("algorithm", name, names_of(only),
+                                                       only == nullptr ? "" : " of " + std::string(name_of(*only))));
 }
 
 }  // namespace

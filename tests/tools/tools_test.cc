@@ -85,7 +85,7 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
-  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, exchange");
+  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; did you mean ring? there are: direct, exchange");
   expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: direct, binomial");
   expect_usage("show all_reduce -n 0", "-n must be 1 to 1024, not 0");
   expect_usage("show all_reduce -n -3", "-n must be 1 to 1024, not -3");
@@ -301,7 +301,7 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
   EXPECT_EQ(tutti("topo " + file.path() + " --text").output, text);
   const TextFile wrong("device gpu 8\nlink gpu gpu each 1 GB/s\n");
   expect_usage("topo " + wrong.path(), ".json:2:25: here belongs a latency, such as 1.5 us");
-  expect_usage("topo dgx-h10", "did you mean dgx-h100, dgx-a100");
+  expect_usage("topo dgx-h10", "did you mean dgx-h100 or dgx-a100?");
   expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
   expect_usage("topo --text", "--route and --text are for clusters: name one");
 }
@@ -340,7 +340,8 @@ TEST(Tool, PricesAlgorithmsOverSizes) {
 
 TEST(Tool, RefusesToSimulateWhatCannotBe) {
   expect_usage("sim all_reduce --topology dgx-h100:2 -a staged", "no algorithm 'staged' of messages for all_reduce");
-  expect_usage("sim all_redus --topology dgx-h100:2", "no verb 'all_redus'; there are: all_reduce");
+  expect_usage("sim all_redus --topology dgx-h100:2",
+               "no verb 'all_redus'; did you mean all_reduce? there are: all_reduce");
   expect_usage("sim all_reduce --topology dgx-h100:2 -n 17", "-n must be 1 to 16, the ranks of dgx-h100");
   expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 5", "RANK:FACTOR belongs there, such as 5:2x");
   expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 16:2x", "rank 16 cannot be a straggler");

@@ -165,7 +165,8 @@ TEST(Presets, ThatDoNotExistAreAnsweredWithTheNearest) {
     }
     return std::string();
   };
-  EXPECT_THAT(error_of_preset("dgx-h10"), HasSubstr("there is no topology 'dgx-h10'; did you mean dgx-h100, dgx-a100"));
+  EXPECT_THAT(error_of_preset("dgx-h10"),
+              HasSubstr("no topology 'dgx-h10'; did you mean dgx-h100 or dgx-a100? there are: cpu-100gbe, "));
   EXPECT_THAT(error_of_preset("dgx-h100:"), HasSubstr("behind the colon belongs how many hosts"));
   EXPECT_THAT(error_of_preset("dgx-h100:0"), HasSubstr("behind the colon belongs how many hosts"));
   EXPECT_THAT(error_of_preset("dgx-h100:2x"), HasSubstr("behind the colon belongs how many hosts"));

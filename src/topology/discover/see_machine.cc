@@ -53,8 +53,7 @@ class MachineReader {
   }
 
   void add(hwloc_obj_t object, MachinePart& to) const {
-    if (object->type == HWLOC_OBJ_BRIDGE) return add_below(object, to);
-    if (object->type == HWLOC_OBJ_MISC || object->type == HWLOC_OBJ_MEMCACHE) return add_below(object, to);
+    if (object->type == HWLOC_OBJ_BRIDGE || object->type == HWLOC_OBJ_MEMCACHE) return add_below(object, to);
     if (object->type == HWLOC_OBJ_OS_DEVICE) return add_os_device(object, to);
     MachinePart part;
     if (object->type == HWLOC_OBJ_PCI_DEVICE) {
