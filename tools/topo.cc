@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "tools/clusters.h"
 #include "tools/verbs.h"
 #include "topology/discover/see_machine.h"
+#include "topology/json.h"
 #include "topology/machine.h"
 #include "topology/presets.h"
 #include "topology/text.h"
@@ -29,10 +29,10 @@ constexpr const char* kTopoExamples = R"(Examples:
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
   tutti topo dgx-h100 --text > mine.topology; tutti topo mine.topology      a file of your own to begin with
-  tutti topo gb200-nvl72:4 --json          for scripts
+  tutti topo gb200-nvl72:4 --json          for scripts; such a file is read as well
 
 A file has statements, one to a line: topology NAME, hosts N, parts from below (device, bridge, nic or switch, a name
-and how many: in each host, switches in all), and links:
+and how many: in each host, switches in all, or with `per 32` for every 32 hosts), and links:
   link LOWER UPPER each|all|block|mesh BANDWIDTH LATENCY [back BANDWIDTH LATENCY]
 each joins by number within a host (rails), all every one with every other, block by host (racks, sites), mesh switches.
 Ranks run on the device, host after host.)";
@@ -66,7 +66,9 @@ std::string speed_text(const topology::LinkSpeed& speed) {
 std::string parts_text(const Topology& topology, bool in_host) {
   std::string text;
   for (const Part& part : topology.parts) {
-    if (part.in_host() == in_host) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.count, part.name);
+    if (part.in_host() != in_host) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_host ? part.count : topology.total(part), part.name);
+    if (part.per_hosts != 0) text += fmt::format(" ({} per {} hosts)", part.count, part.per_hosts);
   }
   return text.empty() ? "nothing" : text;
 }
@@ -85,19 +87,23 @@ void print_route(const Topology& topology, int from, int to) {
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
 }
 
-// What meets at a switch from below, beside what leads on: where the fabric is narrow.
+// What meets at a switch from below, beside what leads on: where the fabric is narrow. Of those that come per so many hosts,
+// in a unit that is as full as any.
 void print_subscriptions(const Topology& topology) {
   for (std::size_t number = 0; number < topology.parts.size(); ++number) {
     const Part& part = topology.parts[number];
     if (part.in_host()) continue;
+    Topology unit = topology;
+    if (part.per_hosts != 0) unit.hosts = std::min(unit.hosts, part.per_hosts);
     double below = 0, above = 0;
-    for (const LinkKind& kind : topology.links) {
-      if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(topology, kind);
-      if (&lower_of(topology, kind) == &part) above += capacity_of(topology, kind);
+    for (const LinkKind& kind : unit.links) {
+      if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(unit, kind);
+      if (&lower_of(topology, kind) == &part) above += capacity_of(unit, kind);
     }
     if (above > 0)
-      fmt::print("  {:<15} {} from below, {} on: {:.3g} to 1\n", part.name, rounded_bandwidth(below),
-                 rounded_bandwidth(above), below / above);
+      fmt::print("  {:<15} {} from below, {} on{}: {:.3g} to 1\n", part.name, rounded_bandwidth(below),
+                 rounded_bandwidth(above), part.per_hosts == 0 ? "" : fmt::format(" for {} hosts", unit.hosts),
+                 below / above);
   }
 }
 
@@ -124,28 +130,6 @@ void print_topology(const Topology& topology) {
   }
 }
 
-void print_json(const Topology& topology) {
-  nlohmann::ordered_json parts = nlohmann::ordered_json::array(), links = parts;
-  for (const Part& part : topology.parts)
-    parts.push_back({{"kind", topology::name_of(part.kind)}, {"name", part.name}, {"count", part.count}});
-  const auto speed = [](const topology::LinkSpeed& of) {
-    return nlohmann::ordered_json{{"bytes_per_s", of.bytes_per_s}, {"latency_s", of.latency_s}};
-  };
-  for (const LinkKind& kind : topology.links) {
-    links.push_back({{"lower", lower_of(topology, kind).name},
-                     {"upper", upper_of(topology, kind).name},
-                     {"pattern", topology::name_of(kind.pattern)},
-                     {"up", speed(kind.up)},
-                     {"down", speed(kind.down)}});
-  }
-  const nlohmann::ordered_json document{{"topology", topology.name},
-                                        {"hosts", topology.hosts},
-                                        {"ranks", topology.ranks()},
-                                        {"parts", parts},
-                                        {"links", links}};
-  fmt::print("{}\n", document.dump(2));
-}
-
 void print_presets() {
   for (const topology::Preset& preset : topology::presets())
     fmt::print("  {:<14} {:>3} ranks a host   {}\n", preset.name, topology::find_preset(preset.name).devices_per_host(),
@@ -161,12 +145,8 @@ void show_machine(const topology::MachinePart& machine, const Topo& asked) {
 
 void show_cluster(const Topology& topology, const Topo& asked) {
   if (!asked.route.empty()) return print_route(topology, asked.route[0], asked.route[1]);
-  if (asked.json) return print_json(topology);
-  if (asked.text) {
-    fmt::print("{}", topology::to_text(topology));
-    return;
-  }
-  print_topology(topology);
+  if (!asked.json && !asked.text) return print_topology(topology);
+  fmt::print("{}", asked.json ? topology::to_json(topology) : topology::to_text(topology));
 }
 
 }  // namespace

@@ -33,11 +33,18 @@ template <class Visit>
 void for_each_upper(const Topology& topology, const LinkKind& kind, std::int64_t lower, Visit&& visit) {
   const Part& from = part_of(topology, kind.lower);
   const Part& to = part_of(topology, kind.upper);
-  const std::int64_t host = from.in_host() ? lower / from.count : 0, place = lower % from.count;
-  const std::int64_t base = to.in_host() ? host * to.count : 0;
+  const std::int64_t unit = lower / from.count, place = lower % from.count;
+  const std::int64_t host = from.in_host() ? unit : unit * from.per_hosts;  // the first that it is for
+  const std::int64_t base = (to.in_host() ? host : to.per_hosts == 0 ? 0 : host / to.per_hosts) * to.count;
   switch (kind.pattern) {
     case Pattern::each: visit(base + place * to.count / from.count, lower); break;
-    case Pattern::block: visit(host * to.count / topology.hosts, lower); break;
+    case Pattern::block:
+      if (to.per_hosts == 0) {
+        visit(host * to.count / topology.hosts, lower);
+      } else {
+        visit(base + host % to.per_hosts * to.count / to.per_hosts, lower);
+      }
+      break;
     case Pattern::all:
       for (std::int64_t upper = 0; upper < to.count; ++upper) visit(base + upper, lower * to.count + upper);
       break;
@@ -162,6 +169,8 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   if (kind.pattern == Pattern::mesh) return lower.in_host() ? both + "a mesh joins switches" : "";
   if (kind.lower > kind.upper) return both + "links lead from parts that are named before to parts behind them";
   if (!lower.in_host() && upper.in_host()) return both + "links lead out of hosts";
+  if (!lower.in_host() && upper.per_hosts != 0 && (lower.per_hosts == 0 || upper.per_hosts % lower.per_hosts != 0))
+    return both + "switches of a unit of hosts lead to those of a unit that holds it, or of all hosts";
   if (kind.pattern == Pattern::block && upper.in_host()) return both + "'block' joins hosts with switches";
   if (kind.pattern == Pattern::each && upper.count > lower.count)
     return both + "'each' joins parts with as many or fewer; 'all' joins every one with every other";
@@ -195,6 +204,7 @@ std::string Topology::why_not() const {
   if (parts.empty() || parts.front().kind != PartKind::device_) return "the first part is the device that ranks run on";
   for (const Part& part : parts) {
     if (part.count < 1) return part.name + ": there is at least one";
+    if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
     if (&part != &parts.front() && part.kind == PartKind::device_)
       return part.name + ": ranks run on one kind of device";
   }
