@@ -87,8 +87,8 @@ void print_route(const Topology& topology, int from, int to) {
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
 }
 
-// What meets at a switch from below, beside what leads on: where the fabric is narrow. Of those that come per so many hosts,
-// in a unit that is as full as any.
+// What meets at a switch from below, beside what leads on: where the fabric is narrow. Of switches that come per so many
+// hosts, in a unit that is as full as any.
 void print_subscriptions(const Topology& topology) {
   for (std::size_t number = 0; number < topology.parts.size(); ++number) {
     const Part& part = topology.parts[number];
