@@ -1,0 +1,90 @@
+#include "tools/svg.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace tutti::tools {
+namespace {
+
+// Hundredths of a pixel are finer than anybody sees.
+std::string number(double value) {
+  std::string text = fmt::format("{:.2f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view svg_colour(std::size_t which) {
+  constexpr std::string_view kColours[] = {"#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93",
+                                           "#00798c", "#8d6a4f", "#555555", "#e07a5f", "#3d9be9"};
+  return kColours[which % std::size(kColours)];
+}
+
+Svg::Svg(double width, double height)
+    : shapes_(fmt::format("<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
+                          "font-family='sans-serif'>\n<rect width='100%' height='100%' fill='white'/>\n",
+                          number(width), number(height))) {}
+
+void Svg::add(std::string_view shape, const std::string& attributes, std::string_view note) {
+  shapes_ += fmt::format("<{} {}", shape, attributes);
+  shapes_ += note.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", escaped(note), shape);
+}
+
+void Svg::line(Point from, Point to, std::string_view colour, double width, std::string_view dashes) {
+  std::string attributes = fmt::format("x1='{}' y1='{}' x2='{}' y2='{}' stroke='{}' stroke-width='{}'", number(from.x),
+                                       number(from.y), number(to.x), number(to.y), colour, number(width));
+  if (!dashes.empty()) attributes += fmt::format(" stroke-dasharray='{}'", dashes);
+  add("line", attributes, {});
+}
+
+void Svg::lines(std::span<const Point> points, std::string_view colour, double width) {
+  std::string places;
+  for (const Point& point : points) places += number(point.x) + "," + number(point.y) + " ";
+  add("polyline",
+      fmt::format("points='{}' fill='none' stroke-linejoin='round' stroke='{}' stroke-width='{}'", places, colour,
+                  number(width)),
+      {});
+}
+
+void Svg::box(const Box& box, std::string_view fill, std::string_view note, std::string_view stroke) {
+  add("rect",
+      fmt::format("x='{}' y='{}' width='{}' height='{}' fill='{}' stroke='{}'", number(box.x), number(box.y),
+                  number(box.width), number(box.height), fill, stroke),
+      note);
+}
+
+void Svg::circle(Point centre, double radius, std::string_view fill, std::string_view note, std::string_view stroke) {
+  add("circle",
+      fmt::format("cx='{}' cy='{}' r='{}' fill='{}' stroke='{}'", number(centre.x), number(centre.y), number(radius),
+                  fill, stroke),
+      note);
+}
+
+void Svg::text(Point at, std::string_view words, const Font& font) {
+  constexpr std::string_view kAnchors[] = {"start", "middle", "end"};
+  shapes_ += fmt::format("<text x='{}' y='{}' font-size='{}' text-anchor='{}' fill='{}'", number(at.x), number(at.y),
+                         number(font.size), kAnchors[static_cast<std::size_t>(font.anchor)], font.colour);
+  if (font.bold) shapes_ += " font-weight='bold'";
+  if (font.turned != 0)
+    shapes_ += fmt::format(" transform='rotate({} {} {})'", number(font.turned), number(at.x), number(at.y));
+  shapes_ += fmt::format(">{}</text>\n", escaped(words));
+}
+
+}  // namespace tutti::tools
