@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "tools/clusters.h"
+#include "tools/pictures.h"
 #include "tools/verbs.h"
 #include "topology/discover/see_machine.h"
 #include "topology/json.h"
@@ -29,6 +30,7 @@ constexpr const char* kTopoExamples = R"(Examples:
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
   tutti topo dgx-h100 --text > mine.topology; tutti topo mine.topology      a file of your own to begin with
+  tutti topo dgx-h100:4 --svg dgx.svg      a picture, for a browser; of this machine without a name
   tutti topo gb200-nvl72:4 --json          for scripts; such a file is read as well
 
 A file has statements, one to a line: topology NAME, hosts N, parts from below (device, bridge, nic or switch, a name
@@ -40,6 +42,7 @@ Ranks run on the device, host after host.)";
 struct Topo {
   std::string words;
   std::vector<int> route;
+  std::string svg;
   bool json = false, text = false, list = false;
 };
 
@@ -87,8 +90,8 @@ void print_route(const Topology& topology, int from, int to) {
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
 }
 
-// What meets at a switch from below, beside what leads on: where the fabric is narrow. Of switches that come per so many
-// hosts, in a unit that is as full as any.
+// What meets at a switch from below, beside what leads on: where the fabric is narrow. Switches that come per so many
+// hosts are those of a unit that is as full as any.
 void print_subscriptions(const Topology& topology) {
   for (std::size_t number = 0; number < topology.parts.size(); ++number) {
     const Part& part = topology.parts[number];
@@ -139,12 +142,14 @@ void print_presets() {
 
 void show_machine(const topology::MachinePart& machine, const Topo& asked) {
   if (!asked.route.empty() || asked.text) refuse("--route and --text are for clusters: name one, such as dgx-h100:4");
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(machine));
   fmt::print("{}", asked.json ? topology::to_json(machine) : topology::to_tree(machine));
   if (!asked.json) fmt::print("\nnext: tutti topo --list, clusters that have a name\n");
 }
 
 void show_cluster(const Topology& topology, const Topo& asked) {
   if (!asked.route.empty()) return print_route(topology, asked.route[0], asked.route[1]);
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(topology));
   if (!asked.json && !asked.text) return print_topology(topology);
   fmt::print("{}", asked.json ? topology::to_json(topology) : topology::to_text(topology));
 }
@@ -160,6 +165,7 @@ void add_topo(CLI::App& app, int& exit_code) {
   topo->add_option("--route", asked->route, "The way from one rank to another, link by link")
       ->type_name("RANK")
       ->expected(2);
+  topo->add_option("--svg", asked->svg, "Write a picture of it to this file")->type_name("FILE");
   topo->add_flag("--list", asked->list, "The clusters that have a name");
   topo->add_flag("--json", asked->json, "As JSON, for scripts");
   topo->add_flag("--text", asked->text, "In the form of a file");

@@ -30,20 +30,6 @@ std::string counted(int count, const std::string& words) {
   return std::to_string(count) + " " + words + (count == 1 ? "" : "s");
 }
 
-std::string summary_of(const MachinePart& machine) {
-  std::string text = machine.name.empty() ? "machine" : machine.name;
-  text += ":";
-  const char* between = " ";
-  for (const MachineKind kind : {MachineKind::package, MachineKind::numa, MachineKind::core, MachineKind::thread,
-                                 MachineKind::gpu, MachineKind::nic}) {
-    const int count = machine.count(kind);
-    if (count == 0) continue;
-    text += between + counted(count, std::string(words_of(kind)));
-    between = ", ";
-  }
-  return machine.bytes == 0 ? text : text + between + words_of_size(machine.bytes);
-}
-
 std::string facts_of(const MachinePart& part) {
   std::string text;
   if (!part.model.empty()) text += ", " + part.model;
@@ -54,7 +40,7 @@ std::string facts_of(const MachinePart& part) {
   return text;
 }
 
-std::string title_of(const MachinePart& part, const std::string& numbers) {
+std::string numbered_title_of(const MachinePart& part, const std::string& numbers) {
   std::string title = part.kind == MachineKind::cache ? part.name + " cache" : std::string(words_of(part.kind));
   if (!numbers.empty()) title += " " + numbers;
   if (part.kind != MachineKind::cache && !part.name.empty()) title += " " + part.name;
@@ -91,7 +77,7 @@ class TreeText {
       }
       text_ += before + (last ? "└─ " : "├─ ");
       if (many > 1) text_ += std::to_string(many) + " x ";
-      text_ += title_of(*first, numbers) + "\n";
+      text_ += numbered_title_of(*first, numbers) + "\n";
       add_parts(*first, before + (last ? "   " : "│  "), numbered && many == 1);
       first = end;
     }
@@ -137,6 +123,24 @@ int MachinePart::count(MachineKind of) const {
   int found = kind == of ? 1 : 0;
   for (const MachinePart& part : parts) found += part.count(of);
   return found;
+}
+
+std::string summary_of(const MachinePart& machine) {
+  std::string text = machine.name.empty() ? "machine" : machine.name;
+  text += ":";
+  const char* between = " ";
+  for (const MachineKind kind : {MachineKind::package, MachineKind::numa, MachineKind::core, MachineKind::thread,
+                                 MachineKind::gpu, MachineKind::nic}) {
+    const int count = machine.count(kind);
+    if (count == 0) continue;
+    text += between + counted(count, std::string(words_of(kind)));
+    between = ", ";
+  }
+  return machine.bytes == 0 ? text : text + between + words_of_size(machine.bytes);
+}
+
+std::string title_of(const MachinePart& part) {
+  return numbered_title_of(part, part.number < 0 ? "" : std::to_string(part.number));
 }
 
 std::string to_tree(const MachinePart& machine) { return TreeText().of(machine); }

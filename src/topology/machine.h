@@ -49,6 +49,9 @@ struct MachinePart {
   int count(MachineKind of) const;
 };
 
+// "node7: 2 packages, 8 cores, 64 GB", and of a part "NIC eth0, 100 Gbit/s, PCIe 0000:00:03.0 of 8 GB/s".
+std::string summary_of(const MachinePart& machine);
+std::string title_of(const MachinePart& part);
 // A tree for people, neighbours that are alike on one line:
 //   machine: 1 package, 2 cores, 2 threads, 23.1 GB
 //   └─ package 0

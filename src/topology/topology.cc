@@ -243,7 +243,7 @@ const LinkSpeed& Topology::speed_of(std::int64_t link) const {
   return link % 2 == 0 ? kind.up : kind.down;
 }
 
-std::string Topology::words_of(std::int64_t link) const {
+LinkEnds Topology::ends_of(std::int64_t link) const {
   const LinkKind& kind = kind_of(link);
   std::int64_t number = link / 2;
   for (const LinkKind& before : links) {
@@ -253,12 +253,17 @@ std::string Topology::words_of(std::int64_t link) const {
   const std::int64_t fan = kind.pattern == Pattern::mesh  ? total(parts[at(kind.lower)])
                            : kind.pattern == Pattern::all ? parts[at(kind.upper)].count
                                                           : 1;
-  const Vertex lower{kind.lower, number / fan};
-  Vertex upper{kind.upper, number % fan};
-  for_each_upper(*this, kind, lower.number, [&](std::int64_t found, std::int64_t instance) {
-    if (instance == number) upper.number = found;
+  LinkEnds ends{kind.lower, number / fan, kind.upper, number % fan};
+  for_each_upper(*this, kind, ends.lower_one, [&](std::int64_t found, std::int64_t instance) {
+    if (instance == number) ends.upper_one = found;
   });
-  const std::string below = topology::words_of(*this, lower), above = topology::words_of(*this, upper);
+  return ends;
+}
+
+std::string Topology::words_of(std::int64_t link) const {
+  const LinkEnds ends = ends_of(link);
+  const std::string below = topology::words_of(*this, {ends.lower, ends.lower_one});
+  const std::string above = topology::words_of(*this, {ends.upper, ends.upper_one});
   return link % 2 == 0 ? below + " to " + above : above + " to " + below;
 }
 

@@ -74,6 +74,16 @@ struct LinkKind {
   bool operator==(const LinkKind&) const = default;
 };
 
+// What a link joins: numbers of parts, and of ones among all of each part, host after host or unit after unit.
+struct LinkEnds {
+  int lower = 0;
+  std::int64_t lower_one = 0;
+  int upper = 0;
+  std::int64_t upper_one = 0;
+
+  bool operator==(const LinkEnds&) const = default;
+};
+
 // A way between two ranks: directed links, in order. Links of all kinds are numbered together, both directions apart.
 struct Route {
   std::vector<std::int64_t> links;
@@ -103,6 +113,7 @@ struct Topology {
   std::int64_t directed_links() const;
   const LinkKind& kind_of(std::int64_t link) const;
   const LinkSpeed& speed_of(std::int64_t link) const;
+  LinkEnds ends_of(std::int64_t link) const;
   // "gpu 3 of host 1 to nvswitch 0 of host 1"
   std::string words_of(std::int64_t link) const;
 
