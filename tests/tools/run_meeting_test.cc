@@ -14,7 +14,10 @@
 namespace tutti::testing {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A socket that listens at a port of the loopback interface.
 class Listener {
@@ -56,6 +59,19 @@ class RunMeeting : public ::testing::Test {
 
   Folder folder_;
 };
+
+TEST_F(RunMeeting, RankZeroTellsWhoIsWhereAndWhatRunsOnceAVerbIsCalled) {
+  Launched::Setup setup;
+  setup.environment = {{"TUTTI_LOG", "info"}};
+  const LaunchedEnd end = launch({"run", "-n", "2", "--", TUTTI_MEETING_PROBE}, setup);
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("2 ranks on 1 host"));
+  EXPECT_THAT(end.errors, AnyOf(HasSubstr("rank 0] sharing a socket"), HasSubstr("rank 0] sharing a cache"),
+                                HasSubstr("no two ranks are known to share a socket")));
+  EXPECT_THAT(end.errors, ContainsRegex("rank 0] all_reduce up to [0-9]+ bytes: [a-z_]+ \\(.*; [0-9]+ bytes in [0-9.]+ "
+                                        "us, by [a-z_]+ [0-9.]+ us\\)"));
+  EXPECT_THAT(end.errors, Not(HasSubstr("all_gather"))) << "nobody called it";
+}
 
 TEST_F(RunMeeting, RanksOfOneHostMeet) {
   const LaunchedEnd end = launch({"run", "-n", "3", TUTTI_MEETING_PROBE});
