@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "tools/clusters.h"
+#include "tools/measure.h"
 #include "tools/pictures.h"
 #include "tools/verbs.h"
 #include "topology/discover/see_machine.h"
@@ -26,6 +28,8 @@ using topology::Topology;
 constexpr const char* kTopoExamples = R"(Examples:
   tutti topo                               this machine: packages, memory, caches, cores, GPUs, NICs
   tutti topo node.xml                      another one, as hwloc wrote it there (lstopo node.xml)
+  tutti topo --measure -n 4 -o my.topology what lies between four ranks here, and a file of it for tutti sim
+  tutti run -n 4 -- tutti topo --measure   between the ranks of a job; across hosts start it on each, with --nnodes
   tutti topo --list                        the clusters that have a name
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
@@ -42,7 +46,9 @@ Ranks run on the device, host after host.)";
 struct Topo {
   std::string words;
   std::vector<int> route;
-  std::string svg;
+  std::string svg, file;
+  std::optional<int> ranks;
+  bool measure = false;
   bool json = false, text = false, list = false;
 };
 
@@ -166,6 +172,12 @@ void add_topo(CLI::App& app, int& exit_code) {
       ->type_name("RANK")
       ->expected(2);
   topo->add_option("--svg", asked->svg, "Write a picture of it to this file")->type_name("FILE");
+  topo->add_flag("--measure", asked->measure,
+                 "What lies between the ranks of a job: latency and bandwidth of each pair");
+  topo->add_option("-n,--ranks", asked->ranks, "With --measure: so many ranks on this host, if this is no job")
+      ->type_name("N");
+  topo->add_option("-o,--output", asked->file, "With --measure: write a topology file that sim and cost take")
+      ->type_name("FILE");
   topo->add_flag("--list", asked->list, "The clusters that have a name");
   topo->add_flag("--json", asked->json, "As JSON, for scripts");
   topo->add_flag("--text", asked->text, "In the form of a file");
@@ -173,6 +185,12 @@ void add_topo(CLI::App& app, int& exit_code) {
   topo->callback([asked, &exit_code] {
     exit_code = 0;
     if (asked->list) return print_presets();
+    if (asked->measure) {
+      if (!asked->words.empty() || !asked->route.empty())
+        refuse("--measure is about the ranks of a job, not a cluster");
+      return measure({asked->ranks, asked->file, asked->svg, asked->json, asked->text});
+    }
+    if (asked->ranks || !asked->file.empty()) refuse("-n and -o are for --measure");
     if (asked->words.empty()) return show_machine(topology::see_this_machine(), *asked);
     if (asked->words.ends_with(".xml")) return show_machine(topology::see_machine_in_file(asked->words), *asked);
     show_cluster(find_topology(asked->words), *asked);
