@@ -30,6 +30,7 @@ constexpr const char* kTopoExamples = R"(Examples:
   tutti topo node.xml                      another one, as hwloc wrote it there (lstopo node.xml)
   tutti topo --measure -n 4 -o my.topology what lies between four ranks here, and a file of it for tutti sim
   tutti run -n 4 -- tutti topo --measure   between the ranks of a job; across hosts start it on each, with --nnodes
+  tutti topo place --mesh dp2.tp8 --topology dgx-h100:2     which ranks belong on which devices (place --help)
   tutti topo --list                        the clusters that have a name
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
@@ -182,7 +183,9 @@ void add_topo(CLI::App& app, int& exit_code) {
   topo->add_flag("--json", asked->json, "As JSON, for scripts");
   topo->add_flag("--text", asked->text, "In the form of a file");
   topo->footer(kTopoExamples);
-  topo->callback([asked, &exit_code] {
+  add_topo_place(*topo, exit_code);
+  topo->callback([asked, topo, &exit_code] {
+    if (topo->got_subcommand("place")) return;
     exit_code = 0;
     if (asked->list) return print_presets();
     if (asked->measure) {
