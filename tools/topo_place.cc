@@ -23,7 +23,7 @@ dimensions can lie along the devices is simulated: all groups of a dimension at 
 the dimensions one after the other.
 
 Traffic that is not given is like that of a transformer of 32 layers, by the name of the dimension: tp does 128
-all_reduces of 64M in a step, ep 64 all_to_alls, cp and sp 64 all_gathers, dp, fsdp and all others one all_reduce of 2G.)";
+all_reduces of 64M in a step, ep 64 all_to_alls, cp and sp 64 all_gathers, dp, fsdp and others one all_reduce of 2G.)";
 
 constexpr int kMostPlaced = 1024;
 
@@ -89,6 +89,18 @@ void print_places(const Mesh& mesh, const Placement& best, const topology::Topol
   }
 }
 
+// As `tutti run --map-by node` starts ranks: rank r on host r mod the number of hosts.
+bool goes_round_hosts(const std::vector<int>& devices, const topology::Topology& topology) {
+  const auto ranks = static_cast<int>(devices.size());
+  const int hosts = ranks / topology.devices_per_host();
+  if (hosts < 2 || ranks % topology.devices_per_host() != 0) return false;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (devices[static_cast<std::size_t>(rank)] != rank % hosts * topology.devices_per_host() + rank / hosts)
+      return false;
+  }
+  return true;
+}
+
 const Placement& as_numbered(const std::vector<Placement>& found) {
   return *std::find_if(found.begin(), found.end(), [](const Placement& placement) {
     return std::is_sorted(placement.devices.begin(), placement.devices.end());
@@ -113,6 +125,7 @@ void print_placement(const Mesh& mesh, const std::vector<Placement>& found, cons
   }
   fmt::print("\n");
   print_places(mesh, best, topology);
+  if (goes_round_hosts(best.devices, topology)) fmt::print("next: tutti run --map-by node starts ranks so\n");
 }
 
 void print_placement_json(const Mesh& mesh, const std::vector<Placement>& found, const topology::Topology& topology,

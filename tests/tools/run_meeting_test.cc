@@ -14,6 +14,7 @@
 namespace tutti::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -113,6 +114,29 @@ TEST_F(RunMeeting, SurvivorsNameARankThatDiesBeforeItComes) {
   EXPECT_EQ(end.exit_code, 128 + SIGKILL) << end.errors;
   EXPECT_EQ(count_of(end.errors, "rank 1 was killed by signal 9 (SIGKILL)"), 2) << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("; the other 2 ranks then failed, too\n")) << "they were not waited for";
+}
+
+TEST_F(RunMeeting, RanksGoRoundTheHostsWhereThatIsAskedFor) {
+  const std::string place = Listener().place();  // free again
+  const auto round = [&](int number) {
+    std::vector<std::string> arguments = host(number, place);
+    arguments.insert(arguments.begin() + 1, {"--map-by", "node"});
+    return arguments;
+  };
+  Launched first(round(0), with_token());
+  Launched second(round(1), with_token());
+  const LaunchedEnd one = first.finish(), other = second.finish();
+  EXPECT_EQ(one.exit_code, 0) << one.errors;
+  EXPECT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_THAT(one.output, AllOf(HasSubstr("[0] sum 4 of 4\n"), HasSubstr("[2] sum 4 of 4\n")));
+  EXPECT_THAT(other.output, AllOf(HasSubstr("[1] sum 4 of 4\n"), HasSubstr("[3] sum 4 of 4\n")));
+}
+
+TEST_F(RunMeeting, AnOrderThatThereIsNoneOfIsRefused) {
+  EXPECT_THAT(launch({"run", "-n", "2", "--map-by", "nodes", "true"}).errors,
+              HasSubstr("--map-by: no order 'nodes'; did you mean node? there are: slot, node, socket, l3cache"));
+  EXPECT_THAT(launch({"run", "-n", "2", "--map-by", "socket", "true"}).errors, HasSubstr("add --bind core"));
+  EXPECT_EQ(launch({"run", "-n", "2", "--bind", "core", "--map-by", "socket", "true"}).exit_code, 0);
 }
 
 TEST_F(RunMeeting, SeveralLaunchersMakeOneJob) {
