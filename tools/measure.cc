@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "tools/clusters.h"
 #include "tools/pictures.h"
 #include "tools/verbs.h"
+#include "topology/discover/core_place.h"
 #include "topology/measured.h"
 #include "topology/text.h"
 #include "tutti/error.h"
@@ -37,7 +39,25 @@ constexpr int kMostMeasured = 256;  // every pair takes its time, one after the 
 struct Whereabouts {
   std::array<char, 512> id{};
   std::array<char, 256> name{};
+  std::array<std::uint64_t, 16> cores{};  // that it may run on, a bit each; the first 1024
+  topology::CorePlace place;
 };
+
+// "0-3, 8"
+std::string words_of_cores(const Whereabouts& rank) {
+  std::string text;
+  const auto has = [&](std::size_t core) {
+    return core < rank.cores.size() * 64 && (rank.cores[core / 64] >> (core % 64) & 1) != 0;
+  };
+  for (std::size_t core = 0; core < rank.cores.size() * 64; ++core) {
+    if (!has(core)) continue;
+    const std::size_t first = core;
+    while (has(core + 1)) ++core;
+    text += (text.empty() ? "" : ", ") + std::to_string(first);
+    if (core > first) text += "-" + std::to_string(core);
+  }
+  return text.empty() ? "unknown" : text;
+}
 
 template <std::size_t kSize>
 void put(std::array<char, kSize>& into, const std::string& text) {
@@ -47,6 +67,7 @@ void put(std::array<char, kSize>& into, const std::string& text) {
 struct Map {
   Hosts hosts;
   std::vector<std::string> names;  // by host
+  std::vector<Whereabouts> ranks;
 };
 
 Map map_of(Communicator& comm) {
@@ -54,9 +75,13 @@ Map map_of(Communicator& comm) {
   Whereabouts mine;
   put(mine.id, rendezvous::host_id() + "/" + part);
   put(mine.name, rendezvous::host_name() + (part.empty() ? "" : "/" + part));
-  std::vector<Whereabouts> all(static_cast<std::size_t>(comm.size()));
-  comm.all_gather(one(mine), all);
+  const std::vector<std::uint64_t> cores = rendezvous::allowed_cores();
+  std::copy_n(cores.begin(), std::min(cores.size(), mine.cores.size()), mine.cores.begin());
+  mine.place = topology::place_of_cores(cores);
   Map map;
+  std::vector<Whereabouts>& all = map.ranks;
+  all.resize(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(one(mine), all);
   std::map<std::string, int> numbers;
   std::vector<int> by_rank;
   for (const Whereabouts& each : all) {
@@ -151,14 +176,22 @@ void print_tables(const MeasuredPairs& measured, const Map& map) {
     }
     fmt::print("{} {} ({})", host == 0 ? "" : ";", map.names[static_cast<std::size_t>(host)], rank_names(here));
   }
-  fmt::print("\n\nlatency in us: one way of {} bytes, half of there and back\n", kShort);
+  const auto number = [](int of) { return of < 0 ? std::string("several") : std::to_string(of); };
+  fmt::print("\n\n  {:>6} {:>8} {:>8}   {}\n", "rank", "socket", "cache", "cores it may run on");
+  for (int rank = 0; rank < measured.ranks(); ++rank) {
+    const Whereabouts& of = map.ranks[static_cast<std::size_t>(rank)];
+    fmt::print("  {:>6} {:>8} {:>8}   {}\n", rank, number(of.place.package), number(of.place.cache),
+               words_of_cores(of));
+  }
+  fmt::print("\nlatency in us: one way of {} bytes, half of there and back\n", kShort);
   print_matrix(measured, [](const topology::LinkSpeed& speed) { return speed.latency_s * 1e6; });
   fmt::print("\nbandwidth in GB/s: of messages of {} MB, beyond their latency\n", kLong >> 20);
   print_matrix(measured, [](const topology::LinkSpeed& speed) { return speed.bytes_per_s / 1e9; });
 }
 
 void print_measured_json(const MeasuredPairs& measured, const Map& map) {
-  nlohmann::ordered_json latencies = nlohmann::ordered_json::array(), bandwidths = latencies, hosts = latencies;
+  nlohmann::ordered_json latencies = nlohmann::ordered_json::array(), bandwidths = latencies, hosts = latencies,
+                         cores = latencies;
   for (int from = 0; from < measured.ranks(); ++from) {
     nlohmann::ordered_json latency = nlohmann::ordered_json::array(), bandwidth = latency;
     for (int to = 0; to < measured.ranks(); ++to) {
@@ -167,10 +200,14 @@ void print_measured_json(const MeasuredPairs& measured, const Map& map) {
     }
     latencies.push_back(latency);
     bandwidths.push_back(bandwidth);
+    cores.push_back(words_of_cores(map.ranks[static_cast<std::size_t>(from)]));
     hosts.push_back(map.names[static_cast<std::size_t>(map.hosts.of(from))]);
   }
-  const nlohmann::ordered_json document{
-      {"ranks", measured.ranks()}, {"host_of_rank", hosts}, {"latency_s", latencies}, {"bytes_per_s", bandwidths}};
+  const nlohmann::ordered_json document{{"ranks", measured.ranks()},
+                                        {"host_of_rank", hosts},
+                                        {"cores_of_rank", cores},
+                                        {"latency_s", latencies},
+                                        {"bytes_per_s", bandwidths}};
   fmt::print("{}\n", document.dump(2));
 }
 

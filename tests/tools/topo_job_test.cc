@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using tutti::testing::Ended;
 using tutti::testing::shell;
@@ -36,6 +37,7 @@ TEST(Measure, StartsRanksAndPrintsWhatLiesBetweenThem) {
   const json found = json::parse(shell(TUTTI_TOOL " topo --measure -n 2 --json").output);
   EXPECT_EQ(found["ranks"], 2);
   EXPECT_EQ(found["host_of_rank"][0], found["host_of_rank"][1]);
+  EXPECT_EQ(found["cores_of_rank"].size(), 2u);
   EXPECT_GT(found["latency_s"][0][1], 0);
   EXPECT_EQ(found["latency_s"][0][1], found["latency_s"][1][0]);
   EXPECT_GT(found["bytes_per_s"][1][0], 0);
@@ -48,6 +50,7 @@ TEST(Measure, OfAJobOnSeveralHostsIsAFileForTheSimulator) {
   EXPECT_EQ(measured.exit_code, 0);
   EXPECT_THAT(measured.output, AllOf(HasSubstr("4 ranks on 2 hosts:"), HasSubstr("/part1 (ranks 2-3)"),
                                      HasSubstr("latency in us"), HasSubstr("bandwidth in GB/s")));
+  EXPECT_THAT(measured.output, ContainsRegex("rank +socket +cache +cores it may run on\n +0 "));
   const Ended shown = shell(TUTTI_TOOL " topo " + file.path());
   EXPECT_THAT(shown.output, HasSubstr("measured: 2 hosts, 4 ranks on rank"));
   const Ended simulated = shell(TUTTI_TOOL " sim all_reduce -b 1M --topology " + file.path());
