@@ -9,7 +9,7 @@ set -eu
 packages_for() {
   case "$1" in
     build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" \
-                "libpmix-dev=" ;;
+                "libpmix-dev= libhwloc-dev=" ;;
     test) echo "pkg-config=pkg-config libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
                "slurmd=slurmd slurm-client=srun munge=munged" ;;
     python) echo "python3=python3 python3-venv= python3-dev=" ;;

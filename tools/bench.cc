@@ -1,6 +1,5 @@
 // tutti bench: times the verbs on this machine, as nccl-tests does, and beside them other libraries in the same run.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <set>
 
 #include "base/environment.h"
+#include "base/nearest_names.h"
 #include "rendezvous/host.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/implementations.h"
@@ -84,7 +84,7 @@ Enum named(const std::string& text, const char* what) {
   if (const auto found = enum_named<Enum, kNumber>(full_name(text))) return *found;
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < kNumber; ++i) names.push_back(name_of(static_cast<Enum>(i)));
-  refuse(fmt::format("no {} '{}'; there are: {}", what, text, fmt::join(names, ", ")));
+  refuse(none_called(what, text, names));
 }
 
 std::vector<Verb> verbs_of(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tools/verbs.h"
+#include "topology/json.h"
 #include "topology/presets.h"
 #include "topology/text.h"
 
@@ -20,7 +21,8 @@ topology::Topology find_topology(const std::string& words) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   if (text.empty() || text.size() == kMostBytes) refuse(fmt::format("{} is no file with a topology", words));
-  return topology::parse_topology(text, words);
+  const bool json = text.find_first_not_of(" \t\r\n") == text.find('{');
+  return json ? topology::topology_from_json(text, words) : topology::parse_topology(text, words);
 }
 
 std::string rounded_bandwidth(double bytes_per_s) {

@@ -3,18 +3,21 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "schedule/algorithms/table.h"
 #include "schedule/readers/traffic.h"
+#include "tools/selection.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
 namespace {
 
-void print_table(int ranks) {
+void print_table(int ranks, std::optional<Verb> only) {
   fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8} {}\n", "verb", "algorithm", "order", "needs", "steps", "moves",
              "of the least");
   for (const schedule::Algorithm& row : schedule::algorithms()) {
+    if (only && row.verb != *only) continue;
     const int among = row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks;
     const schedule::BusiestRank busiest = schedule::busiest_of(row, among);
     const double least = schedule::least_moved(row.verb, among);
@@ -38,9 +41,11 @@ void add_list(CLI::App& app, int& exit_code) {
   CLI::App* list = app.add_subcommand("list", "List the algorithms, what they need and what they cost");
   const auto ranks = std::make_shared<int>(4);
   list->add_option("-n,--ranks", *ranks, "Count steps and bytes for this many ranks; 4 if left out")->type_name("N");
-  list->callback([ranks, &exit_code] {
+  const auto verb = std::make_shared<std::string>();
+  list->add_option("verb", *verb, "Only those of this collective")->type_name("VERB");
+  list->callback([ranks, verb, &exit_code] {
     if (*ranks < 1 || *ranks > 1024) refuse(fmt::format("-n must be 1 to 1024, not {}", *ranks));
-    print_table(*ranks);
+    print_table(*ranks, verb->empty() ? std::nullopt : std::optional(verb_named(*verb)));
     exit_code = 0;
   });
 }

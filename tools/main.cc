@@ -1,6 +1,5 @@
 // The `tutti` command: see, prove and try collectives.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest_names.h"
 #include "tools/bench/rank.h"
 #include "tools/launch/descriptors.h"
 #include "tools/verbs.h"
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const std::string asked = argv[1];
   const bool is_option = app.get_option_no_throw(asked) != nullptr;  // --help, --version
   if (!is_option && std::find(verbs.begin(), verbs.end(), asked) == verbs.end()) {
-    return usage(fmt::format("no command '{}'; there are: {}", asked, fmt::join(verbs, ", ")), "tutti");
+    return usage(tutti::none_called("command", asked, {verbs.begin(), verbs.end()}), "tutti");
   }
   std::vector<std::string> arguments(argv + 1, argv + argc);
   program = tutti::tools::split_off_program(app, arguments);

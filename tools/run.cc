@@ -8,13 +8,16 @@
 #include <memory>
 #include <optional>
 
+#include "base/nearest_names.h"
 #include "rendezvous/launch/launch.h"
 #include "rendezvous/token.h"
 #include "tools/launch/descriptors.h"
 #include "tools/launch/job.h"
+#include "tools/launch/mapping.h"
 #include "tools/launch/place.h"
 #include "tools/launch/supervisor.h"
 #include "tools/verbs.h"
+#include "topology/discover/core_place.h"
 #include "topology/discover/cores.h"
 #include "tutti/error.h"
 
@@ -29,6 +32,7 @@ constexpr const char* kRunExamples = R"(Examples:
   tutti run -n 4 -- ./train --epochs 3       four ranks on this host
   tutti run -n 4 python train.py --lr 0.1    whatever follows the program is the program's, with or without --
   tutti run -n 2 --no-prefix -- ./quiz       the ranks write to your terminal directly
+  tutti run -n 4 --bind core --map-by socket -- ./train      each on a core of its own, neighbours on different sockets
   tutti run -n 4 --dry-run -- ./train        what each rank would be told, and nothing started
 
   Two hosts with four ranks each: the same command on both, but for --node-rank (0 runs on the host of --rendezvous):
@@ -54,6 +58,7 @@ struct RunOptions {
   std::string token_file;
   std::optional<int> master_port;
   std::string bind = "none";
+  std::string map_by = "slot";
   double grace_s = 2;
   bool no_prefix = false;
   bool dry_run = false;
@@ -81,6 +86,10 @@ void check(const RunOptions& asked) {
   if (asked.bind != "none" && asked.bind != "core") {
     refuse(fmt::format("--bind must be core or none, not '{}'", asked.bind));
   }
+  const std::optional<MapBy> map_by = map_by_named(asked.map_by);
+  if (!map_by) refuse("--map-by: " + none_called("order", asked.map_by, map_by_names()));
+  if ((*map_by == MapBy::socket || *map_by == MapBy::l3cache) && asked.bind != "core")
+    refuse(fmt::format("--map-by {} is about the cores that ranks are bound to: add --bind core", asked.map_by));
   if (asked.master_port && (*asked.master_port < 1 || *asked.master_port > 65535)) {
     refuse(fmt::format("--master-port must be 1 to 65535, not {}", *asked.master_port));
   }
@@ -138,6 +147,7 @@ Job job_of(const RunOptions& asked, std::size_t cores) {
   job.ranks_per_host = asked.ranks.value_or(static_cast<int>(cores));
   job.hosts = asked.hosts;
   job.host = asked.host.value_or(0);
+  job.round_hosts = *map_by_named(asked.map_by) == MapBy::node;
   job.threads_per_rank = std::max(1, static_cast<int>(cores) / job.ranks_per_host);
   add_token(asked, job);
   add_meeting(asked, job);
@@ -146,11 +156,28 @@ Job job_of(const RunOptions& asked, std::size_t cores) {
 
 void print_plan(const Job& job) {
   for (int i = 0; i < job.ranks_per_host; ++i) {
-    fmt::print("rank {}\n", job.first_rank() + i);
+    fmt::print("rank {}\n", job.rank_of(i));
     for (const auto& [name, value] : variables_of_rank(job, i, {})) {
       fmt::print("  {}={}\n", name, name == "TUTTI_TOKEN" ? "(hidden)" : value);
     }
   }
+}
+
+// Cores in the order in which ranks are bound to them.
+std::vector<cpu_set_t> in_order(const std::vector<cpu_set_t>& cores, MapBy map_by) {
+  if (map_by != MapBy::socket && map_by != MapBy::l3cache) return cores;
+  std::vector<int> groups;
+  for (const cpu_set_t& core : cores) {
+    std::vector<std::uint64_t> bits(CPU_SETSIZE / 64);
+    for (std::size_t i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &core)) bits[i / 64] |= std::uint64_t{1} << (i % 64);
+    }
+    const topology::CorePlace place = topology::place_of_cores(bits);
+    groups.push_back(map_by == MapBy::socket ? place.package : place.cache);
+  }
+  std::vector<cpu_set_t> ordered;
+  for (const std::size_t index : round_groups(groups)) ordered.push_back(cores[index]);
+  return ordered;
 }
 
 int run(const RunOptions& asked) {
@@ -163,16 +190,16 @@ int run(const RunOptions& asked) {
   }
   LaunchPlan plan;
   plan.command = asked.command;
-  plan.first_rank = job.first_rank();
   plan.prefix = !asked.no_prefix;
   plan.grace = std::chrono::milliseconds(static_cast<long long>(asked.grace_s * 1000));
-  if (asked.bind == "core") plan.cores = cores;
+  if (asked.bind == "core") plan.cores = in_order(cores, *map_by_named(asked.map_by));
   if (asked.bind == "core" && cores.size() < static_cast<std::size_t>(job.ranks_per_host)) {
     say("run", fmt::format("{} ranks are bound to {} cores, so some share one; each waits while another runs",
                            job.ranks_per_host, cores.size()));
   }
   const Variables inherited = variables_of_process();
   for (int i = 0; i < job.ranks_per_host; ++i) {
+    plan.ranks.push_back(job.rank_of(i));
     plan.environments.push_back(entries_of(variables_of_rank(job, i, inherited)));
   }
   plan.descriptor_limit = provide_descriptors(plan.environments.size());
@@ -222,6 +249,11 @@ void add_options(CLI::App& verb, RunOptions& asked) {
   verb.add_option("--bind", asked.bind,
                   "core pins rank i to the i-th core this command may use; none (default) does not")
       ->type_name("core|none");
+  verb.add_option(
+          "--map-by", asked.map_by,
+          "How ranks go over hosts: slot (default) host after host, node round them; the same on each host. With "
+          "--bind core also socket or l3cache: host after host, and there round those")
+      ->type_name("slot|node|socket|l3cache");
   verb.add_option("--grace", asked.grace_s, "Time the others have when a rank fails; 2 if left out")
       ->type_name("SECONDS");
   must_be_number<int>(verb.get_option("-n"), "-n", "a number of ranks");

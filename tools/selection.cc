@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/nearest_names.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tools/verbs.h"
@@ -44,7 +45,7 @@ Offers offers_of(const std::string& transport, std::uint32_t credits, const Host
     offers.hosts = hosts;
     if (hosts.several()) offers.across.credits = credits;
   } else if (transport != "stream") {
-    refuse(fmt::format("no transport '{}'; there are: memory, stream", transport));
+    refuse(none_called("transport", transport, {"memory", "stream"}));
   } else if (hosts.several()) {
     refuse("--hosts is about ranks that share memory inside each: leave --transport away");
   }
@@ -71,7 +72,7 @@ Verb verb_named(const std::string& name) {
   for (const schedule::VerbFacts& facts : schedule::kVerbTable) {
     if (name_of(facts.verb) == name) return facts.verb;
   }
-  refuse(fmt::format("no verb '{}'; there are: {}", name, fmt::join(verbs(), ", ")));
+  refuse(none_called("verb", name, verbs()));
 }
 
 void Selection::add_to(CLI::App& app) {
@@ -112,7 +113,7 @@ const schedule::Algorithm& Selection::row() const {
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     if (row.verb == wanted && (algorithm.empty() || row.name == algorithm)) return row;
   }
-  refuse(fmt::format("no algorithm '{}' for {}; there are: {}", algorithm, verb, fmt::join(names, ", ")));
+  refuse(none_called("algorithm", algorithm, names, " for " + verb));
 }
 
 int Selection::rank_count() const { return ranks.value_or(row().verb == Verb::send_recv ? 2 : 4); }

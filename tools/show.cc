@@ -6,6 +6,7 @@
 #include "schedule/json.h"
 #include "schedule/readers/describe.h"
 #include "schedule/readers/draw.h"
+#include "tools/pictures.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 
@@ -18,11 +19,13 @@ constexpr const char* kShowExamples = R"(Examples:
   tutti show all_reduce --algorithm ring -n 4 --hosts 2            only messages between the two hosts land first
   tutti show all_reduce -a recursive_halving -n 16                 many ranks are drawn as bars
   tutti show broadcast -n 8 --root 3
+  tutti show all_reduce -a ring -n 8 --svg ring.svg                a picture, for a browser
   tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file)";
 
 struct Show {
   Selection selection;
   bool json = false;
+  std::string svg;
   std::uint64_t bytes = 0;
 };
 
@@ -33,12 +36,15 @@ void add_show(CLI::App& app, int& exit_code) {
   const auto asked = std::make_shared<Show>();
   asked->selection.add_to(*show);
   show->add_flag("--json", asked->json, "Print the programs as JSON instead");
+  show->add_option("--svg", asked->svg, "Write a picture of it to this file: ranks over rounds, arrows for what moves")
+      ->type_name("FILE");
   show->add_option("--bytes", asked->bytes,
                    "Also say what a call of so many bytes is expected to take, by built-in costs")
       ->type_name("N");
   show->footer(kShowExamples);
   show->callback([asked, &exit_code] {
     const std::vector<schedule::Lowered> programs = asked->selection.programs();
+    if (!asked->svg.empty()) write_picture(asked->svg, picture_of(programs));
     if (asked->json) {
       fmt::print("{}", schedule::to_json(programs));
     } else {

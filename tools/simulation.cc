@@ -9,6 +9,7 @@
 
 #include "base/hosts.h"
 #include "base/offers.h"
+#include "base/nearest_names.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/layout.h"
 #include "schedule/readers/firing.h"
@@ -101,7 +102,7 @@ std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t c
 
 void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("verb", verb, "The collective")->type_name("VERB")->required();
-  app.add_option("--topology", topology, "The cluster: a name of `tutti topo`, with :HOSTS, or a file")
+  app.add_option("--topology", topology, "The cluster: a name of `tutti topo --list`, with :HOSTS, or a file")
       ->type_name("NAME")
       ->required();
   app.add_option("-n,--ranks", ranks, "The first so many ranks of the cluster; all if left out")->type_name("N");
@@ -132,13 +133,13 @@ void SimulationRequest::add_to(CLI::App& app) {
 std::vector<const Algorithm*> SimulationRequest::rows() const {
   const Verb wanted = verb_named(verb);
   std::vector<const Algorithm*> rows;
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.verb != wanted || !runs_on_a_cluster(row)) continue;
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
+    names.push_back(row.name);
     if (algorithm.empty() || row.name == algorithm) rows.push_back(&row);
   }
-  if (rows.empty()) refuse(fmt::format("no algorithm '{}' of messages for {}; there are: {}", algorithm, verb, names));
+  if (rows.empty()) refuse(none_called("algorithm", algorithm, names, " of messages for " + verb));
   return rows;
 }
 

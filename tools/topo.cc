@@ -1,13 +1,19 @@
-// tutti topo: clusters by name or from a file: their parts, their links, and the ways between ranks.
+// tutti topo: what this machine is made of, and clusters by name or from a file: their parts, their links, and the ways
+// between ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/clusters.h"
+#include "tools/measure.h"
+#include "tools/pictures.h"
 #include "tools/verbs.h"
+#include "topology/discover/see_machine.h"
+#include "topology/json.h"
+#include "topology/machine.h"
 #include "topology/presets.h"
 #include "topology/text.h"
 
@@ -20,14 +26,20 @@ using topology::Pattern;
 using topology::Topology;
 
 constexpr const char* kTopoExamples = R"(Examples:
-  tutti topo                               the topologies that have a name
+  tutti topo                               this machine: packages, memory, caches, cores, GPUs, NICs
+  tutti topo node.xml                      another one, as hwloc wrote it there (lstopo node.xml)
+  tutti topo --measure -n 4 -o my.topology what lies between four ranks here, and a file of it for tutti sim
+  tutti run -n 4 -- tutti topo --measure   between the ranks of a job; across hosts start it on each, with --nnodes
+  tutti topo place --mesh dp2.tp8 --topology dgx-h100:2     which ranks belong on which devices (place --help)
+  tutti topo --list                        the clusters that have a name
   tutti topo dgx-h100:32                   32 hosts of them: parts, links, where the fabric is narrow
   tutti topo dgx-h100:32 --route 0 9       the way between two ranks, link by link
   tutti topo dgx-h100 --text > mine.topology; tutti topo mine.topology      a file of your own to begin with
-  tutti topo gb200-nvl72:4 --json          for scripts
+  tutti topo dgx-h100:4 --svg dgx.svg      a picture, for a browser; of this machine without a name
+  tutti topo gb200-nvl72:4 --json          for scripts; such a file is read as well
 
 A file has statements, one to a line: topology NAME, hosts N, parts from below (device, bridge, nic or switch, a name
-and how many: in each host, switches in all), and links:
+and how many: in each host, switches in all, or with `per 32` for every 32 hosts), and links:
   link LOWER UPPER each|all|block|mesh BANDWIDTH LATENCY [back BANDWIDTH LATENCY]
 each joins by number within a host (rails), all every one with every other, block by host (racks, sites), mesh switches.
 Ranks run on the device, host after host.)";
@@ -35,7 +47,10 @@ Ranks run on the device, host after host.)";
 struct Topo {
   std::string words;
   std::vector<int> route;
-  bool json = false, text = false;
+  std::string svg, file;
+  std::optional<int> ranks;
+  bool measure = false;
+  bool json = false, text = false, list = false;
 };
 
 const Part& lower_of(const Topology& topology, const LinkKind& kind) {
@@ -61,7 +76,9 @@ std::string speed_text(const topology::LinkSpeed& speed) {
 std::string parts_text(const Topology& topology, bool in_host) {
   std::string text;
   for (const Part& part : topology.parts) {
-    if (part.in_host() == in_host) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.count, part.name);
+    if (part.in_host() != in_host) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_host ? part.count : topology.total(part), part.name);
+    if (part.per_hosts != 0) text += fmt::format(" ({} per {} hosts)", part.count, part.per_hosts);
   }
   return text.empty() ? "nothing" : text;
 }
@@ -80,19 +97,23 @@ void print_route(const Topology& topology, int from, int to) {
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
 }
 
-// What meets at a switch from below, beside what leads on: where the fabric is narrow.
+// What meets at a switch from below, beside what leads on: where the fabric is narrow. Switches that come per so many
+// hosts are those of a unit that is as full as any.
 void print_subscriptions(const Topology& topology) {
   for (std::size_t number = 0; number < topology.parts.size(); ++number) {
     const Part& part = topology.parts[number];
     if (part.in_host()) continue;
+    Topology unit = topology;
+    if (part.per_hosts != 0) unit.hosts = std::min(unit.hosts, part.per_hosts);
     double below = 0, above = 0;
-    for (const LinkKind& kind : topology.links) {
-      if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(topology, kind);
-      if (&lower_of(topology, kind) == &part) above += capacity_of(topology, kind);
+    for (const LinkKind& kind : unit.links) {
+      if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(unit, kind);
+      if (&lower_of(topology, kind) == &part) above += capacity_of(unit, kind);
     }
     if (above > 0)
-      fmt::print("  {:<15} {} from below, {} on: {:.3g} to 1\n", part.name, rounded_bandwidth(below),
-                 rounded_bandwidth(above), below / above);
+      fmt::print("  {:<15} {} from below, {} on{}: {:.3g} to 1\n", part.name, rounded_bandwidth(below),
+                 rounded_bandwidth(above), part.per_hosts == 0 ? "" : fmt::format(" for {} hosts", unit.hosts),
+                 below / above);
   }
 }
 
@@ -119,28 +140,6 @@ void print_topology(const Topology& topology) {
   }
 }
 
-void print_json(const Topology& topology) {
-  nlohmann::ordered_json parts = nlohmann::ordered_json::array(), links = parts;
-  for (const Part& part : topology.parts)
-    parts.push_back({{"kind", topology::name_of(part.kind)}, {"name", part.name}, {"count", part.count}});
-  const auto speed = [](const topology::LinkSpeed& of) {
-    return nlohmann::ordered_json{{"bytes_per_s", of.bytes_per_s}, {"latency_s", of.latency_s}};
-  };
-  for (const LinkKind& kind : topology.links) {
-    links.push_back({{"lower", lower_of(topology, kind).name},
-                     {"upper", upper_of(topology, kind).name},
-                     {"pattern", topology::name_of(kind.pattern)},
-                     {"up", speed(kind.up)},
-                     {"down", speed(kind.down)}});
-  }
-  const nlohmann::ordered_json document{{"topology", topology.name},
-                                        {"hosts", topology.hosts},
-                                        {"ranks", topology.ranks()},
-                                        {"parts", parts},
-                                        {"links", links}};
-  fmt::print("{}\n", document.dump(2));
-}
-
 void print_presets() {
   for (const topology::Preset& preset : topology::presets())
     fmt::print("  {:<14} {:>3} ranks a host   {}\n", preset.name, topology::find_preset(preset.name).devices_per_host(),
@@ -148,34 +147,56 @@ void print_presets() {
   fmt::print("\nNAME:HOSTS gives it so many hosts. next: tutti topo dgx-h100:4\n");
 }
 
+void show_machine(const topology::MachinePart& machine, const Topo& asked) {
+  if (!asked.route.empty() || asked.text) refuse("--route and --text are for clusters: name one, such as dgx-h100:4");
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(machine));
+  fmt::print("{}", asked.json ? topology::to_json(machine) : topology::to_tree(machine));
+  if (!asked.json) fmt::print("\nnext: tutti topo --list, clusters that have a name\n");
+}
+
+void show_cluster(const Topology& topology, const Topo& asked) {
+  if (!asked.route.empty()) return print_route(topology, asked.route[0], asked.route[1]);
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(topology));
+  if (!asked.json && !asked.text) return print_topology(topology);
+  fmt::print("{}", asked.json ? topology::to_json(topology) : topology::to_text(topology));
+}
+
 }  // namespace
 
 void add_topo(CLI::App& app, int& exit_code) {
-  CLI::App* topo = app.add_subcommand("topo", "Show a cluster: its parts, its links, the ways between ranks");
+  CLI::App* topo =
+      app.add_subcommand("topo", "Show this machine, or a cluster: its parts, its links, the ways between ranks");
   const auto asked = std::make_shared<Topo>();
-  topo->add_option("topology", asked->words,
-                   "A name, with :HOSTS if wanted, or a file; the names there are if left out")
+  topo->add_option("topology", asked->words, "A name, with :HOSTS if wanted, or a file; this machine if left out")
       ->type_name("NAME");
   topo->add_option("--route", asked->route, "The way from one rank to another, link by link")
       ->type_name("RANK")
       ->expected(2);
+  topo->add_option("--svg", asked->svg, "Write a picture of it to this file")->type_name("FILE");
+  topo->add_flag("--measure", asked->measure,
+                 "What lies between the ranks of a job: latency and bandwidth of each pair");
+  topo->add_option("-n,--ranks", asked->ranks, "With --measure: so many ranks on this host, if this is no job")
+      ->type_name("N");
+  topo->add_option("-o,--output", asked->file, "With --measure: write a topology file that sim and cost take")
+      ->type_name("FILE");
+  topo->add_flag("--list", asked->list, "The clusters that have a name");
   topo->add_flag("--json", asked->json, "As JSON, for scripts");
   topo->add_flag("--text", asked->text, "In the form of a file");
   topo->footer(kTopoExamples);
-  topo->callback([asked, &exit_code] {
+  add_topo_place(*topo, exit_code);
+  topo->callback([asked, topo, &exit_code] {
+    if (topo->got_subcommand("place")) return;
     exit_code = 0;
-    if (asked->words.empty()) {
-      if (!asked->route.empty() || asked->json || asked->text) refuse("name a topology, such as dgx-h100:4");
-      return print_presets();
+    if (asked->list) return print_presets();
+    if (asked->measure) {
+      if (!asked->words.empty() || !asked->route.empty())
+        refuse("--measure is about the ranks of a job, not a cluster");
+      return measure({asked->ranks, asked->file, asked->svg, asked->json, asked->text});
     }
-    const Topology topology = find_topology(asked->words);
-    if (!asked->route.empty()) return print_route(topology, asked->route[0], asked->route[1]);
-    if (asked->json) return print_json(topology);
-    if (asked->text) {
-      fmt::print("{}", topology::to_text(topology));
-      return;
-    }
-    print_topology(topology);
+    if (asked->ranks || !asked->file.empty()) refuse("-n and -o are for --measure");
+    if (asked->words.empty()) return show_machine(topology::see_this_machine(), *asked);
+    if (asked->words.ends_with(".xml")) return show_machine(topology::see_machine_in_file(asked->words), *asked);
+    show_cluster(find_topology(asked->words), *asked);
   });
 }
 

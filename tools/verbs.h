@@ -25,6 +25,8 @@ void add_show(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
 void add_token(CLI::App& app, int& exit_code);
 void add_topo(CLI::App& app, int& exit_code);
+// `tutti topo place`, within topo.
+void add_topo_place(CLI::App& topo, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 

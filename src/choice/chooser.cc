@@ -1,8 +1,12 @@
 #include "choice/chooser.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <iterator>
 
 #include "base/mix.h"
+#include "base/nearest_names.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tutti/error.h"
@@ -24,15 +28,21 @@ const Verb* find_verb(std::string_view name) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-std::string names_of(const Verb* verb) {
+std::vector<std::string_view> verb_names() {
+  return {
+#define X(name) #name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+}
+
+std::vector<std::string_view> names_of(const Verb* verb) {
   std::vector<std::string_view> names;
   for (const Algorithm& row : schedule::algorithms()) {
     const bool wanted = verb == nullptr ? is_whole_group(row.verb) : row.verb == *verb;
     if (wanted && std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
   }
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+  return names;
 }
 
 // Whether prices may choose it, among ranks with what this transport offers.
@@ -52,7 +62,7 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
   if (equals != std::string_view::npos) {
     only = find_verb(entry.substr(0, equals));
     if (only == nullptr)
-      throw Error(ErrorCode::invalid_argument, "no verb is called '" + std::string(entry.substr(0, equals)) + "'");
+      throw Error(ErrorCode::invalid_argument, none_called("verb", entry.substr(0, equals), verb_names()));
   }
   bool known = false;
   for (const Algorithm& row : schedule::algorithms()) {
@@ -65,9 +75,8 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
     forced[static_cast<std::size_t>(row.verb)] = &row;
   }
   if (known) return;
-  throw Error(ErrorCode::invalid_argument, "no algorithm" +
-                                               (only == nullptr ? "" : " of " + std::string(name_of(*only))) +
-                                               " is called '" + std::string(name) + "'; there are: " + names_of(only));
+  throw Error(ErrorCode::invalid_argument, none_called("algorithm", name, names_of(only),
+                                                       only == nullptr ? "" : " of " + std::string(name_of(*only))));
 }
 
 }  // namespace
@@ -114,6 +123,7 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
 }
 
 void Chooser::add_candidates(PerVerb& verb, Verb of, const Links& links, bool deterministic) {
+  verb.verb = of;
   verb.links = &links;
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.verb != of || (deterministic && !row.canonical())) continue;
@@ -148,14 +158,17 @@ void Chooser::force(PerVerb& verb, const Algorithm& row) {
 }
 
 void Chooser::price(PerVerb& verb) const {
-  const std::lock_guard lock(mutex_);
-  if (verb.priced.load(std::memory_order_relaxed)) return;
-  // What was asked for by name runs wherever the buffers allow it, whatever its price.
-  const Algorithm* compared = verb.by_name ? nullptr : verb.direct;
-  const Links& links = *verb.links;
-  if (!verb.rows.empty()) verb.sizes = tables_->get(verb.rows, compared, ranks_, links.offers, links.prices);
-  if (verb.by_name) verb.sizes.enter_bytes = 0;
-  verb.priced.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    if (verb.priced.load(std::memory_order_relaxed)) return;
+    // What was asked for by name runs wherever the buffers allow it, whatever its price.
+    const Algorithm* compared = verb.by_name ? nullptr : verb.direct;
+    const Links& links = *verb.links;
+    if (!verb.rows.empty()) verb.sizes = tables_->get(verb.rows, compared, ranks_, links.offers, links.prices);
+    if (verb.by_name) verb.sizes.enter_bytes = 0;
+    verb.priced.store(true, std::memory_order_release);
+  }
+  if (told_) told_(verb.verb, &verb == &messages_across_);
 }
 
 double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
@@ -176,21 +189,54 @@ double Chooser::price_of_exchange(const Algorithm& row, std::uint64_t bytes, boo
   return Pricer::both_ways(row, links.offers).at(bytes, links.prices);
 }
 
-std::vector<Choice> Chooser::choices() const {
-  std::vector<Choice> rows;
-  for (std::size_t i = 0; i < kVerbs; ++i) {
-    const Verb verb = static_cast<Verb>(i);
-    if (!is_whole_group(verb)) continue;
-    const PerVerb& found = of(verb);
-    const auto why = [&](const Algorithm& row) {
-      return found.by_name ? std::string_view("asked for by name") : row.good_at;
-    };
-    for (const SizeRow& row : found.sizes.rows)
-      rows.push_back({verb, row.bytes, row.algorithm->name, why(*row.algorithm)});
-    if (found.direct != nullptr)
-      rows.push_back({verb, kAnyBytes, found.direct->name, "where all buffers are symmetric: no copies"});
+Choice Chooser::choice_of(const PerVerb& verb, const SizeRow& row, std::uint64_t above) const {
+  constexpr std::uint64_t kSmallest = 8, kLarge = 64 << 20;
+  Choice choice{verb.verb, &verb == &messages_across_, row.bytes, row.algorithm->name,
+                verb.by_name ? std::string_view("asked for by name") : row.algorithm->good_at};
+  // A power of two, because those are what was compared.
+  const std::uint64_t least = std::bit_ceil(std::max(above + 1, kSmallest));
+  const std::uint64_t most = row.bytes == kAnyBytes ? std::max(kLarge, 4 * least) : std::max(row.bytes, least);
+  choice.at_bytes = std::uint64_t{1} << (std::bit_width(least) + std::bit_width(most) - 2) / 2;
+  const int ranks = is_whole_group(verb.verb) ? ranks_ : 2;
+  const auto seconds = [&](const Algorithm& of) {
+    return Pricer::compared(of, ranks, verb.links->offers).at(choice.at_bytes, verb.links->prices);
+  };
+  choice.seconds = seconds(*row.algorithm);
+  for (const Algorithm* other : verb.rows) {
+    if (other == row.algorithm) continue;
+    const double taken = seconds(*other);
+    if (!choice.next.empty() && taken >= choice.next_seconds) continue;
+    choice.next = other->name;
+    choice.next_seconds = taken;
   }
-  return rows;
+  return choice;
+}
+
+std::vector<Choice> Chooser::choices_of(Verb verb, bool across) const {
+  const PerVerb& found = across ? priced(messages_across_) : of(verb);
+  std::vector<Choice> choices;
+  std::uint64_t above = 0;
+  for (const SizeRow& row : found.sizes.rows) {
+    choices.push_back(choice_of(found, row, above));
+    above = row.bytes;
+  }
+  if (found.direct != nullptr)
+    choices.push_back({verb, across, kAnyBytes, found.direct->name, "where all buffers are symmetric: no copies"});
+  return choices;
+}
+
+std::string Choice::words() const {
+  const auto in_us = [](double time) {
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "%.4g us", time * 1e6);
+    return std::string(text.data());
+  };
+  std::string text = std::string(name_of(verb)) + (across ? " across hosts" : "");
+  if (bytes != kAnyBytes) text += " up to " + std::to_string(bytes) + " bytes";
+  text += ": " + std::string(algorithm) + " (" + std::string(why);
+  if (at_bytes != 0) text += "; " + std::to_string(at_bytes) + " bytes in " + in_us(seconds);
+  if (!next.empty()) text += ", by " + std::string(next) + " " + in_us(next_seconds);
+  return text + ")";
 }
 
 }  // namespace tutti::choice

@@ -69,11 +69,9 @@ void Engine::adopt(const choice::AgreedCosts& costs) {
   costs_ = costs;
   chooser_.set_costs(costs, origin_.size_tables);
   if (!log_.says(Log::Level::info) || rank() != 0) return;  // all ranks choose alike
-  for (const choice::Choice& choice : chooser_.choices()) {
-    log_.info(std::string(name_of(choice.verb)) +
-              (choice.bytes == choice::kAnyBytes ? "" : " up to " + std::to_string(choice.bytes) + " bytes") + ": " +
-              std::string(choice.algorithm) + " (" + std::string(choice.why) + ")");
-  }
+  chooser_.on_priced([this](Verb verb, bool across) {
+    for (const choice::Choice& choice : chooser_.choices_of(verb, across)) log_.info(choice.words());
+  });
 }
 
 void Engine::set_timeout(std::chrono::milliseconds timeout) {

@@ -7,6 +7,7 @@
 
 #include "base/environment.h"
 #include "base/rank_list.h"
+#include "engine/sharing.h"
 #include "rendezvous/host.h"
 #include "rendezvous/roster.h"
 #include "rendezvous/watch.h"
@@ -235,7 +236,9 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   };
   const auto hosts = hosts_of(met);
   const auto say = [&](const char* how) {
-    if (met.rank == 0) log.info(words_of(met, hosts) + "; " + how);
+    if (met.rank != 0 || !log.says(Log::Level::info)) return;
+    log.info(words_of(met, hosts) + "; " + how);
+    log.info(words_of_sharing(met.members, hosts));
   };
   if (static_cast<int>(met.memory_ranks.size()) == met.size) {
     say("shared memory");

@@ -14,6 +14,7 @@
 #include "rendezvous/joiner.h"
 #include "rendezvous/lobby_server.h"
 #include "rendezvous/watch_thread.h"
+#include "topology/discover/core_place.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -134,6 +135,9 @@ class Meeting {
     }
     member.pid = ::getpid();
     member.cores = allowed_cores();
+    const topology::CorePlace place = topology::place_of_cores(member.cores);
+    member.package = place.package;
+    member.cache = place.cache;
     if (options_.wanted != Wanted::tcp) member.memory = network_->listen(random_unix_endpoint(*network_));
     if (options_.wanted != Wanted::shm) member.endpoint = listen_for_peers(lobby);
     return member;

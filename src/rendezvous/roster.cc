@@ -70,6 +70,7 @@ void write(Writer& writer, const Member& member) {
   writer.text(member.host).text(member.host_id).text(member.endpoint).text(member.memory).i32(member.pid);
   writer.u32(static_cast<std::uint32_t>(member.cores.size()));
   for (const std::uint64_t word : member.cores) writer.u64(word);
+  writer.i32(member.package).i32(member.cache);
 }
 
 bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
@@ -99,6 +100,9 @@ Member read_member(Reader& reader) {
       is_place(member.endpoint, false) && is_place(member.memory, true) && member.pid > 0 && words <= kMostWords;
   if (!good) reader.refuse();
   for (std::uint32_t i = 0; i < words && reader.ok(); ++i) member.cores.push_back(reader.u64());
+  member.package = reader.i32();
+  member.cache = reader.i32();
+  if (member.package < -1 || member.cache < -1) reader.refuse();
   return member;
 }
 

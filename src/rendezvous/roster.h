@@ -23,6 +23,7 @@ struct Member {
   Endpoint memory;      // where it listens for memory links, on its host
   int pid = 0;
   std::vector<std::uint64_t> cores = {};  // that it may run on, a bit each
+  int package = -1, cache = -1;           // that hold all of them, equal for ranks of a host that share it; -1: none
 
   bool operator==(const Member&) const = default;
 };

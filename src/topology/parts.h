@@ -37,11 +37,18 @@ template <class Visit>
 void for_each_upper(const Topology& topology, const LinkKind& kind, std::int64_t lower, Visit&& visit) {
   const Part& from = part_of(topology, kind.lower);
   const Part& to = part_of(topology, kind.upper);
-  const std::int64_t host = from.in_host() ? lower / from.count : 0, place = lower % from.count;
-  const std::int64_t base = to.in_host() ? host * to.count : 0;
+  const std::int64_t unit = lower / from.count, place = lower % from.count;
+  const std::int64_t host = from.in_host() ? unit : unit * from.per_hosts;  // the first that it is for
+  const std::int64_t base = (to.in_host() ? host : to.per_hosts == 0 ? 0 : host / to.per_hosts) * to.count;
   switch (kind.pattern) {
     case Pattern::each: visit(base + place * to.count / from.count, lower); break;
-    case Pattern::block: visit(host * to.count / topology.hosts, lower); break;
+    case Pattern::block:
+      if (to.per_hosts == 0) {
+        visit(host * to.count / topology.hosts, lower);
+      } else {
+        visit(base + host % to.per_hosts * to.count / to.per_hosts, lower);
+      }
+      break;
     case Pattern::all:
       for (std::int64_t upper = 0; upper < to.count; ++upper) visit(base + upper, lower * to.count + upper);
       break;

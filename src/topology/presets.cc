@@ -3,39 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <utility>
+#include <string_view>
 
+#include "base/nearest_names.h"
 #include "topology/preset_texts.h"
 #include "topology/text.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
-namespace {
-
-// Letters to change, leave out or add (Levenshtein).
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
-    }
-  }
-  return row.back();
-}
-
-std::string nearest_names(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets()) names.push_back(preset.name);
-  std::stable_sort(names.begin(), names.end(),
-                   [&](const std::string& a, const std::string& b) { return distance(a, name) < distance(b, name); });
-  return names[0] + ", " + names[1] + " or " + names[2];
-}
-
-}  // namespace
-
 std::string Preset::summary() const {
   const std::size_t begin = std::min(text.find_first_not_of("# "), text.size());
   return text.substr(begin, text.find('\n', begin) - begin);
@@ -52,8 +27,9 @@ Topology find_preset(const std::string& words) {
   const auto found =
       std::find_if(presets().begin(), presets().end(), [&](const Preset& preset) { return preset.name == name; });
   if (found == presets().end()) {
-    throw Error(ErrorCode::invalid_argument, "there is no topology '" + name + "'; did you mean " +
-                                                 nearest_names(name) + "? `tutti topo` lists all");
+    std::vector<std::string_view> names;
+    for (const Preset& preset : presets()) names.push_back(preset.name);
+    throw Error(ErrorCode::invalid_argument, none_called("topology", name, names) + "; or name a file");
   }
   Topology topology = parse_topology(found->text, name);
   if (colon < words.size()) {

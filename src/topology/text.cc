@@ -91,7 +91,13 @@ class TopologyReader {
     } else if (const auto kind = find<PartKind>(word, 4)) {
       const std::string name = take("the name of the part");
       if (find_part(name) >= 0) refuse_last("there is a part '" + name + "' already");
-      topology_.parts.push_back({*kind, name, take_count()});
+      Part part{*kind, name, take_count()};
+      if (next_ < tokens_.size() && tokens_[next_].text == "per") {
+        if (part.in_host()) refuse("only switches are counted per so many hosts");
+        ++next_;
+        part.per_hosts = take_count();
+      }
+      topology_.parts.push_back(part);
     } else {
       refuse_last("'" + word + "' is no statement; there are topology, hosts, device, bridge, nic, switch and link");
     }
@@ -217,8 +223,10 @@ std::string words_of_latency(double seconds) { return in_units(seconds, kLatenci
 
 std::string to_text(const Topology& topology) {
   std::string text = "topology " + topology.name + "\nhosts " + std::to_string(topology.hosts) + "\n";
-  for (const Part& part : topology.parts)
-    text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(part.count) + "\n";
+  for (const Part& part : topology.parts) {
+    text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(part.count) +
+            (part.per_hosts == 0 ? "" : " per " + std::to_string(part.per_hosts)) + "\n";
+  }
   const auto speed = [](const LinkSpeed& of) {
     return words_of_bandwidth(of.bytes_per_s) + " " + words_of_latency(of.latency_s);
   };

@@ -6,7 +6,7 @@
 //   device gpu 8                                   parts, from below: KIND NAME COUNT
 //   bridge nvswitch 1
 //   nic nic 8
-//   switch leaf 8
+//   switch leaf 8 per 32                           of switches so many in all, or per so many hosts
 //   link gpu nvswitch each 450 GB/s 0.5 us         LOWER UPPER PATTERN, and how fast
 //   link gpu nic each 63 GB/s 0.7 us
 //   link nic leaf each 400 Gbit/s 1 us back 200 Gbit/s 1 us

@@ -22,6 +22,8 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   if (kind.pattern == Pattern::mesh) return lower.in_host() ? both + "a mesh joins switches" : "";
   if (kind.lower > kind.upper) return both + "links lead from parts that are named before to parts behind them";
   if (!lower.in_host() && upper.in_host()) return both + "links lead out of hosts";
+  if (!lower.in_host() && upper.per_hosts != 0 && (lower.per_hosts == 0 || upper.per_hosts % lower.per_hosts != 0))
+    return both + "switches of a unit of hosts lead to those of a unit that holds it, or of all hosts";
   if (kind.pattern == Pattern::block && upper.in_host()) return both + "'block' joins hosts with switches";
   if (kind.pattern == Pattern::each && upper.count > lower.count)
     return both + "'each' joins parts with as many or fewer; 'all' joins every one with every other";
@@ -62,6 +64,7 @@ std::string Topology::why_not() const {
   if (parts.empty() || parts.front().kind != PartKind::device_) return "the first part is the device that ranks run on";
   for (const Part& part : parts) {
     if (part.count < 1) return part.name + ": there is at least one";
+    if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
     if (&part != &parts.front() && part.kind == PartKind::device_)
       return part.name + ": ranks run on one kind of device";
   }
@@ -100,7 +103,7 @@ const LinkSpeed& Topology::speed_of(std::int64_t link) const {
   return link % 2 == 0 ? kind.up : kind.down;
 }
 
-std::string Topology::words_of(std::int64_t link) const {
+LinkEnds Topology::ends_of(std::int64_t link) const {
   const LinkKind& kind = kind_of(link);
   std::int64_t number = link / 2;
   for (const LinkKind& before : links) {
@@ -110,12 +113,17 @@ std::string Topology::words_of(std::int64_t link) const {
   const std::int64_t fan = kind.pattern == Pattern::mesh  ? total(parts[at(kind.lower)])
                            : kind.pattern == Pattern::all ? parts[at(kind.upper)].count
                                                           : 1;
-  const Vertex lower{kind.lower, number / fan};
-  Vertex upper{kind.upper, number % fan};
-  for_each_upper(*this, kind, lower.number, [&](std::int64_t found, std::int64_t instance) {
-    if (instance == number) upper.number = found;
+  LinkEnds ends{kind.lower, number / fan, kind.upper, number % fan};
+  for_each_upper(*this, kind, ends.lower_one, [&](std::int64_t found, std::int64_t instance) {
+    if (instance == number) ends.upper_one = found;
   });
-  const std::string below = topology::words_of(*this, lower), above = topology::words_of(*this, upper);
+  return ends;
+}
+
+std::string Topology::words_of(std::int64_t link) const {
+  const LinkEnds ends = ends_of(link);
+  const std::string below = topology::words_of(*this, {ends.lower, ends.lower_one});
+  const std::string above = topology::words_of(*this, {ends.upper, ends.upper_one});
   return link % 2 == 0 ? below + " to " + above : above + " to " + below;
 }
 

@@ -35,7 +35,8 @@ inline constexpr int kMostOfAPart = 1 << 20;  // and the most hosts
 struct Part {
   PartKind kind = PartKind::device_;
   std::string name;
-  int count = 1;  // in each host; of switches in all
+  int count = 1;      // in each host; of switches in all, or where `per_hosts` is not 0:
+  int per_hosts = 0;  // for each unit of so many hosts, from the first on; the last one may have fewer
 
   bool in_host() const { return kind != PartKind::switch_; }
   bool operator==(const Part&) const = default;
@@ -44,7 +45,7 @@ struct Part {
 // X(name, meaning): which of the lower parts is joined with which of the upper ones.
 #define TUTTI_LINK_PATTERNS(X)                                                                  \
   X(each, "by number within a host, neighbours together where the upper ones are fewer: rails") \
-  X(all, "every lower one with every upper one")                                                \
+  X(all, "every lower one with every upper one of its host, of its unit or of all")             \
   X(block, "by host, neighbours together: racks, sites")                                        \
   X(mesh, "every one with every other of the same part")
 
@@ -73,6 +74,16 @@ struct LinkKind {
   bool operator==(const LinkKind&) const = default;
 };
 
+// What a link joins: numbers of parts, and of ones among all of each part, host after host or unit after unit.
+struct LinkEnds {
+  int lower = 0;
+  std::int64_t lower_one = 0;
+  int upper = 0;
+  std::int64_t upper_one = 0;
+
+  bool operator==(const LinkEnds&) const = default;
+};
+
 // A way between two ranks: directed links, in order. Links of all kinds are numbered together, both directions apart.
 struct Route {
   std::vector<std::int64_t> links;
@@ -93,11 +104,16 @@ struct Topology {
   int ranks() const { return hosts * devices_per_host(); }
   int host_of(int rank) const { return rank / devices_per_host(); }
 
+  // Of a switch that there are so many of per so many hosts; 1 of others.
+  int units(const Part& part) const { return part.per_hosts == 0 ? 1 : (hosts + part.per_hosts - 1) / part.per_hosts; }
   // How many of a part there are.
-  std::int64_t total(const Part& part) const { return std::int64_t{part.count} * (part.in_host() ? hosts : 1); }
+  std::int64_t total(const Part& part) const {
+    return std::int64_t{part.count} * (part.in_host() ? hosts : units(part));
+  }
   std::int64_t directed_links() const;
   const LinkKind& kind_of(std::int64_t link) const;
   const LinkSpeed& speed_of(std::int64_t link) const;
+  LinkEnds ends_of(std::int64_t link) const;
   // "gpu 3 of host 1 to nvswitch 0 of host 1"
   std::string words_of(std::int64_t link) const;
 

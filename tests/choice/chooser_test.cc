@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "choice/pricer.h"
+#include "topology/built_in.h"
 #include "tutti/error.h"
 
 namespace tutti::choice {
@@ -128,6 +129,53 @@ TEST(Chooser, LinksArePricedByTheirKind) {
 TEST(Chooser, OrdersThatAreNotCanonicalRunOnlyWhereBitsMayDiffer) {
   EXPECT_THAT(names({4, slots(4), {}, true}, Verb::all_reduce), Not(Contains("ring")));
   EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Contains("ring"));
+}
+
+TEST(Chooser, TellsOfAVerbOnceWhenItIsFirstCalled) {
+  Chooser chooser(4, slots(4), {}, true);
+  std::vector<Verb> told;
+  chooser.on_priced([&](Verb verb, bool across) {
+    EXPECT_FALSE(across);
+    told.push_back(verb);
+  });
+  Question call;
+  call.bytes = 1000;
+  static_cast<void>(chooser.choose(call));
+  static_cast<void>(chooser.choose(call));
+  EXPECT_THAT(told, ::testing::ElementsAre(Verb::all_reduce));
+  call.verb = Verb::all_gather;
+  static_cast<void>(chooser.choose(call));
+  EXPECT_THAT(told, ::testing::ElementsAre(Verb::all_reduce, Verb::all_gather));
+}
+
+TEST(Chooser, SaysWhatItChoseAndByHowMuch) {
+  Offers memory = slots(4);
+  memory.inside.windows_to_scratch = true;
+  Chooser chooser(2, memory, {}, true);
+  chooser.set_costs(agreed_costs(topology::built_in_costs(2, {}), 2, false));
+  const std::vector<Choice> choices = chooser.choices_of(Verb::all_reduce);
+  ASSERT_GT(choices.size(), 1u);
+  EXPECT_EQ(choices.back().bytes, kAnyBytes);
+  std::uint64_t above = 0;
+  for (const Choice& choice : choices) {
+    EXPECT_GT(choice.at_bytes, above);
+    EXPECT_LE(choice.at_bytes, choice.bytes);
+    EXPECT_GT(choice.seconds, 0);
+    EXPECT_GE(choice.next_seconds, choice.seconds * 0.999) << choice.words();
+    EXPECT_NE(choice.next, choice.algorithm);
+    Question call;
+    call.bytes = choice.at_bytes;
+    EXPECT_EQ(chooser.choose(call)->name, choice.algorithm);
+    above = choice.bytes;
+  }
+}
+
+TEST(Chooser, SaysItInASentence) {
+  Choice choice{Verb::all_reduce, false, 384, "recursive_doubling", "fewest rounds", 64, 1.2e-6, "one_shot", 1.4e-6};
+  EXPECT_EQ(choice.words(),
+            "all_reduce up to 384 bytes: recursive_doubling (fewest rounds; 64 bytes in 1.2 us, by one_shot 1.4 us)");
+  choice = {Verb::send_recv, true, kAnyBytes, "message", "asked for by name"};
+  EXPECT_EQ(choice.words(), "send_recv across hosts: message (asked for by name)");
 }
 
 }  // namespace

@@ -118,6 +118,8 @@ TEST(Roster, FieldsThatCannotBeAreRefused) {
   EXPECT_FALSE(understood([](Join& join) { join.member.endpoint = "host:0"; }));
   EXPECT_FALSE(understood([](Join& join) { join.member.memory = "host:80"; }));
   EXPECT_FALSE(understood([](Join& join) { join.member.cores.resize(2000); }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.package = -2; }));
+  EXPECT_FALSE(understood([](Join& join) { join.member.cache = -2; }));
 }
 
 TEST(Roster, WordsOfOthersDoNotMoveTheCursor) {

@@ -14,7 +14,11 @@
 namespace tutti::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A socket that listens at a port of the loopback interface.
 class Listener {
@@ -57,6 +61,19 @@ class RunMeeting : public ::testing::Test {
   Folder folder_;
 };
 
+TEST_F(RunMeeting, RankZeroTellsWhoIsWhereAndWhatRunsOnceAVerbIsCalled) {
+  Launched::Setup setup;
+  setup.environment = {{"TUTTI_LOG", "info"}};
+  const LaunchedEnd end = launch({"run", "-n", "2", "--", TUTTI_MEETING_PROBE}, setup);
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("2 ranks on 1 host"));
+  EXPECT_THAT(end.errors, AnyOf(HasSubstr("rank 0] sharing a socket"), HasSubstr("rank 0] sharing a cache"),
+                                HasSubstr("no two ranks are known to share a socket")));
+  EXPECT_THAT(end.errors, ContainsRegex("rank 0] all_reduce up to [0-9]+ bytes: [a-z_]+ \\(.*; [0-9]+ bytes in [0-9.]+ "
+                                        "us, by [a-z_]+ [0-9.]+ us\\)"));
+  EXPECT_THAT(end.errors, Not(HasSubstr("all_gather"))) << "nobody called it";
+}
+
 TEST_F(RunMeeting, RanksOfOneHostMeet) {
   const LaunchedEnd end = launch({"run", "-n", "3", TUTTI_MEETING_PROBE});
   EXPECT_EQ(end.exit_code, 0) << end.errors;
@@ -97,6 +114,29 @@ TEST_F(RunMeeting, SurvivorsNameARankThatDiesBeforeItComes) {
   EXPECT_EQ(end.exit_code, 128 + SIGKILL) << end.errors;
   EXPECT_EQ(count_of(end.errors, "rank 1 was killed by signal 9 (SIGKILL)"), 2) << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("; the other 2 ranks then failed, too\n")) << "they were not waited for";
+}
+
+TEST_F(RunMeeting, RanksGoRoundTheHostsWhereThatIsAskedFor) {
+  const std::string place = Listener().place();  // free again
+  const auto round = [&](int number) {
+    std::vector<std::string> arguments = host(number, place);
+    arguments.insert(arguments.begin() + 1, {"--map-by", "node"});
+    return arguments;
+  };
+  Launched first(round(0), with_token());
+  Launched second(round(1), with_token());
+  const LaunchedEnd one = first.finish(), other = second.finish();
+  EXPECT_EQ(one.exit_code, 0) << one.errors;
+  EXPECT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_THAT(one.output, AllOf(HasSubstr("[0] sum 4 of 4\n"), HasSubstr("[2] sum 4 of 4\n")));
+  EXPECT_THAT(other.output, AllOf(HasSubstr("[1] sum 4 of 4\n"), HasSubstr("[3] sum 4 of 4\n")));
+}
+
+TEST_F(RunMeeting, AnOrderThatThereIsNoneOfIsRefused) {
+  EXPECT_THAT(launch({"run", "-n", "2", "--map-by", "nodes", "true"}).errors,
+              HasSubstr("--map-by: no order 'nodes'; did you mean node? there are: slot, node, socket, l3cache"));
+  EXPECT_THAT(launch({"run", "-n", "2", "--map-by", "socket", "true"}).errors, HasSubstr("add --bind core"));
+  EXPECT_EQ(launch({"run", "-n", "2", "--bind", "core", "--map-by", "socket", "true"}).exit_code, 0);
 }
 
 TEST_F(RunMeeting, SeveralLaunchersMakeOneJob) {

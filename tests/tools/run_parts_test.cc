@@ -10,6 +10,7 @@
 #include "tools/launch/ending.h"
 #include "tools/launch/job.h"
 #include "tools/launch/lines.h"
+#include "tools/launch/mapping.h"
 #include "tools/launch/outlet.h"
 #include "tools/launched.h"
 
@@ -132,6 +133,26 @@ TEST_F(LastSentence, TellsAnInterruptionFromAFailure) {
   EXPECT_EQ(said(once),
             "interrupted: SIGINT was passed on to all ranks; then rank 0 (pid 70, host h) exited with code 3 after "
             "0.1 s");
+}
+
+TEST(Job, NumbersRanksHostAfterHostOrRoundThem) {
+  Job job;
+  job.hosts = 3;
+  job.host = 1;
+  job.ranks_per_host = 2;
+  EXPECT_EQ(job.rank_of(0), 2);
+  EXPECT_EQ(job.rank_of(1), 3);
+  job.round_hosts = true;
+  EXPECT_EQ(job.rank_of(0), 1);
+  EXPECT_EQ(job.rank_of(1), 4);
+  EXPECT_EQ(variables_of_rank(job, 1, {}).at("RANK"), "4");
+  EXPECT_EQ(variables_of_rank(job, 1, {}).at("LOCAL_RANK"), "1");
+}
+
+TEST(Mapping, GoesRoundGroups) {
+  EXPECT_EQ(round_groups({0, 0, 0, 1, 1, 1}), (std::vector<std::size_t>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(round_groups({5, 5, 5, 2, -1}), (std::vector<std::size_t>{0, 3, 4, 1, 2}));
+  EXPECT_TRUE(round_groups({}).empty());
 }
 
 TEST(Job, CountsRanksAcrossHosts) {

@@ -85,7 +85,8 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
-  expect_usage("show all_reduce -a rong", "no algorithm 'rong' for all_reduce; there are: direct, exchange");
+  expect_usage("show all_reduce -a rong",
+               "no algorithm 'rong' for all_reduce; did you mean ring? there are: direct, exchange");
   expect_usage("show broadcast -a ring", "no algorithm 'ring' for broadcast; there are: direct, binomial");
   expect_usage("show all_reduce -n 0", "-n must be 1 to 1024, not 0");
   expect_usage("show all_reduce -n -3", "-n must be 1 to 1024, not -3");
@@ -113,6 +114,8 @@ TEST(Tool, ListsEveryVerb) {
        {"all_reduce", "broadcast", "send_recv", "ring", "canonical", "its own", "symmetric buffers"}) {
     EXPECT_THAT(ended.output, HasSubstr(word));
   }
+  EXPECT_THAT(tutti("list broadcast").output, AllOf(HasSubstr("binomial"), Not(HasSubstr("recursive_doubling"))));
+  expect_usage("list broadcasd", "no verb 'broadcasd'; did you mean broadcast?");
 }
 
 TEST(Tool, ShowsTextAndPicture) {
@@ -271,26 +274,41 @@ TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
 }
 
 TEST(Tool, ListsClustersAndShowsThem) {
-  EXPECT_THAT(tutti("topo").output, ContainsRegex("dgx-h100 +8 ranks a host +8 H100 with NVLink 4"));
+  EXPECT_THAT(tutti("topo --list").output, ContainsRegex("dgx-h100 +8 ranks a host +8 H100 with NVLink 4"));
   const Ended shown = tutti("topo dgx-h100:32");
   EXPECT_EQ(shown.exit_code, 0);
   EXPECT_THAT(shown.output, HasSubstr("dgx-h100: 32 hosts, 256 ranks on gpu\n"));
   EXPECT_THAT(shown.output, ContainsRegex("gpu - nvswitch +each +450 GB/s, 0.4 us\n"));
-  EXPECT_THAT(shown.output, ContainsRegex("leaf +12.8 TB/s from below, 12.8 TB/s on: 1 to 1\n"));
+  EXPECT_THAT(shown.output, ContainsRegex("leaf +12.8 TB/s from below, 12.8 TB/s on for 32 hosts: 1 to 1\n"));
   EXPECT_THAT(tutti("topo dgx-h100:2 --route 0 8").output,
               AllOf(HasSubstr("rank 0 to rank 8: 50 GB/s, 2.4 us, 4 links\n"), HasSubstr("leaf 0 to ndr 0 of host 1")));
   EXPECT_EQ(json::parse(tutti("topo dgx-h100:2 --json").output)["links"][0]["up"]["bytes_per_s"], 450e9);
+}
+
+TEST(Tool, ShowsAMachine) {
+  const std::string machine = std::string(TUTTI_SOURCE_DIRECTORY) + "/tests/topology/machines/two-packages.xml";
+  if (tutti("--version").output.find("hwloc: tutti topo cannot") != std::string::npos) {
+    expect_usage("topo", "hwloc was not found; install libhwloc-dev");
+    return;
+  }
+  EXPECT_THAT(tutti("topo " + machine).output, HasSubstr("node7: 2 packages, 2 NUMA nodes, 4 cores, 8 threads, 1 GPU"));
+  EXPECT_EQ(json::parse(tutti("topo --json " + machine).output)["parts"][0]["kind"], "package");
+  const Ended here = tutti::testing::shell("HWLOC_SYNTHETIC='pack:3 core:2 pu:1' " TUTTI_TOOL " topo");
+  EXPECT_THAT(here.output, HasSubstr("3 x package 0-2\n"));
+  expect_usage("topo no-such.xml", "no-such.xml is no machine that hwloc can read");
 }
 
 TEST(Tool, ReadsAClusterFromItsOwnText) {
   const std::string text = tutti("topo wan-4-sites:8 --text").output;
   const TextFile file(text);
   EXPECT_EQ(tutti("topo " + file.path() + " --text").output, text);
+  const TextFile as_json(tutti("topo wan-4-sites:8 --json").output);
+  EXPECT_EQ(tutti("topo " + as_json.path() + " --text").output, text);
   const TextFile wrong("device gpu 8\nlink gpu gpu each 1 GB/s\n");
   expect_usage("topo " + wrong.path(), ".json:2:25: here belongs a latency, such as 1.5 us");
-  expect_usage("topo dgx-h10", "did you mean dgx-h100, dgx-a100");
+  expect_usage("topo dgx-h10", "did you mean dgx-h100 or dgx-a100?");
   expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
-  expect_usage("topo --json", "name a topology");
+  expect_usage("topo --text", "--route and --text are for clusters: name one");
 }
 
 TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
@@ -327,7 +345,8 @@ TEST(Tool, PricesAlgorithmsOverSizes) {
 
 TEST(Tool, RefusesToSimulateWhatCannotBe) {
   expect_usage("sim all_reduce --topology dgx-h100:2 -a staged", "no algorithm 'staged' of messages for all_reduce");
-  expect_usage("sim all_redus --topology dgx-h100:2", "no verb 'all_redus'; there are: all_reduce");
+  expect_usage("sim all_redus --topology dgx-h100:2",
+               "no verb 'all_redus'; did you mean all_reduce? there are: all_reduce");
   expect_usage("sim all_reduce --topology dgx-h100:2 -n 17", "-n must be 1 to 16, the ranks of dgx-h100");
   expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 5", "RANK:FACTOR belongs there, such as 5:2x");
   expect_usage("sim all_reduce --topology dgx-h100:2 --straggler 16:2x", "rank 16 cannot be a straggler");

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "topology/link_names.h"
+#include "topology/json.h"
 #include "topology/presets.h"
 #include "topology/router.h"
 #include "topology/text.h"
@@ -90,6 +91,80 @@ TEST(TopologyText, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of(parts + "link gpu b all 1 GB/s 1 us\n"),
               HasSubstr("no way leads from gpu 0 of host 0 to gpu 1 of host 1"));
   EXPECT_THAT(error_of("switch s 2\n"), HasSubstr("the first part is the device"));
+}
+
+constexpr const char* kUnits = R"(topology units
+hosts 6
+device gpu 2
+nic nic 2
+switch leaf 2 per 2
+switch spine 2 per 4
+switch core 1
+link gpu nic each 10 GB/s 1 us
+link nic leaf each 10 GB/s 1 us
+link leaf spine all 20 GB/s 1 us
+link spine core all 40 GB/s 1 us
+)";
+
+TEST(Units, HaveSwitchesOfTheirOwn) {
+  const Topology topology = parse_topology(kUnits, "units");
+  EXPECT_EQ(topology.total(topology.parts[2]), 6);
+  EXPECT_EQ(topology.total(topology.parts[3]), 4);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+  // Hosts 0 and 1 have leaves 0 and 1, hosts 2 and 3 leaves 2 and 3; hosts 4 and 5 are a unit above that as well.
+  EXPECT_THAT(words_of(topology, topology.route(1, 3)),
+              ElementsAre("gpu 1 of host 0 to nic 1 of host 0", "nic 1 of host 0 to leaf 1",
+                          "leaf 1 to nic 1 of host 1", "nic 1 of host 1 to gpu 1 of host 1"));
+  const Route inside = topology.route(0, 6);
+  ASSERT_EQ(inside.links.size(), 6u);
+  EXPECT_THAT(topology.words_of(inside.links[1]), HasSubstr("to leaf 0"));
+  EXPECT_THAT(topology.words_of(inside.links[4]), HasSubstr("leaf 2 to nic 0 of host 3"));
+  const Route across = topology.route(0, 11);
+  ASSERT_EQ(across.links.size(), 8u);
+  EXPECT_THAT(topology.words_of(across.links[3]), HasSubstr("to core 0"));
+  EXPECT_THAT(topology.words_of(across.links[5]), HasSubstr("to leaf 5"));
+}
+
+TEST(Units, AreOfSwitchesAndLieInLargerOnes) {
+  EXPECT_THAT(error_of("device gpu 8 per 2\n"), HasSubstr("file:1:14: only switches are counted per so many hosts"));
+  EXPECT_THAT(error_of("hosts 4\ndevice gpu 1\nswitch a 1 per 2\nswitch b 1 per 3\n"
+                       "link gpu a each 1 GB/s 1 us\nlink a b all 1 GB/s 1 us\n"),
+              HasSubstr("switches of a unit of hosts lead to those of a unit that holds it"));
+}
+
+TEST(TopologyJson, IsReadAsItIsWritten) {
+  for (const Preset& preset : presets()) {
+    const Topology topology = find_preset(preset.name + ":40");
+    EXPECT_EQ(topology_from_json(to_json(topology), "again"), topology) << preset.name;
+  }
+  EXPECT_EQ(topology_from_json(to_json(two_hosts()), "again"), two_hosts());
+}
+
+TEST(TopologyJson, SaysWhatIsWrongAndWhere) {
+  const std::string good = to_json(two_hosts());
+  const auto error_with = [&](const std::string& before, const std::string& after) {
+    std::string text = good;
+    const std::size_t at = text.find(before);
+    EXPECT_NE(at, std::string::npos) << before;
+    text.replace(at, before.size(), after);
+    try {
+      topology_from_json(text, "file");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_with("\"hosts\": 2,", "\"hosts\": ,"), "file:3:12: this is no JSON from here on");
+  EXPECT_EQ(error_with("\"hosts\": 2", "\"hosts\": 0"), "file: hosts: a number from 1 to 1048576 belongs here");
+  EXPECT_EQ(error_with("\"hosts\"", "\"host\""), "file: 'hosts' is missing");
+  EXPECT_EQ(error_with("\"ranks\": 8", "\"ranks\": 9"), "file: ranks: there are 8, by the hosts and the devices");
+  EXPECT_EQ(error_with("\"kind\": \"nic\"", "\"kind\": \"nik\""),
+            "file: parts[2].kind: 'nik' is not device, bridge, nic or switch");
+  EXPECT_EQ(error_with("\"upper\": \"leaf\"", "\"upper\": \"lead\""), "file: links[2].upper: there is no part 'lead'");
+  EXPECT_EQ(error_with("\"count\": 4", "\"count\": 4, \"colour\": 1"), "file: parts[0].colour: nobody knows this key");
+  EXPECT_EQ(error_with("\"bytes_per_s\": 450000000000.0", "\"bytes_per_s\": \"1\""),
+            "file: links[0].up.bytes_per_s: a number belongs here");
+  EXPECT_THAT(error_with("\"bytes_per_s\": 450000000000.0", "\"bytes_per_s\": 0"), HasSubstr("more than 0"));
 }
 
 TEST(Routes, StayInsideTheHostWhereTheyCan) {
@@ -213,7 +288,8 @@ TEST(Presets, ThatDoNotExistAreAnsweredWithTheNearest) {
     }
     return std::string();
   };
-  EXPECT_THAT(error_of_preset("dgx-h10"), HasSubstr("there is no topology 'dgx-h10'; did you mean dgx-h100, dgx-a100"));
+  EXPECT_THAT(error_of_preset("dgx-h10"),
+              HasSubstr("no topology 'dgx-h10'; did you mean dgx-h100 or dgx-a100? there are: cpu-100gbe, "));
   EXPECT_THAT(error_of_preset("dgx-h100:"), HasSubstr("behind the colon belongs how many hosts"));
   EXPECT_THAT(error_of_preset("dgx-h100:0"), HasSubstr("behind the colon belongs how many hosts"));
   EXPECT_THAT(error_of_preset("dgx-h100:2x"), HasSubstr("behind the colon belongs how many hosts"));

@@ -17,7 +17,7 @@ Variables variables_of_process() {
 }
 
 Variables variables_of_rank(const Job& job, int local_rank, const Variables& inherited) {
-  const std::string rank = std::to_string(job.first_rank() + local_rank);
+  const std::string rank = std::to_string(job.rank_of(local_rank));
   Variables all = inherited;
   // Under torchrun's agent the store is the agent's; here rank 0 keeps it, as without an agent.
   std::erase_if(all, [](const auto& entry) { return entry.first.starts_with("TORCHELASTIC_"); });

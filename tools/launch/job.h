@@ -10,7 +10,8 @@ namespace tutti::tools {
 struct Job {
   int ranks_per_host = 1;
   int hosts = 1;
-  int host = 0;  // which of them this is
+  int host = 0;              // which of them this is
+  bool round_hosts = false;  // ranks go round the hosts, and not host after host
   std::string name;
   std::string rendezvous;      // where the launcher of host 0 keeps the lobby
   std::string token;           // hexadecimal; empty where a file holds it
@@ -20,7 +21,10 @@ struct Job {
   int threads_per_rank = 1;
 
   int size() const { return hosts * ranks_per_host; }
-  int first_rank() const { return host * ranks_per_host; }
+  // Of the ranks of this host, from 0.
+  int rank_of(int local_rank) const {
+    return round_hosts ? local_rank * hosts + host : host * ranks_per_host + local_rank;
+  }
 };
 
 using Variables = std::map<std::string, std::string>;

@@ -79,13 +79,13 @@ Outcome Supervisor::outcome_of_ranks() const {
 void Supervisor::start_ranks() {
   const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.valid()) throw_errno("cannot open /dev/null");
-  if (plan_.first_rank == 0 && TerminalInput::is_needed()) typed_.emplace();
+  if (plan_.ranks.front() == 0 && TerminalInput::is_needed()) typed_.emplace();
   for (std::size_t i = 0; i < plan_.environments.size(); ++i) start_rank(i, nothing.get());
   if (typed_) typed_->let_go_of_reading_end();
 }
 
 void Supervisor::start_rank(std::size_t index, int nothing) {
-  const int rank = plan_.first_rank + static_cast<int>(index);
+  const int rank = plan_.ranks[index];
   ProcessStart start;
   start.command = plan_.command;
   start.environment = plan_.environments[index];

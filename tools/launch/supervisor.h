@@ -24,8 +24,8 @@ namespace tutti::tools {
 
 struct LaunchPlan {
   std::vector<std::string> command;
-  int first_rank = 0;
-  std::vector<std::vector<std::string>> environments;  // by rank of this host; their number is the number of ranks
+  std::vector<int> ranks;                              // of this host
+  std::vector<std::vector<std::string>> environments;  // as many
   std::vector<cpu_set_t> cores;                        // rank i of this host is pinned to the i-th; none: not pinned
   bool prefix = true;                                  // lines behind the rank, or the launcher's streams as they are
   std::chrono::milliseconds grace{2000};

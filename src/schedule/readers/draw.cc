@@ -75,15 +75,6 @@ class Drawing {
     bars_ = first().ranks > kMostDigits || kMargin + cell_width_ * static_cast<std::size_t>(first().blocks) > columns_;
   }
 
-  static const Contribution& held(const RankState& state, std::size_t block) {
-    if (!state.output[block].empty()) return state.output[block];
-    const Contribution* best = &state.input[block];
-    for (const std::vector<Contribution>& plane : state.scratch) {
-      if (plane[block].size() > best->size()) best = &plane[block];
-    }
-    return *best;
-  }
-
   // What a message that waits in the inbox holds of `block`.
   static std::vector<const Contribution*> arrived(const RankState& state, std::size_t block) {
     std::vector<const Contribution*> contributions;
@@ -95,16 +86,11 @@ class Drawing {
     return contributions;
   }
 
-  static bool complete(const Player& player, std::size_t rank, std::size_t block) {
-    const Contribution wanted = player.wanted(static_cast<int>(rank), static_cast<int>(block));
-    return !wanted.empty() && player.ranks()[rank].output[block] == wanted;
-  }
-
   static std::string cell(const Player& player, std::size_t rank, std::size_t block) {
     const RankState& state = player.ranks()[rank];
-    std::string text = text_of(held(state, block));
+    std::string text = text_of(player.held(static_cast<int>(rank), static_cast<int>(block)));
     for (const Contribution* contribution : arrived(state, block)) text += "‹" + text_of(*contribution);
-    if (complete(player, rank, block)) text += kComplete;
+    if (player.complete(static_cast<int>(rank), static_cast<int>(block))) text += kComplete;
     return text;
   }
 
@@ -112,9 +98,9 @@ class Drawing {
   std::string bar(std::size_t rank, std::size_t block) const {
     static constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇"};
     const RankState& state = player_.ranks()[rank];
-    std::size_t most = held(state, block).size();
+    std::size_t most = player_.held(static_cast<int>(rank), static_cast<int>(block)).size();
     for (const Contribution* contribution : arrived(state, block)) most = std::max(most, contribution->size());
-    if (complete(player_, rank, block)) return "█";
+    if (player_.complete(static_cast<int>(rank), static_cast<int>(block))) return "█";
     if (most == 0) return "·";
     const std::size_t whole =
         std::max<std::size_t>(2, player_.wanted(static_cast<int>(rank), static_cast<int>(block)).size());

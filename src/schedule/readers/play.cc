@@ -87,6 +87,22 @@ Contribution Player::wanted(int rank, int block) const {
   return wanted;
 }
 
+bool Player::complete(int rank, int block) const {
+  const Contribution sought = wanted(rank, block);
+  return !sought.empty() && ranks_[static_cast<std::size_t>(rank)].output[static_cast<std::size_t>(block)] == sought;
+}
+
+const Contribution& Player::held(int rank, int block) const {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const auto at = static_cast<std::size_t>(block);
+  if (!state.output[at].empty()) return state.output[at];
+  const Contribution* best = &state.input[at];
+  for (const std::vector<Contribution>& plane : state.scratch) {
+    if (plane[at].size() > best->size()) best = &plane[at];
+  }
+  return *best;
+}
+
 const Step& Player::step_at(const StepPlace& place) const {
   return program(place.rank).lanes[static_cast<std::size_t>(place.lane)].steps[static_cast<std::size_t>(place.step)];
 }

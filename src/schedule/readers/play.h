@@ -69,6 +69,9 @@ class Player {
   std::vector<StepPlace> stuck() const;
   // What a block of the output of `rank` should hold in the end; empty: nothing is asked of it.
   Contribution wanted(int rank, int block) const;
+  bool complete(int rank, int block) const;
+  // What a rank has of a block: its output, or before there is any the best of its input and scratch.
+  const Contribution& held(int rank, int block) const;
 
  private:
   struct Seen;

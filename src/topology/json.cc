@@ -1,0 +1,168 @@
+#include "topology/json.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tutti/error.h"
+
+namespace tutti::topology {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json json_of(const LinkSpeed& speed) {
+  return {{"bytes_per_s", speed.bytes_per_s}, {"latency_s", speed.latency_s}};
+}
+
+// The document, and the place in it for what is wrong.
+class JsonReader {
+ public:
+  JsonReader(std::string_view text, std::string file) : file_(std::move(file)) {
+    try {
+      document_ = ordered_json::parse(text);
+    } catch (const ordered_json::parse_error& error) {
+      const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
+      const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+      const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+      throw Error(ErrorCode::invalid_argument,
+                  file_ + ":" + std::to_string(line) + ":" + std::to_string(column) + ": this is no JSON from here on");
+    }
+  }
+
+  Topology read() {
+    check_keys(document_, "", {"topology", "hosts", "parts", "links"}, {"ranks"});
+    Topology topology;
+    topology.name = string_in(document_, "", "topology");
+    topology.hosts = count_in(document_, "", "hosts");
+    const ordered_json& parts = list_in("parts");
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      topology.parts.push_back(part_of(parts[i], "parts[" + std::to_string(i) + "]"));
+    const ordered_json& links = list_in("links");
+    for (std::size_t i = 0; i < links.size(); ++i)
+      topology.links.push_back(link_of(links[i], "links[" + std::to_string(i) + "]", topology));
+    if (const std::string why = topology.why_not(); !why.empty()) fail("", why);
+    if (document_.contains("ranks") && document_["ranks"] != topology.ranks())
+      fail("ranks", "there are " + std::to_string(topology.ranks()) + ", by the hosts and the devices");
+    return topology;
+  }
+
+ private:
+  Part part_of(const ordered_json& json, const std::string& place) const {
+    check_keys(json, place, {"kind", "name", "count"}, {"per_hosts"});
+    Part part;
+    part.kind = named<PartKind>(json, place, "kind", "device, bridge, nic or switch");
+    part.name = string_in(json, place, "name");
+    part.count = count_in(json, place, "count");
+    if (json.contains("per_hosts")) part.per_hosts = count_in(json, place, "per_hosts");
+    return part;
+  }
+
+  LinkKind link_of(const ordered_json& json, const std::string& place, const Topology& topology) const {
+    check_keys(json, place, {"lower", "upper", "pattern", "up", "down"}, {});
+    LinkKind kind;
+    kind.lower = number_of_part(json, place, "lower", topology);
+    kind.upper = number_of_part(json, place, "upper", topology);
+    kind.pattern = named<Pattern>(json, place, "pattern", "each, all, block or mesh");
+    kind.up = speed_of(json["up"], place + ".up");
+    kind.down = speed_of(json["down"], place + ".down");
+    return kind;
+  }
+
+  LinkSpeed speed_of(const ordered_json& json, const std::string& place) const {
+    check_keys(json, place, {"bytes_per_s", "latency_s"}, {});
+    for (const char* key : {"bytes_per_s", "latency_s"}) {
+      if (!json[key].is_number()) fail(place + "." + key, "a number belongs here");
+    }
+    return {json["bytes_per_s"].get<double>(), json["latency_s"].get<double>()};
+  }
+
+  template <class Kind>
+  Kind named(const ordered_json& json, const std::string& place, const char* key, const char* known) const {
+    const std::string name = string_in(json, place, key);
+    for (int i = 0; i < 4; ++i) {
+      if (name_of(static_cast<Kind>(i)) == name) return static_cast<Kind>(i);
+    }
+    fail(place + "." + key, "'" + name + "' is not " + known);
+  }
+
+  int number_of_part(const ordered_json& json, const std::string& place, const char* key,
+                     const Topology& topology) const {
+    const std::string name = string_in(json, place, key);
+    const auto found =
+        std::find_if(topology.parts.begin(), topology.parts.end(), [&](const Part& part) { return part.name == name; });
+    if (found == topology.parts.end()) fail(place + "." + key, "there is no part '" + name + "'");
+    return static_cast<int>(found - topology.parts.begin());
+  }
+
+  const ordered_json& list_in(const char* key) const {
+    const ordered_json& list = document_[key];
+    if (!list.is_array()) fail(key, "a list belongs here");
+    return list;
+  }
+
+  std::string string_in(const ordered_json& json, const std::string& place, const char* key) const {
+    if (!json[key].is_string()) fail(joined(place, key), "a string belongs here");
+    return json[key].get<std::string>();
+  }
+
+  int count_in(const ordered_json& json, const std::string& place, const char* key) const {
+    const auto& number = json[key];
+    if (!number.is_number_integer() || number < 1 || number > kMostOfAPart)
+      fail(joined(place, key), "a number from 1 to " + std::to_string(kMostOfAPart) + " belongs here");
+    return number.get<int>();
+  }
+
+  void check_keys(const ordered_json& json, const std::string& place, std::initializer_list<const char*> needed,
+                  std::initializer_list<const char*> possible) const {
+    if (!json.is_object()) fail(place, "an object belongs here");
+    for (const char* key : needed) {
+      if (!json.contains(key)) fail(place, std::string("'") + key + "' is missing");
+    }
+    const auto has = [](std::initializer_list<const char*> keys, const std::string& key) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    for (const auto& [key, value] : json.items()) {
+      if (!has(needed, key) && !has(possible, key)) fail(joined(place, key), "nobody knows this key");
+    }
+  }
+
+  static std::string joined(const std::string& place, const std::string& key) {
+    return place.empty() ? key : place + "." + key;
+  }
+
+  [[noreturn]] void fail(const std::string& place, const std::string& why) const {
+    throw Error(ErrorCode::invalid_argument, file_ + ": " + (place.empty() ? "" : place + ": ") + why);
+  }
+
+  std::string file_;
+  ordered_json document_;
+};
+
+}  // namespace
+
+std::string to_json(const Topology& topology) {
+  ordered_json parts = ordered_json::array(), links = parts;
+  for (const Part& part : topology.parts) {
+    parts.push_back({{"kind", name_of(part.kind)}, {"name", part.name}, {"count", part.count}});
+    if (part.per_hosts != 0) parts.back()["per_hosts"] = part.per_hosts;
+  }
+  for (const LinkKind& kind : topology.links) {
+    links.push_back({{"lower", topology.parts[static_cast<std::size_t>(kind.lower)].name},
+                     {"upper", topology.parts[static_cast<std::size_t>(kind.upper)].name},
+                     {"pattern", name_of(kind.pattern)},
+                     {"up", json_of(kind.up)},
+                     {"down", json_of(kind.down)}});
+  }
+  const ordered_json document{{"topology", topology.name},
+                              {"hosts", topology.hosts},
+                              {"ranks", topology.ranks()},
+                              {"parts", parts},
+                              {"links", links}};
+  return document.dump(2) + "\n";
+}
+
+Topology topology_from_json(std::string_view text, const std::string& file) { return JsonReader(text, file).read(); }
+
+}  // namespace tutti::topology

@@ -1,0 +1,77 @@
+// Pictures that the command writes: what is in them, read as text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "shell.h"
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using tutti::testing::count_of;
+using tutti::testing::Ended;
+
+// Runs the command with --svg and a file, and gives what is in the file.
+std::string picture(const std::string& arguments) {
+  const auto path = std::filesystem::temp_directory_path() / ("tutti-picture-" + std::to_string(::getpid()) + ".svg");
+  const Ended ended = tutti::testing::shell(TUTTI_TOOL " " + arguments + " --svg " + path.string());
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(path);
+  EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << text.substr(0, 100);
+  return text;
+}
+
+TEST(Pictures, OfAScheduleHaveAnArrowForEveryMessage) {
+  const std::string ring = picture("show all_reduce -a ring -n 4");
+  EXPECT_THAT(ring, HasSubstr(">all_reduce by ring, 4 ranks, 7 rounds<"));
+  EXPECT_EQ(count_of(ring, "<line "), 4 + 6 * 4) << "of ranks, and of messages in six rounds";
+  EXPECT_EQ(count_of(ring, "<polyline "), 6 * 4);
+  EXPECT_EQ(count_of(ring, "rank 2 after round 7, block 1: of ranks 0 1 2 3"), 1);
+  EXPECT_THAT(ring, HasSubstr("rank 0 after round 1, block 3: of ranks 0<"));
+  EXPECT_THAT(ring, HasSubstr("rank 0 after round 2, block 2: of ranks 2 3<")) << "a message that waits counts";
+  EXPECT_THAT(ring, AllOf(HasSubstr(">message<"), Not(HasSubstr(">load from a peer<"))));
+  EXPECT_THAT(picture("show all_reduce -a staged -n 4"), HasSubstr(">load from a peer<"));
+}
+
+TEST(Pictures, OfLargeSchedulesHaveBarsOrAreRefused) {
+  const std::string bars = picture("show all_gather -a bruck -n 128");
+  EXPECT_THAT(bars, HasSubstr("rank 127 at the start: 0 of 128 blocks complete"));
+  const Ended refused = tutti::testing::shell(TUTTI_TOOL " show all_to_all -a pairwise -n 400 --svg /dev/null");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("draw fewer ranks"));
+}
+
+TEST(Pictures, OfAClusterShowItsFirstHosts) {
+  const std::string dgx = picture("topo dgx-h100:64");
+  EXPECT_THAT(dgx, HasSubstr("dgx-h100: 64 hosts, 512 ranks on gpu; the first 4 hosts are drawn"));
+  // In each of 4 hosts 8 to the nvswitch, 8 to adapters and 8 on to leaves; then 8 leaves to 8 spines, and a legend.
+  EXPECT_EQ(count_of(dgx, "<line "), 4 * 24 + 64 + 4);
+  EXPECT_THAT(dgx, AllOf(HasSubstr(">8 of 16<"), HasSubstr(">leaf - spine: 200 GB/s, 0.3 us each way<")));
+  EXPECT_EQ(count_of(picture("topo wan-4-sites:4"), "<polyline "), 6) << "four sites, each with each";
+}
+
+TEST(Pictures, ThatCannotBeWrittenAreRefused) {
+  const Ended ended = tutti::testing::shell(TUTTI_TOOL " topo dgx-h100 --svg /no/such/folder/x.svg");
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("cannot write '/no/such/folder/x.svg'"));
+}
+
+TEST(Pictures, OfAMachineAreBoxesInBoxes) {
+  if (tutti::testing::shell(TUTTI_TOOL " --version").output.find("hwloc: tutti topo cannot") != std::string::npos)
+    GTEST_SKIP() << "built without hwloc";
+  const std::string machine = picture("topo " TUTTI_SOURCE_DIRECTORY "/tests/topology/machines/two-packages.xml");
+  // One behind all; 1 machine, 2 packages, 2 NUMA nodes, 2 L3, 4 L2, 4 cores, 8 threads, a GPU and a NIC.
+  EXPECT_EQ(count_of(machine, "<rect "), 1 + 1 + 2 + 2 + 2 + 4 + 4 + 8 + 1 + 1);
+  EXPECT_THAT(machine, HasSubstr(">NVIDIA H100<"));
+}
+
+}  // namespace

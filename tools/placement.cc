@@ -1,0 +1,205 @@
+#include "tools/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <span>
+
+#include "schedule/algorithms/lower_row.h"
+#include "schedule/readers/simulate/simulate.h"
+#include "tools/bench/sizes.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tutti::tools {
+namespace {
+
+using schedule::Index;
+using schedule::Lowered;
+
+constexpr std::size_t kMostDimensions = 4;
+
+int number_of(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
+// As in a transformer of 32 layers; what is not named has gradients to reduce.
+void set_usual_traffic(MeshDimension& dimension) {
+  struct Usual {
+    std::string_view dimension, verb;
+    int times;
+  };
+  constexpr Usual kUsual[] = {
+      {"tp", "all_reduce", 128}, {"ep", "all_to_all", 64}, {"cp", "all_gather", 64}, {"sp", "all_gather", 64}};
+  for (const Usual& usual : kUsual) {
+    if (usual.dimension != dimension.name) continue;
+    dimension.verb = usual.verb;
+    dimension.times = usual.times;
+    dimension.bytes = 64 << 20;
+  }
+}
+
+// The programs of one group, as those of ranks of the whole cluster: indices become absolute.
+void put_group(std::span<const Lowered> group, std::span<const int> devices, std::vector<Lowered>& all) {
+  const auto count = static_cast<int>(group.size());
+  for (int rank = 0; rank < count; ++rank) {
+    Lowered lowered = group[static_cast<std::size_t>(rank)];
+    schedule::Program& program = lowered.program;
+    const auto peer = [&](const Index& of) {
+      return Index::absolute(devices[static_cast<std::size_t>(of.resolve(rank, count))]);
+    };
+    for (schedule::Lane& lane : program.lanes) {
+      for (schedule::Step& step : lane.steps) {
+        for (auto* operands : {&step.destinations, &step.sources}) {
+          for (schedule::Operand& operand : *operands) {
+            operand.blocks.first = Index::absolute(operand.blocks.first.resolve(rank, program.blocks));
+            operand.rank = peer(operand.rank);
+          }
+        }
+        for (schedule::Wait& wait : step.waits) wait.rank = peer(wait.rank);
+      }
+    }
+    program.rank = devices[static_cast<std::size_t>(rank)];
+    program.ranks = static_cast<int>(all.size());
+    all[static_cast<std::size_t>(program.rank)] = std::move(lowered);
+  }
+}
+
+// All groups of a dimension at once, by one algorithm.
+double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t dimension,
+                  const std::vector<int>& devices, const topology::Topology& topology) {
+  const MeshDimension& of = mesh.dimensions()[dimension];
+  Offers offers;
+  offers.inside = {false, false, true, false, 4, 0};
+  offers.segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more pieces would tell nothing more
+  const std::vector<Lowered> group = schedule::lower_all(row, of.size, offers, 0);
+  std::vector<Lowered> all(static_cast<std::size_t>(mesh.ranks()));
+  for (const std::vector<int>& ranks : mesh.groups(dimension)) {
+    std::vector<int> places;
+    for (const int rank : ranks) places.push_back(devices[static_cast<std::size_t>(rank)]);
+    put_group(group, places, all);
+  }
+  schedule::SimulateOptions options;
+  const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
+  options.count = std::max<std::uint64_t>(
+      1, of.bytes / (options.element_bytes * (chunks ? static_cast<std::uint64_t>(of.size) : 1)));
+  return schedule::simulate(all, topology, options).seconds;
+}
+
+Placement::Phase quickest(const Mesh& mesh, std::size_t dimension, const std::vector<int>& devices,
+                          const topology::Topology& topology) {
+  SimulationRequest request;
+  request.verb = mesh.dimensions()[dimension].verb;
+  Placement::Phase best;
+  if (mesh.dimensions()[dimension].size == 1) return best;
+  for (const schedule::Algorithm* row : request.rows()) {
+    const double seconds = seconds_of(*row, mesh, dimension, devices, topology);
+    if (best.row == nullptr || seconds < best.seconds) best = {row, seconds};
+  }
+  return best;
+}
+
+}  // namespace
+
+Mesh::Mesh(const std::string& text) {
+  const auto fail = [&] {
+    refuse(fmt::format("--mesh {}: dimensions with their sizes belong there, such as dp2.tp8, {} at most", text,
+                       kMostDimensions));
+  };
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('.', at), text.size());
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    const std::size_t digits = std::min(word.find_first_of("0123456789"), word.size());
+    MeshDimension dimension;
+    dimension.name = word.substr(0, digits);
+    dimension.size = number_of(word.substr(digits));
+    const bool known = std::any_of(dimensions_.begin(), dimensions_.end(),
+                                   [&](const MeshDimension& other) { return other.name == dimension.name; });
+    if (dimension.name.empty() || dimension.size < 1 || dimension.size > topology::kMostOfAPart || known) fail();
+    set_usual_traffic(dimension);
+    dimensions_.push_back(dimension);
+    at = end + 1;
+  }
+  if (dimensions_.size() > kMostDimensions) fail();
+}
+
+void Mesh::set_traffic(const std::string& text) {
+  const std::size_t equals = text.find('='), colon = text.find(':', equals);
+  if (equals == std::string::npos || colon == std::string::npos)
+    refuse(fmt::format(
+        "--traffic {}: DIMENSION=VERB:BYTES belongs there, such as tp=all_gather:32M or dp=all_reduce:1Gx2", text));
+  const auto found = std::find_if(dimensions_.begin(), dimensions_.end(), [&](const MeshDimension& dimension) {
+    return dimension.name == text.substr(0, equals);
+  });
+  if (found == dimensions_.end())
+    refuse(fmt::format("--traffic {}: the mesh has no dimension '{}'", text, text.substr(0, equals)));
+  found->verb = name_of(verb_named(text.substr(equals + 1, colon - equals - 1)));
+  const std::size_t by = std::min(text.find('x', colon), text.size());
+  found->bytes = bench::parse_bytes(text.substr(colon + 1, by - colon - 1), "--traffic");
+  found->times = by == text.size() ? 1 : number_of(std::string_view(text).substr(by + 1));
+  if (found->times < 1) refuse(fmt::format("--traffic {}: behind the x belongs how often, from 1", text));
+}
+
+int Mesh::ranks() const {
+  std::int64_t ranks = 1;
+  for (const MeshDimension& dimension : dimensions_)
+    ranks = std::min<std::int64_t>(ranks * dimension.size, topology::kMostOfAPart + 1);
+  return static_cast<int>(ranks);
+}
+
+std::vector<int> Mesh::coordinates(int rank) const {
+  std::vector<int> coordinates(dimensions_.size());
+  for (std::size_t i = dimensions_.size(); i-- > 0; rank /= dimensions_[i].size)
+    coordinates[i] = rank % dimensions_[i].size;
+  return coordinates;
+}
+
+std::vector<std::vector<int>> Mesh::groups(std::size_t dimension) const {
+  int stride = 1;
+  for (std::size_t i = dimension + 1; i < dimensions_.size(); ++i) stride *= dimensions_[i].size;
+  const int size = dimensions_[dimension].size;
+  std::vector<std::vector<int>> groups;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank / stride % size != 0) continue;
+    groups.emplace_back();
+    for (int i = 0; i < size; ++i) groups.back().push_back(rank + i * stride);
+  }
+  return groups;
+}
+
+std::vector<int> devices_of(const Mesh& mesh, const DimensionOrder& order) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    const std::vector<int> coordinates = mesh.coordinates(rank);
+    int device = 0, stride = 1;
+    for (const std::size_t dimension : order) {
+      device += coordinates[dimension] * stride;
+      stride *= mesh.dimensions()[dimension].size;
+    }
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+std::vector<Placement> placements(const Mesh& mesh, const topology::Topology& topology) {
+  std::vector<Placement> found;
+  DimensionOrder order(mesh.dimensions().size());
+  std::iota(order.rbegin(), order.rend(), 0);  // as ranks are numbered
+  do {
+    Placement placement{order, devices_of(mesh, order), {}, 0};
+    for (std::size_t dimension = 0; dimension < order.size(); ++dimension) {
+      placement.phases.push_back(quickest(mesh, dimension, placement.devices, topology));
+      placement.seconds += placement.phases.back().seconds * mesh.dimensions()[dimension].times;
+    }
+    found.push_back(std::move(placement));
+  } while (std::prev_permutation(order.begin(), order.end()));
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Placement& a, const Placement& b) { return a.seconds < b.seconds * (1 - 1e-9); });
+  return found;
+}
+
+}  // namespace tutti::tools
