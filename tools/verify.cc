@@ -127,7 +127,9 @@ void print_property(const Findings& findings, Problem::Kind kind, std::string_vi
 void print_problems(const schedule::VerifyReport& report, std::string_view where) {
   constexpr std::size_t kShown = 10;
   for (std::size_t i = 0; i < std::min(report.problems.size(), kShown); ++i) {
-    fmt::print("  {}{}: {}\n", where, name_of_kind(report.problems[i].kind), report.problems[i].message);
+    const Problem& problem = report.problems[i];
+    fmt::print("  {}{}: {}\n", where, name_of_kind(problem.kind), problem.message);
+    for (const std::string& line : problem.story) fmt::print("      {}\n", line);
   }
   if (report.problems.size() > kShown) fmt::print("  ... and {} more\n", report.problems.size() - kShown);
 }
@@ -197,7 +199,8 @@ void print_json(const std::vector<schedule::Lowered>& programs, const Findings& 
     for (const Problem& problem : report->problems) {
       json["problems"].push_back({{"kind", name_of_kind(problem.kind)},
                                   {"in_place", report == &findings.in_place},
-                                  {"message", problem.message}});
+                                  {"message", problem.message},
+                                  {"story", problem.story}});
     }
   }
   json["edges"] = Json::array();
