@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/nearest.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "tools/verbs.h"
@@ -70,7 +71,9 @@ Verb verb_named(const std::string& name) {
   for (const schedule::VerbFacts& facts : schedule::kVerbTable) {
     if (name_of(facts.verb) == name) return facts.verb;
   }
-  refuse(fmt::format("no verb '{}'; there are: {}", name, fmt::join(verbs(), ", ")));
+  const std::string nearest = nearest_to(name, verbs());
+  refuse(fmt::format("no verb '{}'; {}there are: {}", name, nearest.empty() ? "" : "is it " + nearest + "? ",
+                     fmt::join(verbs(), ", ")));
 }
 
 void Selection::add_to(CLI::App& app) {

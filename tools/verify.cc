@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
-#include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "schedule/algorithms/table.h"
-#include "schedule/json.h"
 #include "schedule/verbs.h"
+#include "tools/programs_file.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -48,33 +45,12 @@ struct Findings {
   bool ok() const { return apart.ok() && in_place.ok(); }
 };
 
-// A file that never ends should not take all memory.
-constexpr std::size_t kMostFileBytes = 256 << 20;
-
-std::string contents_of(std::istream& stream, const std::string& name) {
-  std::string text;
-  for (std::vector<char> piece(1 << 20); stream; text.append(piece.data(), static_cast<std::size_t>(stream.gcount()))) {
-    if (text.size() > kMostFileBytes) {
-      refuse(fmt::format("{} has more than {} MB, which no file of programs has", name, kMostFileBytes >> 20));
-    }
-    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-  }
-  return text;
-}
-
-std::string contents_of(const std::string& file) {
-  if (file == "-") return contents_of(std::cin, "standard input");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) refuse(fmt::format("cannot read '{}'; is the path right?", file));
-  return contents_of(stream, "'" + file + "'");
-}
-
 std::vector<schedule::Lowered> programs_of(const Verification& asked) {
   if (asked.file.empty()) return asked.selection.programs();
   if (!asked.selection.verb.empty()) {
     refuse("a file names its verb itself: give either a verb or --file");
   }
-  return schedule::from_json(contents_of(asked.file));
+  return programs_of_file(asked.file);
 }
 
 Findings examine(const std::vector<schedule::Lowered>& programs, const Verification& asked, bool credits_given) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/mix.h"
+#include "base/nearest.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/json.h"
 #include "tutti/error.h"
 
 namespace tutti::choice {
@@ -14,14 +16,11 @@ using schedule::Algorithm;
 
 bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
 
-const Verb* find_verb(std::string_view name) {
-  static constexpr Verb kAll[] = {
-#define X(name) Verb::name,
-      TUTTI_VERBS(X)
-#undef X
-  };
-  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
-  return found == std::end(kAll) ? nullptr : found;
+// Of the text that all ranks read alike.
+std::uint64_t hash_of(const Given& given) {
+  std::uint64_t hash = static_cast<std::uint64_t>(given.row.verb);
+  for (const char letter : schedule::to_json(given.programs)) hash = mix(hash, static_cast<unsigned char>(letter));
+  return hash;
 }
 
 std::string names_of(const Verb* verb) {
@@ -50,8 +49,7 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
   const Verb* only = nullptr;
   if (equals != std::string_view::npos) {
     only = find_verb(entry.substr(0, equals));
-    if (only == nullptr)
-      throw Error(ErrorCode::invalid_argument, "no verb is called '" + std::string(entry.substr(0, equals)) + "'");
+    if (only == nullptr) throw Error(ErrorCode::invalid_argument, no_verb(entry.substr(0, equals)));
   }
   bool known = false;
   for (const Algorithm& row : schedule::algorithms()) {
@@ -70,6 +68,23 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
 }
 
 }  // namespace
+
+const Verb* find_verb(std::string_view name) {
+  static constexpr Verb kAll[] = {
+#define X(name) Verb::name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+std::string no_verb(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < kVerbs; ++i) names.push_back(name_of(static_cast<Verb>(i)));
+  const std::string nearest = nearest_to(name, names);
+  return "no verb is called '" + std::string(name) + "'" + (nearest.empty() ? "" : "; is it " + nearest + "?");
+}
 
 Forced forced_algorithms(const std::string& text, bool deterministic) {
   Forced forced{};
@@ -156,7 +171,16 @@ void Chooser::price(PerVerb& verb) const {
   verb.priced.store(true, std::memory_order_release);
 }
 
+void Chooser::give(const Given& given) {
+  verbs_[static_cast<std::size_t>(given.row.verb)].given = &given;
+  options_hash_ = mix(options_hash_, hash_of(given));
+}
+
 double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
+  if (is_given(row)) {
+    const Given& given = *verbs_[static_cast<std::size_t>(row.verb)].given;
+    return Pricer(row, given.programs).at(bytes, group_.prices);
+  }
   return Pricer(row, ranks_, group_.offers).at(bytes, group_.prices);
 }
 
@@ -183,6 +207,10 @@ std::vector<Choice> Chooser::choices() const {
     const auto why = [&](const Algorithm& row) {
       return found.by_name ? std::string_view("asked for by name") : row.good_at;
     };
+    if (found.given != nullptr) {
+      rows.push_back({verb, kAnyBytes, found.given->row.name, found.given->row.good_at});
+      if (!schedule::facts_of(verb).rooted) continue;  // else it is for calls of one root
+    }
     for (const SizeRow& row : found.sizes.rows)
       rows.push_back({verb, row.bytes, row.algorithm->name, why(*row.algorithm)});
     if (found.direct != nullptr)

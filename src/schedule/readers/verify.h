@@ -57,4 +57,8 @@ struct VerifyReport {
 
 VerifyReport verify(std::span<const Lowered> programs, const VerifyOptions& options);
 
+// As calls are made: in one segment and in three, with a short last block. The first report with a problem, or the
+// last.
+VerifyReport verify_calls(std::span<const Lowered> programs, bool in_place);
+
 }  // namespace tutti::schedule
