@@ -262,8 +262,8 @@ class Rotation {
     }
   }
 
-  // Whether the tree holds this block of every rank once, and the division of an average at its root. Of a tree that was
-  // looked at before only the turn is new.
+  // Whether the tree holds this block of every rank once, and the division of an average at its root. Of a tree that
+  // was looked at before only the turn is new.
   bool complete(std::uint64_t segment, int block, TurnedValue value) {
     const auto known = complete_.find(value.tree);
     if (known != complete_.end())
