@@ -248,6 +248,21 @@ TEST(Verified, IsEveryProgramOnceBeforeItRuns) {
   }
 }
 
+// Among so many ranks each looks at itself and at rank 0.
+TEST(Verified, AreManyRanksByOne) {
+  constexpr int kMany = 66;
+  Options options;
+  options.verify = true;
+  options.algorithm = "all_gather=ring";
+  const auto calls = [](Communicator& communicator) {
+    const std::vector<int> mine(1, communicator.rank());
+    std::vector<int> all(kMany);
+    communicator.all_gather(mine, all);
+    testing::require(all.front() == 0 && all.back() == kMany - 1, "all have all");
+  };
+  expect_ends_well(run_threads(kMany, calls, options));
+}
+
 // Every row that a group of threads may run is as the engine lowers it.
 TEST(Verified, EveryVerbRuns) {
   Options options;

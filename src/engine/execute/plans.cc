@@ -5,6 +5,7 @@
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/readers/verify.h"
+#include "schedule/readers/verify_rotation.h"
 #include "tutti/error.h"
 
 namespace tutti::engine {
@@ -18,15 +19,37 @@ std::size_t Plans::verified() const {
   return verified_.size();
 }
 
+namespace {
+
+// Of more ranks than these one stands for all, where they are alike: each compares itself with rank 0, so that none is
+// left out.
+constexpr int kVerifiedOneByOne = 64;
+
+schedule::VerifyReport verify_row(const schedule::Algorithm& row, const schedule::Placement& placement,
+                                  const Offers& offers, bool in_place) {
+  if (placement.ranks > kVerifiedOneByOne) {
+    schedule::Placement first = placement;
+    first.rank = 0;
+    const schedule::Lowered stands_for_all = schedule::lower(row, first, offers);
+    schedule::Lowered mine = schedule::lower(row, placement, offers);
+    mine.program.rank = 0;
+    if (mine == stands_for_all) {
+      if (auto report = schedule::verify_calls_by_rotation(stands_for_all, in_place)) return *report;
+    }
+  }
+  return schedule::verify_calls(schedule::lower_all(row, placement.ranks, offers, placement.root), in_place);
+}
+
+}  // namespace
+
 // All ranks do the same at this place of their calls, so that each of them tells what is wrong.
 void Plans::require_verified(const schedule::Algorithm& row, const schedule::Placement& placement,
                              const Offers& offers) {
   const auto key = std::tuple(number_of(row), placement.ranks, placement.root, offers.inside.operands_in_slots);
   if (verified_.contains(key)) return;
-  const std::vector<schedule::Lowered> programs = schedule::lower_all(row, placement.ranks, offers, placement.root);
   for (const bool in_place : {false, true}) {
     if (in_place && placement.ranks > 1 && !schedule::runs_in_place(row)) continue;
-    const schedule::VerifyReport report = schedule::verify_calls(programs, in_place);
+    const schedule::VerifyReport report = verify_row(row, placement, offers, in_place);
     if (report.ok()) continue;
     throw Error(ErrorCode::system, "TUTTI_VERIFY: " + std::string(name_of(row.verb)) + " by '" + std::string(row.name) +
                                        "' does not verify for " + std::to_string(placement.ranks) + " ranks" +

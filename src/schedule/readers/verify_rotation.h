@@ -30,4 +30,7 @@ std::string why_not_rotation(const Lowered& program);
 // where one rank does not decide it: then verify() does.
 std::optional<VerifyReport> verify_rotation(const Lowered& first, const VerifyOptions& options);
 
+// The same as verify_calls() has it.
+std::optional<VerifyReport> verify_calls_by_rotation(const Lowered& first, bool in_place);
+
 }  // namespace tutti::schedule
