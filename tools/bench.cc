@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 #include "base/environment.h"
 #include "base/nearest_names.h"
 #include "rendezvous/host.h"
+#include "schedule/readers/verify.h"
+#include "schedule/verbs.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/implementations.h"
 #include "tools/bench/plot.h"
@@ -21,6 +24,7 @@
 #include "tools/bench/sizes.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/table.h"
+#include "tools/programs_file.h"
 #include "tools/verbs.h"
 #include "topology/discover/cores.h"
 #include "topology/discover/cost_file.h"
@@ -39,6 +43,7 @@ constexpr const char* kBenchExamples = R"(Examples:
   tutti bench all_reduce -n 2 --buffers both --against limit     how near to what the machine can do
   tutti bench all_reduce --ranks 2..8 -b 16M -e 16M --plot scaling.svg
   tutti bench all_reduce -n 2 --algorithms all                   every algorithm, and what the choice costs
+  tutti bench all_reduce -n 4 --schedule mine.json               a schedule of your own, verified first, beside ours
   tutti bench all_reduce -n 2 --json out.json --csv out.csv --plot out.svg
   tutti bench figures                                            the figures that Tutti is held to, on this machine
 
@@ -65,7 +70,7 @@ struct BenchOptions {
   bool no_pin = false;
   int runs = 1;
   std::string json, csv, plot;
-  std::string tuned;
+  std::string tuned, schedule;
   Effort effort;
 };
 
@@ -113,6 +118,22 @@ std::vector<std::string> peers_of(const std::string& text, const std::string& tr
   return there;
 }
 
+// The file is to be for what is measured, and right: nothing is started for one that is not.
+std::string schedule_of(const BenchOptions& asked, const Plan& plan) {
+  if (asked.schedule.empty()) return "";
+  const std::vector<schedule::Lowered> programs = programs_of_file(asked.schedule);
+  const schedule::Program& first = programs.front().program;
+  if (plan.verbs != std::vector{first.verb})
+    refuse(fmt::format("'{}' is a schedule of {}: measure that verb", asked.schedule, name_of(first.verb)));
+  if (plan.ranks != std::vector{first.ranks})
+    refuse(fmt::format("'{}' is for {} ranks: measure with -n {}", asked.schedule, first.ranks, first.ranks));
+  if (schedule::facts_of(first.verb).rooted && plan.root != first.root)
+    refuse(fmt::format("'{}' is for root {}: measure with -r {}", asked.schedule, first.root, first.root));
+  const schedule::VerifyReport report = schedule::verify_calls(programs, false);
+  if (!report.ok()) refuse(fmt::format("'{}' does not verify: {}", asked.schedule, text_of(report.problems.front())));
+  return fmt::format("{}={}", name_of(first.verb), std::filesystem::absolute(asked.schedule).string());
+}
+
 Plan plan_of(const BenchOptions& asked) {
   Plan plan;
   plan.verbs = verbs_of(asked.verbs);
@@ -130,6 +151,7 @@ Plan plan_of(const BenchOptions& asked) {
   plan.all_algorithms = asked.algorithms == "all";
   plan.pinned = !asked.no_pin;
   plan.tuned_costs = asked.tuned;
+  plan.schedule = schedule_of(asked, plan);
   plan.effort = asked.effort;
   plan.effort.check = asked.check != 0;
   check_plan(plan);
@@ -295,6 +317,9 @@ void add_what(CLI::App& app, BenchOptions& asked) {
                  "Costs of `tutti tune`: run with them and with built-in ones, side by side; figures finds them itself")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
+  app.add_option("--schedule", asked.schedule,
+                 "A schedule of your own, in the JSON of `tutti show --json`: verified, then measured beside ours")
+      ->type_name("FILE");
   app.add_option("--algorithms", asked.algorithms, "all: every algorithm beside the chosen one, and the regret")
       ->type_name("all")
       ->check(CLI::IsMember({"all"}));

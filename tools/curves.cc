@@ -12,8 +12,9 @@
 namespace tutti::tools {
 namespace {
 
-constexpr double kLeft = 84, kRight = 220, kTop = 56, kBottom = 76, kWidth = 980, kHeight = 560;
-constexpr double kNameHeight = 16;
+constexpr double kLeftOfCurves = 84, kRightOfCurves = 220, kTopOfCurves = 56, kBottomOfCurves = 76,
+                 kWidthOfCurves = 980, kHeightOfCurves = 560;
+constexpr double kNameHeightOfCurves = 16;
 
 class Curves {
  public:
@@ -26,8 +27,8 @@ class Curves {
   }
 
   std::string draw(const std::string& title) const {
-    Svg svg(kWidth, kHeight);
-    svg.text({kLeft, 28}, title, {16, Svg::Anchor::start, "#222222", true});
+    Svg svg(kWidthOfCurves, kHeightOfCurves);
+    svg.text({kLeftOfCurves, 28}, title, {16, Svg::Anchor::start, "#222222", true});
     draw_axes(svg);
     draw_winners(svg);
     for (std::size_t i = 0; i < curves_.size(); ++i) draw_curve(svg, i);
@@ -41,9 +42,11 @@ class Curves {
   }
   double x_of(std::size_t size) const {
     return on(static_cast<double>(sizes_[size]), static_cast<double>(sizes_.front()),
-              static_cast<double>(sizes_.back()), kLeft, kWidth - kRight);
+              static_cast<double>(sizes_.back()), kLeftOfCurves, kWidthOfCurves - kRightOfCurves);
   }
-  double y_of(double seconds) const { return on(seconds, low_ / 1.2, high_ * 1.2, kHeight - kBottom, kTop); }
+  double y_of(double seconds) const {
+    return on(seconds, low_ / 1.2, high_ * 1.2, kHeightOfCurves - kBottomOfCurves, kTopOfCurves);
+  }
   std::size_t quickest(std::size_t size) const {
     std::size_t best = 0;
     for (std::size_t i = 1; i < curves_.size(); ++i) {
@@ -53,39 +56,40 @@ class Curves {
   }
 
   void draw_axes(Svg& svg) const {
-    const double bottom = kHeight - kBottom, right = kWidth - kRight;
+    const double bottom = kHeightOfCurves - kBottomOfCurves, right = kWidthOfCurves - kRightOfCurves;
     for (int power = static_cast<int>(std::floor(std::log10(low_ / 1.2))); std::pow(10, power) <= high_ * 1.2;
          ++power) {
       for (const int factor : {1, 2, 5}) {
         const double tick = factor * std::pow(10, power);
         if (tick < low_ / 1.2 || tick > high_ * 1.2) continue;
-        svg.line({kLeft, y_of(tick)}, {right, y_of(tick)}, factor == 1 ? "#cfd8dc" : "#eceff1");
+        svg.line({kLeftOfCurves, y_of(tick)}, {right, y_of(tick)}, factor == 1 ? "#cfd8dc" : "#eceff1");
         if (factor == 1 || high_ / low_ < 100)
-          svg.text({kLeft - 8, y_of(tick) + 4}, rounded_time(tick), {11, Svg::Anchor::end});
+          svg.text({kLeftOfCurves - 8, y_of(tick) + 4}, rounded_time(tick), {11, Svg::Anchor::end});
       }
     }
     // As many names of sizes as there is room for.
     const auto every = static_cast<std::size_t>(std::ceil(static_cast<double>(sizes_.size()) / 11));
     for (std::size_t size = 0; size < sizes_.size(); ++size) {
-      svg.line({x_of(size), kTop}, {x_of(size), bottom}, "#eceff1");
+      svg.line({x_of(size), kTopOfCurves}, {x_of(size), bottom}, "#eceff1");
       if (size % every == 0)
         svg.text({x_of(size), bottom + 34}, bench::text_of_bytes(sizes_[size]), {11, Svg::Anchor::middle});
     }
-    svg.text({(kLeft + right) / 2, bottom + 60}, "size of the vector, or of all chunks together",
+    svg.text({(kLeftOfCurves + right) / 2, bottom + 60}, "size of the vector, or of all chunks together",
              {12, Svg::Anchor::middle});
-    svg.text({20, (kTop + bottom) / 2}, "time", {12, Svg::Anchor::middle, "#222222", false, -90});
+    svg.text({20, (kTopOfCurves + bottom) / 2}, "time", {12, Svg::Anchor::middle, "#222222", false, -90});
   }
 
   // A band below the curves in the colour of the quickest, and a line where that changes.
   void draw_winners(Svg& svg) const {
-    const double bottom = kHeight - kBottom;
+    const double bottom = kHeightOfCurves - kBottomOfCurves;
     for (std::size_t size = 0; size < sizes_.size(); ++size) {
-      const double from = size == 0 ? kLeft : (x_of(size - 1) + x_of(size)) / 2;
-      const double to = size + 1 == sizes_.size() ? kWidth - kRight : (x_of(size) + x_of(size + 1)) / 2;
+      const double from = size == 0 ? kLeftOfCurves : (x_of(size - 1) + x_of(size)) / 2;
+      const double to = size + 1 == sizes_.size() ? kWidthOfCurves - kRightOfCurves : (x_of(size) + x_of(size + 1)) / 2;
       const std::size_t best = quickest(size);
       svg.box({from, bottom + 6, to - from, 10}, svg_colour(best),
               fmt::format("{}: {} is the quickest", bench::text_of_bytes(sizes_[size]), curves_[best].name));
-      if (size > 0 && quickest(size - 1) != best) svg.line({from, kTop}, {from, bottom + 16}, "#90a4ae", 1, "4 3");
+      if (size > 0 && quickest(size - 1) != best)
+        svg.line({from, kTopOfCurves}, {from, bottom + 16}, "#90a4ae", 1, "4 3");
     }
   }
 
@@ -111,16 +115,17 @@ class Curves {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return end_of(a) < end_of(b); });
     std::vector<double> places;
     for (const std::size_t curve : order)
-      places.push_back(std::max(end_of(curve), places.empty() ? kTop : places.back() + kNameHeight));
-    double most = kHeight - kBottom;
-    for (std::size_t i = places.size(); i-- > 0; most = places[i] - kNameHeight) places[i] = std::min(places[i], most);
-    const double right = kWidth - kRight;
+      places.push_back(std::max(end_of(curve), places.empty() ? kTopOfCurves : places.back() + kNameHeightOfCurves));
+    double most = kHeightOfCurves - kBottomOfCurves;
+    for (std::size_t i = places.size(); i-- > 0; most = places[i] - kNameHeightOfCurves)
+      places[i] = std::min(places[i], most);
+    const double right = kWidthOfCurves - kRightOfCurves;
     for (std::size_t i = 0; i < order.size(); ++i) {
       svg.line({right + 4, end_of(order[i])}, {right + 18, places[i]}, svg_colour(order[i]));
       svg.text({right + 22, places[i] + 4}, curves_[order[i]].name,
                {12, Svg::Anchor::start, svg_colour(order[i]), quickest(sizes_.size() - 1) == order[i]});
     }
-    svg.text({right + 22, kHeight - kBottom + 16}, "the quickest", {11});
+    svg.text({right + 22, kHeightOfCurves - kBottomOfCurves + 16}, "the quickest", {11});
   }
 
   const std::vector<std::uint64_t>& sizes_;

@@ -10,6 +10,7 @@
 #include "base/nearest_names.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/readers/verify_rotation.h"
 #include "tools/verbs.h"
 #include "topology/built_in.h"
 #include "tutti/error.h"
@@ -127,26 +128,62 @@ double Selection::predicted_us(std::uint64_t bytes) const {
   return choice::Pricer(row(), count, offers).at(bytes, choice::prices_of(costs, offers)) * 1e6;
 }
 
-std::vector<schedule::Lowered> Selection::programs() const {
-  const schedule::Algorithm& chosen = row();
-  const bool pair = chosen.verb == Verb::send_recv;
+// What the programs are lowered to, once what was asked for makes sense.
+Offers Selection::checked_offers(int most_ranks) const {
+  const bool pair = row().verb == Verb::send_recv;
   const int count = rank_count();
-  if (count < 1 || count > kMostRanks) refuse(fmt::format("-n must be 1 to {}, not {}", kMostRanks, count));
+  if (count < 1 || count > most_ranks) refuse(fmt::format("-n must be 1 to {}, not {}", most_ranks, count));
   if (pair && count != 2) refuse(fmt::format("send_recv is between two ranks: use -n 2, not {}", count));
   if (root < 0 || root >= count)
     refuse(fmt::format("--root must be one of the ranks 0 to {}, not {}", count - 1, root));
   if (credits < 1) refuse("--credits must be at least 1: without one no message can ever leave");
+  return offers_of(transport, credits, placed(count));
+}
 
-  const Hosts places = placed(count);
-  const Offers offers = offers_of(transport, credits, places);
+std::vector<schedule::Lowered> Selection::programs() const {
+  const schedule::Algorithm& chosen = row();
+  const Offers offers = checked_offers(kMostRanks);
+  const int count = rank_count();
   for (int rank = 0; rank < count; ++rank) {
-    if (const std::string reason = schedule::why_not(chosen, {count, rank, root, places}, offers); !reason.empty()) {
-      const std::string where = places.several() ? "ranks of different hosts do" : "--transport " + transport + " does";
+    if (const std::string reason = schedule::why_not(chosen, {count, rank, root, offers.hosts}, offers);
+        !reason.empty()) {
+      const std::string where =
+          offers.hosts.several() ? "ranks of different hosts do" : "--transport " + transport + " does";
       throw Error(ErrorCode::unsupported,
                   fmt::format("{} by {} {}, which {} not have", verb, chosen.name, reason, where));
     }
   }
   return schedule::lower_all(chosen, count, offers, root);
+}
+
+std::optional<Selection::Alike> Selection::alike(bool every_rank) const {
+  constexpr int kOneByOne = 64, kMostAlike = 1 << 16;
+  constexpr std::size_t kStepsToCompare = 10'000'000;
+  const schedule::Algorithm& chosen = row();
+  const int count = rank_count();
+  if (count <= kOneByOne || !hosts.empty()) return std::nullopt;
+  const Offers offers = checked_offers(kMostAlike);
+  if (!schedule::why_not(chosen, {count, 0, root, {}}, offers).empty()) return std::nullopt;
+  Alike alike{schedule::lower(chosen, {count, 0, root, {}}, offers)};
+  if (!schedule::why_not_rotation(alike.first).empty()) return std::nullopt;
+  // Lowering sees only the text, so that equal text before it is equal text after it.
+  const schedule::Program first = chosen.generate({count, 0, root, {}});
+  std::size_t steps = 1;
+  for (const schedule::Lane& lane : first.lanes) steps += lane.steps.size();
+  const int several = static_cast<int>(std::max<std::size_t>(16, kStepsToCompare / steps));
+  const int stride = every_rank ? 1 : std::max(1, count / several);
+  const auto same = [&](int rank) {
+    const schedule::Program other = chosen.generate({count, rank, root, {}});
+    return other.lanes == first.lanes && other.scratch_planes == first.scratch_planes &&
+           other.scratch_depth == first.scratch_depth && other.landing_planes == first.landing_planes &&
+           other.blocks == first.blocks && other.message_blocks == first.message_blocks &&
+           other.hears_first == first.hears_first;
+  };
+  for (int rank = 1; rank < count; rank = rank == count - 1 ? count : std::min(count - 1, rank + stride)) {
+    if (!same(rank)) return std::nullopt;
+    ++alike.compared;
+  }
+  return alike;
 }
 
 }  // namespace tutti::tools

@@ -28,12 +28,20 @@ struct Selection {
 
   // Throws Error(invalid_argument or unsupported), naming the remedy.
   std::vector<schedule::Lowered> programs() const;
+  // Rank 0's program, where it stands for all (verify_rotation.h) and they are more than are verified one by one.
+  struct Alike {
+    schedule::Lowered first;
+    int compared = 1;  // ranks whose text is known to be the same
+  };
+  // Compares the text of all ranks, or, without `every_rank`, of as many as take about a second.
+  std::optional<Alike> alike(bool every_rank) const;
   // What a call that moves so many bytes is expected to take, by the built-in costs.
   double predicted_us(std::uint64_t bytes) const;
 
  private:
   const schedule::Algorithm& row() const;
   int rank_count() const;
+  Offers checked_offers(int most_ranks) const;
   Hosts placed(int count) const;
 };
 

@@ -18,7 +18,8 @@ namespace {
 using schedule::Simulated;
 using Activity = Simulated::Activity;
 
-constexpr double kLeft = 84, kRight = 24, kTop = 74, kBottom = 46, kWidth = 1180;
+constexpr double kLeftOfTimeline = 84, kRightOfTimeline = 24, kTopOfTimeline = 74, kBottomOfTimeline = 46,
+                 kWidthOfTimeline = 1180;
 constexpr std::string_view kSending = "#1b6ca8", kComputing = "#2e933c", kIdle = "#eceff1", kPath = "#d1495b";
 
 // The least 1, 2 or 5 times a power of ten that cuts the span into at most so many parts.
@@ -47,9 +48,9 @@ class Timeline {
       : simulated_(simulated), title_(title), rows_(rows_of(simulated)), row_height_(height_of_row(rows_.size())) {}
 
   std::string draw() {
-    const double height = kTop + row_height_ * static_cast<double>(rows_.size()) + kBottom;
-    Svg svg(kWidth, height);
-    svg.text({kLeft, 24}, title_, {16, Svg::Anchor::start, "#222222", true});
+    const double height = kTopOfTimeline + row_height_ * static_cast<double>(rows_.size()) + kBottomOfTimeline;
+    Svg svg(kWidthOfTimeline, height);
+    svg.text({kLeftOfTimeline, 24}, title_, {16, Svg::Anchor::start, "#222222", true});
     draw_legend(svg);
     draw_rows(svg);
     draw_axis(svg);
@@ -74,11 +75,13 @@ class Timeline {
   }
   static double height_of_row(std::size_t rows) { return rows <= 16 ? 26 : rows <= 32 ? 20 : 14; }
 
-  double x_of(double seconds) const { return kLeft + (kWidth - kLeft - kRight) * seconds / simulated_.seconds; }
-  double y_of(int rank) const { return kTop + row_height_ * static_cast<double>(rows_.at(rank)); }
+  double x_of(double seconds) const {
+    return kLeftOfTimeline + (kWidthOfTimeline - kLeftOfTimeline - kRightOfTimeline) * seconds / simulated_.seconds;
+  }
+  double y_of(int rank) const { return kTopOfTimeline + row_height_ * static_cast<double>(rows_.at(rank)); }
 
   void draw_legend(Svg& svg) const {
-    double x = kLeft;
+    double x = kLeftOfTimeline;
     const auto entry = [&](std::string_view colour, std::string_view words) {
       svg.box({x, 42, 12, 12}, colour);
       svg.text({x + 18, 52}, words);
@@ -94,9 +97,9 @@ class Timeline {
     for (const auto& [rank, row] : rows_) {
       const double y = y_of(rank);
       const double end = simulated_.ends[static_cast<std::size_t>(rank)];
-      svg.box({kLeft, y + 2, std::max(0.5, x_of(end) - kLeft), row_height_ - 4}, kIdle,
+      svg.box({kLeftOfTimeline, y + 2, std::max(0.5, x_of(end) - kLeftOfTimeline), row_height_ - 4}, kIdle,
               fmt::format("rank {}, which ends after {}", rank, rounded_time(end)));
-      svg.text({kLeft - 8, y + row_height_ / 2 + 4}, fmt::format("rank {}", rank), {11, Svg::Anchor::end});
+      svg.text({kLeftOfTimeline - 8, y + row_height_ / 2 + 4}, fmt::format("rank {}", rank), {11, Svg::Anchor::end});
     }
     std::map<std::pair<int, Activity::Kind>, std::vector<Activity>> by_row;
     for (const Activity& activity : simulated_.activities) by_row[{activity.rank, activity.kind}].push_back(activity);
@@ -154,15 +157,16 @@ class Timeline {
   }
 
   void draw_axis(Svg& svg) const {
-    const double bottom = kTop + row_height_ * static_cast<double>(rows_.size()) + 4;
-    svg.line({kLeft, bottom}, {kWidth - kRight, bottom}, "#777777");
+    const double bottom = kTopOfTimeline + row_height_ * static_cast<double>(rows_.size()) + 4;
+    svg.line({kLeftOfTimeline, bottom}, {kWidthOfTimeline - kRightOfTimeline, bottom}, "#777777");
     const double tick = tick_of(simulated_.seconds, 10);
     for (int i = 0; i * tick <= simulated_.seconds * (1 + 1e-9); ++i) {
       const double x = x_of(i * tick);
-      svg.line({x, kTop}, {x, bottom + 4}, "#cfd8dc");
+      svg.line({x, kTopOfTimeline}, {x, bottom + 4}, "#cfd8dc");
       svg.text({x, bottom + 18}, i == 0 ? "0" : rounded_time(i * tick), {11, Svg::Anchor::middle});
     }
-    svg.text({(kLeft + kWidth - kRight) / 2, bottom + 36}, "time", {12, Svg::Anchor::middle});
+    svg.text({(kLeftOfTimeline + kWidthOfTimeline - kRightOfTimeline) / 2, bottom + 36}, "time",
+             {12, Svg::Anchor::middle});
   }
 
   // From one step to the one that it let fire.

@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
-#include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "schedule/algorithms/table.h"
-#include "schedule/json.h"
+#include "schedule/readers/verify_rotation.h"
 #include "schedule/verbs.h"
+#include "tools/loads.h"
+#include "tools/programs_file.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -25,6 +25,7 @@ using schedule::Problem;
 constexpr const char* kVerifyExamples = R"(Examples:
   tutti verify all_reduce --algorithm ring -n 7
   tutti verify all_reduce -a staged -n 4 --segments 3 --credits 2
+  tutti verify all_reduce -a ring -n 10000               ranks that are alike: one stands for all
   tutti verify all_reduce -a ring -n 7 --hosts 3         memory inside hosts, streams across
   tutti show all_reduce -a ring -n 4 --json > ring.json
   tutti verify --file ring.json                          a file; - reads standard input
@@ -35,6 +36,7 @@ struct Verification {
   std::string file;
   std::uint32_t segments = 1;
   std::uint64_t count = 0;
+  bool every_rank = false;
   bool json = false;
 };
 
@@ -43,58 +45,73 @@ struct Findings {
   schedule::VerifyOptions options;
   schedule::VerifyReport apart;
   schedule::VerifyReport in_place;
+  Loads loads;
+  std::optional<int> compared;  // one rank stands for all: how many have its text for sure
   bool only_apart = false;
   bool kept_aside = false;  // in place the engine keeps the input aside, so that the call is one apart
   bool ok() const { return apart.ok() && in_place.ok(); }
 };
-
-// A file that never ends should not take all memory.
-constexpr std::size_t kMostFileBytes = 256 << 20;
-
-std::string contents_of(std::istream& stream, const std::string& name) {
-  std::string text;
-  for (std::vector<char> piece(1 << 20); stream; text.append(piece.data(), static_cast<std::size_t>(stream.gcount()))) {
-    if (text.size() > kMostFileBytes) {
-      refuse(fmt::format("{} has more than {} MB, which no file of programs has", name, kMostFileBytes >> 20));
-    }
-    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-  }
-  return text;
-}
-
-std::string contents_of(const std::string& file) {
-  if (file == "-") return contents_of(std::cin, "standard input");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) refuse(fmt::format("cannot read '{}'; is the path right?", file));
-  return contents_of(stream, "'" + file + "'");
-}
 
 std::vector<schedule::Lowered> programs_of(const Verification& asked) {
   if (asked.file.empty()) return asked.selection.programs();
   if (!asked.selection.verb.empty()) {
     refuse("a file names its verb itself: give either a verb or --file");
   }
-  return schedule::from_json(contents_of(asked.file));
+  return programs_of_file(asked.file);
 }
 
-Findings examine(const std::vector<schedule::Lowered>& programs, const Verification& asked, bool credits_given) {
+// Elements: a ragged count that leaves no block of any segment empty, or as many as fill all blocks.
+std::uint64_t count_for(const schedule::Program& program, std::uint64_t segments, bool ragged) {
+  if (!schedule::moves_data(program.verb)) return 0;
+  const bool chunks = schedule::facts_of(program.verb).cut == schedule::Cut::chunks;
+  const auto blocks = static_cast<std::uint64_t>(chunks ? 1 : program.blocks);
+  return segments * blocks * 48 - (ragged ? 5 : 0);
+}
+
+Findings begin(const schedule::Program& first, const Verification& asked, bool credits_given) {
   Findings findings;
   findings.options.segments = asked.segments;
   if (credits_given) findings.options.credits = asked.selection.credits;
-  // A ragged count that leaves no block of any segment empty, unless one is asked for.
-  const schedule::Program& first = programs.front().program;
-  const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
-  const auto blocks = static_cast<std::uint64_t>(chunks ? 1 : first.blocks);
-  findings.options.count = asked.count != 0 ? asked.count : asked.segments * blocks * 48 - 5;
+  findings.options.count = asked.count != 0 ? asked.count : count_for(first, asked.segments, true);
   if (!schedule::moves_data(first.verb)) findings.options.count = 0;
-  findings.apart = schedule::verify(programs, findings.options);
   const schedule::Algorithm* row = schedule::find_algorithm(first.verb, first.algorithm);
   findings.only_apart = row != nullptr && !schedule::runs_in_place(*row) && first.ranks > 1;
   findings.kept_aside = findings.only_apart && row->in_place;
+  return findings;
+}
+
+Findings examine(const std::vector<schedule::Lowered>& programs, const Verification& asked, bool credits_given) {
+  const schedule::Program& first = programs.front().program;
+  Findings findings = begin(first, asked, credits_given);
+  findings.apart = schedule::verify(programs, findings.options);
+  // Links are compared where all blocks are of one size, unless a count was asked for.
+  schedule::VerifyOptions even = findings.options;
+  if (asked.count == 0) even.count = count_for(first, asked.segments, false);
+  if (findings.apart.ok() && schedule::moves_data(first.verb)) {
+    const int chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks ? first.ranks : 1;
+    findings.loads = loads_of(schedule::verify(programs, even).edge_bytes,
+                              static_cast<double>(even.count * even.element_bytes) * chunks);
+  }
   if (findings.only_apart) return findings;
   schedule::VerifyOptions in_place = findings.options;
   in_place.in_place = true;
   findings.in_place = schedule::verify(programs, in_place);
+  return findings;
+}
+
+// The same by one rank, for many that are alike; nothing where one does not decide.
+std::optional<Findings> examine(const Selection::Alike& alike, const Verification& asked, bool credits_given) {
+  Findings findings = begin(alike.first.program, asked, credits_given);
+  findings.compared = alike.compared;
+  for (const bool in_place : {false, true}) {
+    if (in_place && findings.only_apart) break;
+    schedule::VerifyOptions options = findings.options;
+    options.in_place = in_place;
+    std::optional<schedule::VerifyReport> report = schedule::verify_rotation(alike.first, options);
+    if (!report) return std::nullopt;
+    (in_place ? findings.in_place : findings.apart) = std::move(*report);
+  }
+  findings.loads = loads_of_all_alike(alike.first.program);
   return findings;
 }
 
@@ -127,37 +144,43 @@ void print_property(const Findings& findings, Problem::Kind kind, std::string_vi
 void print_problems(const schedule::VerifyReport& report, std::string_view where) {
   constexpr std::size_t kShown = 10;
   for (std::size_t i = 0; i < std::min(report.problems.size(), kShown); ++i) {
-    fmt::print("  {}{}: {}\n", where, name_of_kind(report.problems[i].kind), report.problems[i].message);
+    const Problem& problem = report.problems[i];
+    fmt::print("  {}{}: {}\n", where, name_of_kind(problem.kind), problem.message);
+    for (const std::string& line : problem.story) fmt::print("      {}\n", line);
   }
   if (report.problems.size() > kShown) fmt::print("  ... and {} more\n", report.problems.size() - kShown);
 }
 
-// `chunks` of the count each are n bytes.
-void print_edges(const Findings& findings, int chunks) {
-  const auto& edges = findings.apart.edge_bytes;
-  if (edges.empty()) return;
-  const auto by_bytes = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [least, most] = std::minmax_element(edges.begin(), edges.end(), by_bytes);
-  std::uint64_t total = 0;
-  for (const auto& [edge, bytes] : edges) total += bytes;
-  const auto vector_bytes = static_cast<double>(findings.options.count * findings.options.element_bytes) * chunks;
-  const auto share = [&](std::uint64_t bytes) {
-    return fmt::format("{:.3g}", static_cast<double>(bytes) / vector_bytes);
-  };
-  const std::string low = share(least->second);
-  const std::string high = share(most->second);
-  fmt::print("    bytes      {} edge{} with {} n{}; {} n in all, n being the vector or all chunks\n", edges.size(),
-             edges.size() == 1 ? "" : "s", low == high ? low : low + " to " + high, edges.size() == 1 ? "" : " each",
-             share(total));
+void print_links(const Loads& loads, const schedule::Program& program) {
+  if (loads.links == 0 || !schedule::moves_data(program.verb)) return;
+  const auto share = [](double part) { return fmt::format("{:.4g}", part); };
+  const std::string low = share(loads.least), high = share(loads.most);
+  const bool one = loads.links == 1;
+  fmt::print("    links      {} link{} with {} n{}, the busiest from rank {} to {}; {} n in all\n", loads.links,
+             one ? "" : "s", low == high ? low : low + " to " + high, one ? "" : " each", loads.busiest_link.first,
+             loads.busiest_link.second, share(loads.total));
+  const double least = schedule::least_moved(program.verb, program.ranks);
+  fmt::print("    bytes      {} n through the busiest rank, {}; no algorithm has less than {} = {} n{}\n",
+             share(loads.rank_most), loads.busiest_rank, least_formula(program.verb), share(least),
+             least > 0 ? fmt::format(": {:.3g} x that", loads.rank_most / least) : "");
+  fmt::print("               n being the bytes of the vector, or of all chunks; p the ranks\n");
 }
 
-void print_text(const std::vector<schedule::Lowered>& programs, const Findings& findings) {
-  const schedule::Program& first = programs.front().program;
+void print_alike(int compared, int ranks) {
+  const bool all = compared == ranks;
+  fmt::print("  {} alike      rank 0 stands for all: from its own place each does the same; {}\n", all ? "✓" : "?",
+             all ? fmt::format("the programs of all {} compared", ranks)
+                 : fmt::format("{} of {} programs compared", compared, ranks));
+}
+
+void print_text(const schedule::Lowered& lowered, const Findings& findings) {
+  const schedule::Program& first = lowered.program;
   const std::uint32_t credits =
-      findings.options.credits != 0 ? findings.options.credits : programs.front().offers.inside.credits;
+      findings.options.credits != 0 ? findings.options.credits : lowered.offers.inside.credits;
   fmt::print("{} by {}: {} ranks, {} elements in {} segment{}, {} credit{}\n", name_of(first.verb), first.algorithm,
              first.ranks, findings.options.count, findings.options.segments, findings.options.segments == 1 ? "" : "s",
              credits, credits == 1 ? "" : "s");
+  if (findings.compared) print_alike(*findings.compared, first.ranks);
   print_property(findings, Problem::Kind::malformed, "form", "every rank, block, lane and step named exists");
   print_property(findings, Problem::Kind::wrong_result, "results", "every output holds each contribution exactly once");
   print_property(findings, Problem::Kind::unmatched, "matching", "every message sent is received, in equal sizes");
@@ -174,8 +197,9 @@ void print_text(const std::vector<schedule::Lowered>& programs, const Findings& 
     fmt::print("    order      {}\n", findings.apart.canonical
                                           ? "canonical: same bits as every other canonical algorithm"
                                           : "its own, the same in every run; not canonical");
-    print_edges(findings, schedule::facts_of(first.verb).cut == schedule::Cut::chunks ? first.ranks : 1);
-    fmt::print("verified\n");
+    print_links(findings.loads, first);
+    const bool all = findings.compared.value_or(first.ranks) == first.ranks;
+    fmt::print("{}\n", all ? "verified" : "verified, if the programs that were not compared are alike: --every-rank");
     return;
   }
   fmt::print("problems\n");
@@ -184,9 +208,8 @@ void print_text(const std::vector<schedule::Lowered>& programs, const Findings& 
   fmt::print("not verified\n");
 }
 
-void print_json(const std::vector<schedule::Lowered>& programs, const Findings& findings) {
+void print_json(const schedule::Program& first, const Findings& findings) {
   using Json = nlohmann::ordered_json;
-  const schedule::Program& first = programs.front().program;
   Json json = {{"verb", name_of(first.verb)}, {"algorithm", first.algorithm}, {"ranks", first.ranks}};
   json["count"] = findings.options.count;
   json["segments"] = findings.options.segments;
@@ -197,9 +220,14 @@ void print_json(const std::vector<schedule::Lowered>& programs, const Findings& 
     for (const Problem& problem : report->problems) {
       json["problems"].push_back({{"kind", name_of_kind(problem.kind)},
                                   {"in_place", report == &findings.in_place},
-                                  {"message", problem.message}});
+                                  {"message", problem.message},
+                                  {"story", problem.story}});
     }
   }
+  if (findings.compared) json["ranks_compared"] = *findings.compared;
+  json["share_of_busiest_link"] = findings.loads.most;
+  json["share_of_busiest_rank"] = findings.loads.rank_most;
+  json["least_share"] = schedule::least_moved(first.verb, first.ranks);
   json["edges"] = Json::array();
   for (const auto& [edge, bytes] : findings.apart.edge_bytes) {
     json["edges"].push_back({{"from", edge.first}, {"to", edge.second}, {"bytes", bytes}});
@@ -218,15 +246,20 @@ void add_verify(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(1U, 1024U));
   verify->add_option("--count", asked->count, "Elements of the vector; a ragged number if left out")->type_name("N");
+  verify->add_flag("--every-rank", asked->every_rank,
+                   "More than 64 ranks that are alike: compare the programs of all, not of some");
   verify->add_flag("--json", asked->json, "Print the findings as JSON");
   verify->footer(kVerifyExamples);
   verify->callback([asked, verify, &exit_code] {
-    const std::vector<schedule::Lowered> programs = programs_of(*asked);
-    const Findings findings = examine(programs, *asked, verify->count("--credits") != 0);
+    const bool credits_given = verify->count("--credits") != 0;
+    const auto alike = asked->file.empty() ? asked->selection.alike(asked->every_rank) : std::nullopt;
+    std::optional<Findings> by_one = alike ? examine(*alike, *asked, credits_given) : std::nullopt;
+    const std::vector<schedule::Lowered> programs = by_one ? std::vector{alike->first} : programs_of(*asked);
+    const Findings findings = by_one ? std::move(*by_one) : examine(programs, *asked, credits_given);
     if (asked->json) {
-      print_json(programs, findings);
+      print_json(programs.front().program, findings);
     } else {
-      print_text(programs, findings);
+      print_text(programs.front(), findings);
     }
     exit_code = findings.ok() ? 0 : kFailed;
   });

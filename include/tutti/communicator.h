@@ -63,6 +63,11 @@ struct Options {
   std::string algorithm;                               // all ranks alike
   Check check = Check::quick;                          // all ranks alike
   TransportKind transport = TransportKind::automatic;  // all ranks alike
+  // Schedules of one's own, as verb=file,...: the programs of such a file, in the JSON that `tutti show --json` writes,
+  // run wherever the verb, the number of ranks and the root are theirs. They are verified first, and refused if wrong.
+  std::string schedule;  // all ranks alike
+  // Every program is verified, for all ranks, before it first runs: for those who write algorithms or doubt ours.
+  bool verify = false;
 };
 
 class TUTTI_API Communicator {

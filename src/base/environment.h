@@ -39,6 +39,9 @@ struct Variable {
     false)                                                                                                            \
   X(TUTTI_ALGORITHM, "chosen by size", "",                                                                            \
     "the algorithm to run wherever a verb has one of that name, or verb=name,... (see `tutti list`)", false)          \
+  X(TUTTI_SCHEDULE, "none", "",                                                                                       \
+    "schedules of one's own, verb=file.json,...: verified, then run where verb, ranks and root are theirs", false)    \
+  X(TUTTI_VERIFY, "0", "0|1", "1: every program is verified, for all ranks, before it first runs", false)             \
   X(TUTTI_COSTS, "of the user's cache folder", "",                                                                    \
     "file with the costs to choose algorithms by, made by `tutti tune`; built-in: those of the library", false)       \
   X(TUTTI_SHARED_BUCKETS, "1", "0|1", "0: DDP over Tutti keeps PyTorch's ordinary memory for its gradients", false)   \

@@ -9,6 +9,7 @@
 #include "base/nearest_names.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/json.h"
 #include "tutti/error.h"
 
 namespace tutti::choice {
@@ -18,14 +19,11 @@ using schedule::Algorithm;
 
 bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
 
-const Verb* find_verb(std::string_view name) {
-  static constexpr Verb kAll[] = {
-#define X(name) Verb::name,
-      TUTTI_VERBS(X)
-#undef X
-  };
-  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
-  return found == std::end(kAll) ? nullptr : found;
+// Of the text that all ranks read alike.
+std::uint64_t hash_of(const Given& given) {
+  std::uint64_t hash = static_cast<std::uint64_t>(given.row.verb);
+  for (const char letter : schedule::to_json(given.programs)) hash = mix(hash, static_cast<unsigned char>(letter));
+  return hash;
 }
 
 std::vector<std::string_view> verb_names() {
@@ -61,8 +59,7 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
   const Verb* only = nullptr;
   if (equals != std::string_view::npos) {
     only = find_verb(entry.substr(0, equals));
-    if (only == nullptr)
-      throw Error(ErrorCode::invalid_argument, none_called("verb", entry.substr(0, equals), verb_names()));
+    if (only == nullptr) throw Error(ErrorCode::invalid_argument, no_verb(entry.substr(0, equals)));
   }
   bool known = false;
   for (const Algorithm& row : schedule::algorithms()) {
@@ -80,6 +77,18 @@ void add_forced(Forced& forced, std::string_view entry, bool deterministic) {
 }
 
 }  // namespace
+
+const Verb* find_verb(std::string_view name) {
+  static constexpr Verb kAll[] = {
+#define X(name) Verb::name,
+      TUTTI_VERBS(X)
+#undef X
+  };
+  const Verb* found = std::find_if(std::begin(kAll), std::end(kAll), [&](Verb verb) { return name_of(verb) == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+std::string no_verb(std::string_view name) { return none_called("verb", name, verb_names()); }
 
 Forced forced_algorithms(const std::string& text, bool deterministic) {
   Forced forced{};
@@ -171,7 +180,16 @@ void Chooser::price(PerVerb& verb) const {
   if (told_) told_(verb.verb, &verb == &messages_across_);
 }
 
+void Chooser::give(const Given& given) {
+  verbs_[static_cast<std::size_t>(given.row.verb)].given = &given;
+  options_hash_ = mix(options_hash_, hash_of(given));
+}
+
 double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
+  if (is_given(row)) {
+    const Given& given = *verbs_[static_cast<std::size_t>(row.verb)].given;
+    return Pricer(row, given.programs).at(bytes, group_.prices);
+  }
   return Pricer(row, ranks_, group_.offers).at(bytes, group_.prices);
 }
 
@@ -215,6 +233,10 @@ Choice Chooser::choice_of(const PerVerb& verb, const SizeRow& row, std::uint64_t
 std::vector<Choice> Chooser::choices_of(Verb verb, bool across) const {
   const PerVerb& found = across ? priced(messages_across_) : of(verb);
   std::vector<Choice> choices;
+  if (found.given != nullptr && !across) {
+    choices.push_back({verb, across, kAnyBytes, found.given->row.name, found.given->row.good_at});
+    if (!schedule::facts_of(verb).rooted) return choices;  // else it is for calls of one root
+  }
   std::uint64_t above = 0;
   for (const SizeRow& row : found.sizes.rows) {
     choices.push_back(choice_of(found, row, above));

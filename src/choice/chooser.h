@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/offers.h"
+#include "choice/given.h"
 #include "choice/size_table.h"
 #include "schedule/algorithms/table.h"
 #include "topology/rates.h"
@@ -29,6 +30,7 @@ struct Question {
   bool symmetric_memory_exists = false;        // the group has made some
   const schedule::Algorithm* asked = nullptr;  // the algorithm to run, where it is not to be chosen
   bool across = false;                         // a message to a rank of another host
+  int root = 0;
 };
 
 // One row of the choice, for people: calls of `verb` up to `bytes` run `algorithm`.
@@ -49,6 +51,10 @@ struct Choice {
   std::string words() const;
 };
 
+// nullptr where there is none of that name; and the words for that, with the nearest name.
+const Verb* find_verb(std::string_view name);
+std::string no_verb(std::string_view name);
+
 // What the caller wants to run, by verb; nullptr = choose. `text` names an algorithm, for every verb that has one of
 // that name, or is a list like "all_reduce=ring,all_gather=bruck". Throws Error for names nobody knows, and for
 // algorithms that `deterministic` forbids.
@@ -64,10 +70,14 @@ class Chooser {
   // the system's copies hide it, whatever the transport of this group. `tables`: of groups with the same costs.
   void set_costs(const AgreedCosts& costs, std::shared_ptr<SizeTables> tables = std::make_shared<SizeTables>());
 
+  // Calls that the schedule is for run it. Before the first call; all ranks alike. It outlives this one.
+  void give(const Given& given);
+
   // nullptr: it depends on whether all ranks' buffers are symmetric, which entering the call will tell.
   const schedule::Algorithm* choose(const Question& call) const {
     if (call.asked != nullptr) return call.asked->user_windows ? nullptr : call.asked;
     const PerVerb& verb = of(call);
+    if (verb.given != nullptr && is_for(*verb.given, call)) return &verb.given->row;
     if (call.symmetric_memory_exists && !call.uneven && verb.direct != nullptr && call.bytes > verb.sizes.enter_bytes)
       return nullptr;
     return choose_ordinary(call);
@@ -126,11 +136,16 @@ class Chooser {
     const schedule::Algorithm* direct = nullptr;   // where all buffers are symmetric; nullptr where that is not asked
     const schedule::Algorithm* ordered = nullptr;  // for operators that are not commutative
     bool by_name = false;                          // the caller has chosen
+    const Given* given = nullptr;                  // the caller has brought it
     // Written once, under the mutex, before `priced`.
     std::atomic<bool> priced{false};
     SizeTable sizes;
   };
 
+  bool is_for(const Given& given, const Question& call) const {
+    const bool root_fits = !schedule::facts_of(call.verb).rooted || call.root == given.root;
+    return !call.uneven && root_fits && (!call.keep_order || schedule::keeps_order(given.row, hosts()));
+  }
   const PerVerb& of(Verb verb) const { return priced(verbs_[static_cast<std::size_t>(verb)]); }
   const PerVerb& of(const Question& call) const { return call.across ? priced(messages_across_) : of(call.verb); }
   const PerVerb& priced(PerVerb& found) const {

@@ -59,6 +59,13 @@ Pricer::Pricer(const Algorithm& row, int ranks, const Offers& offers)
   if (ranks_ > kMostPlayed) half_ = lower_part(row, ranks_, kMostPlayed / 2, offers);
 }
 
+Pricer::Pricer(const Algorithm& row, std::vector<schedule::Lowered> programs)
+    : row_(&row),
+      verb_(row.verb),
+      ranks_(static_cast<int>(programs.size())),
+      on_one_host_(most_on_one(programs)),
+      whole_(std::move(programs)) {}
+
 Pricer Pricer::both_ways(const Algorithm& row, const Offers& offers) {
   Pricer pricer(row, 2, offers);
   schedule::Lowered both = pricer.whole_[0];

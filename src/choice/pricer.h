@@ -22,6 +22,8 @@ inline constexpr std::uint64_t kSegmentBytes = 256 << 10;
 class Pricer {
  public:
   Pricer(const schedule::Algorithm& row, int ranks, const Offers& offers);
+  // Of programs that no row of the table generates.
+  Pricer(const schedule::Algorithm& row, std::vector<schedule::Lowered> programs);
   // Two ranks that send each other a message and receive the other's, by the algorithm of messages.
   static Pricer both_ways(const schedule::Algorithm& row, const Offers& offers);
   // As calls are compared: messages go both ways, which is how pipelines and exchanges use them.

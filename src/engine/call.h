@@ -13,6 +13,7 @@
 #include "base/mix.h"
 #include "base/statement.h"
 #include "choice/chooser.h"
+#include "choice/given.h"
 #include "kernels/kernels.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
@@ -29,12 +30,18 @@ inline std::uint64_t fingerprint_of(const Statement& statement, std::uint64_t be
   return mix(mix(kinds, statement.count), statement.sequence);
 }
 
+// The place of a row in the table; those of schedules that callers brought come behind it, one for each verb.
+inline std::ptrdiff_t number_of(const schedule::Algorithm& row) {
+  if (choice::is_given(row)) return static_cast<std::ptrdiff_t>(schedule::kMostAlgorithms) + static_cast<int>(row.verb);
+  return &row - schedule::algorithms().data();
+}
+
 // Statement::programs of a call that runs the algorithm with this place in the table, or one of two.
 constexpr std::uint64_t programs_of(std::ptrdiff_t row) { return static_cast<std::uint64_t>(row) + 1; }
 constexpr std::uint64_t programs_of(std::ptrdiff_t ordinary, std::ptrdiff_t direct) {
   return programs_of(direct) << 8 | programs_of(ordinary);
 }
-static_assert(schedule::kMostAlgorithms < 256 && Statement::kRankBits >= 16);
+static_assert(schedule::kMostAlgorithms + kVerbs < 256 && Statement::kRankBits >= 16);
 
 // "all_reduce #3 of 10 float32, sum": what a statement says, in words.
 std::string words_of(const Statement& statement);
@@ -85,7 +92,7 @@ struct Call {
   static constexpr std::uint64_t kUnnumbered = ~std::uint64_t{0};
 
   choice::Question question(bool across = false) const {
-    return {verb, moved_bytes, uneven, keep_order, symmetric_memory_exists, row, across};
+    return {verb, moved_bytes, uneven, keep_order, symmetric_memory_exists, row, across, root};
   }
   bool is_message() const { return verb == Verb::send_recv; }
   int tag() const { return static_cast<int>(statement().mark()); }  // of a message

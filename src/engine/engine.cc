@@ -29,18 +29,29 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       options_(std::move(options)),
       log_(log),
       origin_(std::move(origin)),
-      plans_(*transport_, kChannels),
+      plans_(*transport_, kChannels, options_.verify),
       chooser_(transport_->size(), transport_->offers(),
                choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
       mailbox_(*transport_, plans_, chooser_, kTracks),
       explainer_(*transport_, mailbox_, first_error_, origin_.silence, [this] { return async_.owns_mailbox(); }),
       async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads}) {
   set_timeout(options_.timeout);
+  for (const ScheduleFile& file : *origin_.schedules) bring(file);
   const bool full = options_.check == Check::full;
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
   view_ = {rank(), size(), most_own_bytes(transport_->offers(), size())};
   for (int track = 0; track < kTracks; ++track)
     tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
+}
+
+// Groups that were made of others may be of another size: there the verb is as without the schedule.
+void Engine::bring(const ScheduleFile& file) {
+  if (static_cast<int>(file.programs.size()) != size()) return;
+  given_.push_back(std::make_unique<choice::Given>(fitted(file, options_, transport_->offers())));
+  choice::Given& given = *given_.back();
+  given.row.name = given.name;
+  plans_.give(given);
+  chooser_.give(given);
 }
 
 // A broadcast of its own kind, which comes before the first call and is not counted. Rank 0 may have read a file, or

@@ -76,6 +76,8 @@ class Engine final {
   void adopt(const choice::AgreedCosts& costs);
   const choice::AgreedCosts& costs() const { return costs_; }
   const choice::Chooser& chooser() const { return chooser_; }
+  // How many programs were verified before they ran: Options::verify.
+  std::size_t verified_programs() const { return plans_.verified(); }
   // More ranks than cores.
   bool crowded() const { return transport_->oversubscribed(); }
 
@@ -115,6 +117,7 @@ class Engine final {
   void require_alive() { first_error_.require_none(); }
 
  private:
+  void bring(const ScheduleFile& file);
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
@@ -159,7 +162,8 @@ class Engine final {
   std::vector<int> parent_ranks_;
   GroupView view_;
   RequestCache request_cache_;
-  UnevenChunks chunks_;  // of the blocking call at hand
+  UnevenChunks chunks_;                                // of the blocking call at hand
+  std::vector<std::unique_ptr<choice::Given>> given_;  // schedules that the caller brought
   Plans plans_;
   choice::Chooser chooser_;
   choice::AgreedCosts costs_;

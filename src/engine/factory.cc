@@ -7,6 +7,7 @@
 
 #include "base/environment.h"
 #include "base/rank_list.h"
+#include "engine/schedule_files.h"
 #include "engine/sharing.h"
 #include "rendezvous/host.h"
 #include "rendezvous/roster.h"
@@ -196,6 +197,19 @@ std::shared_ptr<Linked> link(rendezvous::Met& met, const Hosts& hosts, bool mixe
   return linked;
 }
 
+// The group that the caller makes first is the one that its schedules are meant for.
+std::shared_ptr<const ScheduleFiles> schedules_for(const Options& options, int ranks) {
+  auto files = std::make_shared<const ScheduleFiles>(read_schedules(options));
+  for (const ScheduleFile& file : *files) require_ranks(file, ranks);
+  return files;
+}
+
+// A group that was made of another may lie on its hosts otherwise.
+std::shared_ptr<const ScheduleFiles> those_that_fit(ScheduleFiles files, const Offers& offers) {
+  std::erase_if(files, [&](const ScheduleFile& file) { return !why_not(file, offers).empty(); });
+  return std::make_shared<const ScheduleFiles>(std::move(files));
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
@@ -214,6 +228,8 @@ rendezvous::Wanted wanted(TransportKind transport) {
 std::vector<std::string> settings(const Options& options) {
   return {rendezvous::kBuild + std::to_string(schedule::hash_of_table()),
           "TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
+          "TUTTI_SCHEDULE=" + words_of(read_schedules(options)),
+          std::string("TUTTI_VERIFY=") + (options.verify ? "1" : "0"),
           std::string("TUTTI_CHECK=") + (options.check == Check::full ? "full" : "quick"),
           std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
 }
@@ -222,6 +238,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
                                     const Deadline& deadline) {
   static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   Origin origin;
+  origin.schedules = schedules_for(options, met.size);
   origin.memory_ranks = met.memory_ranks;
   origin.silence = met.silence;
   origin.log = log;
@@ -258,6 +275,7 @@ std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, c
                                     const Deadline& deadline) {
   static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   Origin origin;
+  origin.schedules = schedules_for(options, mapper->size());
   origin.memory = mapper->regrouping();
   origin.memory_ranks = all_of(mapper->size());
   auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
@@ -313,6 +331,7 @@ std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>
   }
   // What there is to warn of was said when the parent was made.
   const Log log = from.log.says(Log::Level::info) ? from.log : Log();
+  origin.schedules = those_that_fit(*from.schedules, transport->offers());
   auto engine = std::make_unique<Engine>(std::move(transport), parent.options(), log, std::move(origin));
   engine->adopt(parent.costs());
   return engine;

@@ -32,6 +32,8 @@ Options with_variables(Options options, const Environment& environment) {
                                          : TransportKind::automatic;
   }
   if (const auto name = environment.get("TUTTI_ALGORITHM")) options.algorithm = *name;
+  if (const auto files = environment.get("TUTTI_SCHEDULE")) options.schedule = *files;
+  if (const auto word = environment.word("TUTTI_VERIFY")) options.verify = *word == "1";
   return options;
 }
 

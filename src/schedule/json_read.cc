@@ -284,12 +284,29 @@ std::vector<Lowered> read_document(const Node& root) {
   return complete;
 }
 
+// "line 3, column 5", where reading got so many bytes far.
+std::string place_of(std::string_view text, std::size_t bytes) {
+  const std::string_view read = text.substr(0, std::min(text.size(), bytes == 0 ? 0 : bytes - 1));
+  const auto line = std::count(read.begin(), read.end(), '\n') + 1;
+  const std::size_t begin = read.rfind('\n') == std::string_view::npos ? 0 : read.rfind('\n') + 1;
+  return "line " + std::to_string(line) + ", column " + std::to_string(read.size() - begin + 1);
+}
+
+// What the parser says, without its own way to name the place.
+std::string reason_of(std::string_view words) {
+  const std::size_t colon = words.find(": ");
+  return std::string(colon == std::string_view::npos ? words : words.substr(colon + 2));
+}
+
 }  // namespace
 
 std::vector<Lowered> from_json(std::string_view text) {
   Json json;
   try {
     json = Json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                "program JSON: not JSON from " + place_of(text, error.byte) + " on: " + reason_of(error.what()));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::invalid_argument, std::string("program JSON: not JSON at all: ") + error.what());
   }

@@ -61,7 +61,7 @@ struct Edit {
 };
 
 const std::vector<Edit> kEdits{
-    Edit{"{", "", "not JSON at all"},
+    Edit{"{", "", "not JSON from line 2, column 12"},
     Edit{R"("version": 6)", R"("version": 1)", "version is 1; this program reads version 6"},
     Edit{R"("version": 6)", R"("version": 6, "colour": 3)", "the document has the unknown key 'colour'"},
     Edit{R"("verb": "all_reduce",)", "", "the document lacks the key 'verb'"},

@@ -1,12 +1,15 @@
 // Is the verifier blind to a kind of mistake? Correct programs are edited at random; whatever the interpreter can show
 // to be faulty with some timing, the verifier must have rejected.
 //
-// TUTTI_MUTANTS and TUTTI_SEED choose how many mutants and which.
+// A mutant counts where the interpreter, which shares nothing with the verifier but the programs, shows its fault: what
+// is only written otherwise, such as two steps that may come in either order, does not. TUTTI_MUTANTS and TUTTI_SEED
+// choose how many mutants and which; TUTTI_COUNTING_MUTANTS how many that count, of all algorithms.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +29,7 @@ using Programs = std::vector<Lowered>;
 
 struct Subject {
   std::string name;
+  std::string row;  // of the table, or empty
   Programs programs;
   std::uint32_t credits;
   bool in_place = true;  // can be run so
@@ -36,22 +40,22 @@ std::vector<Subject> subjects() {
   for (const Algorithm& algorithm : algorithms()) {
     for (int ranks = 2; ranks <= most_ranks(algorithm, 6); ++ranks) {
       const auto credits = algorithm.credits;
-      const std::string name = std::string(name_of(algorithm.verb)) + " by " + std::string(algorithm.name) + ", " +
-                               std::to_string(ranks) + " ranks";
+      const std::string row = std::string(name_of(algorithm.verb)) + " by " + std::string(algorithm.name);
+      const std::string name = row + ", " + std::to_string(ranks) + " ranks";
       const bool in_place = runs_in_place(algorithm);
-      all.push_back({name, programs_of(algorithm, ranks, shared_memory(credits), ranks / 2), credits, in_place});
+      all.push_back({name, row, programs_of(algorithm, ranks, shared_memory(credits), ranks / 2), credits, in_place});
       if (needs_shared_memory(algorithm)) {
         // Waits, and messages that stay with their sender, are where programs are subtle: these count twice.
         all.push_back(all.back());
       } else {
         all.push_back(
-            {name + ", byte streams", programs_of(algorithm, ranks, byte_streams(1), ranks / 2), 1, in_place});
+            {name + ", byte streams", row, programs_of(algorithm, ranks, byte_streams(1), ranks / 2), 1, in_place});
       }
     }
   }
-  all.push_back({"ordered by credits", ordered_by_credits(1, 1), 1});
-  all.push_back({"ordered by credits, two deep", ordered_by_credits(2, 2), 2});
-  all.push_back({"ordered by messages", ordered_by_messages(), 1});
+  all.push_back({"ordered by credits", "", ordered_by_credits(1, 1), 1});
+  all.push_back({"ordered by credits, two deep", "", ordered_by_credits(2, 2), 2});
+  all.push_back({"ordered by messages", "", ordered_by_messages(), 1});
   return all;
 }
 
@@ -125,6 +129,7 @@ class Trials {
     Tally& tally = tallies_[static_cast<std::size_t>(mutation)];
     ++tally.mutants;
     tally.faulty += !fault.empty();
+    counting_[subject.row] += !fault.empty();
     tally.rejected += !fault.empty() && rejected;
     tally.stricter += fault.empty() && rejected;
     if (fault.empty() || rejected) return;
@@ -156,21 +161,34 @@ class Trials {
   }
 
   const std::array<Tally, std::size(kMutationNames)>& tallies() const { return tallies_; }
+  int counting_of(const Algorithm& row) const {
+    const auto found = counting_.find(std::string(name_of(row.verb)) + " by " + std::string(row.name));
+    return found == counting_.end() ? 0 : found->second;
+  }
 
  private:
   std::vector<Subject> subjects_ = subjects();
   std::array<Tally, std::size(kMutationNames)> tallies_;
+  std::map<std::string, int> counting_;  // by row
 };
 
 TEST(Mutation, NoFaultyProgramIsAccepted) {
-  const auto wanted = static_cast<int>(from_environment("TUTTI_MUTANTS", 6000));
+  const auto counting = static_cast<int>(from_environment("TUTTI_COUNTING_MUTANTS", 0));
+  const auto wanted = counting != 0 ? 10 * counting : static_cast<int>(from_environment("TUTTI_MUTANTS", 6000));
   const std::uint64_t first = from_environment("TUTTI_SEED", 1);
   Trials trials;
-  for (std::uint64_t seed = first; trials.total().mutants < wanted && trials.total().survivors < 5; ++seed) {
+  const auto enough = [&](const Tally& tally) {
+    return tally.survivors >= 5 || tally.mutants >= wanted || (counting != 0 && tally.faulty >= counting);
+  };
+  for (std::uint64_t seed = first; !enough(trials.total()); ++seed) {
     trials.attempt(seed);
     if (HasFatalFailure()) return;
   }
   trials.print();
+  EXPECT_GE(trials.total().faulty, counting);
+  for (const Algorithm& row : algorithms()) {
+    EXPECT_GE(trials.counting_of(row), counting / 1000) << name_of(row.verb) << " by " << row.name;
+  }
   if (wanted < 1000) return;
   for (std::size_t i = 0; i < trials.tallies().size(); ++i) {
     EXPECT_GT(trials.tallies()[i].faulty, 0)

@@ -49,9 +49,9 @@ void expect_problem(const Programs& programs, Kind kind, const std::string& word
   bool found = false;
   for (const Problem& problem : report.problems) {
     EXPECT_EQ(static_cast<int>(problem.kind), static_cast<int>(kind)) << problem.message;
-    found = found || problem.message.find(words) != std::string::npos;
+    found = found || text_of(problem).find(words) != std::string::npos;
   }
-  EXPECT_TRUE(found) << "nothing about: " << words << (report.ok() ? "" : "; first: " + report.problems[0].message);
+  EXPECT_TRUE(found) << "nothing about: " << words << (report.ok() ? "" : "; first: " + text_of(report.problems[0]));
 }
 
 TEST(WrongPrograms, DisagreeAboutTheCall) {
@@ -213,11 +213,11 @@ TEST(WrongPrograms, PutChunksWhereOthersBelong) {
   Programs programs = of(Verb::all_to_all, "direct", 3);
   step_of(programs, 1, 0, 1).sources[0].blocks.first = Index::plus(1);
   expect_problem(programs, Kind::wrong_result,
-                 "output of rank 1, segment 0, block 2: not the chunk that belongs there");
+                 "block 2 of rank 1's output holds block 2 of rank 2's input where block 1 of rank 2's input belongs");
   programs = of(Verb::scatter, "linear", 3);
   std::swap(step_of(programs, 0, 0, 0).sources, step_of(programs, 0, 1, 0).sources);
   expect_problem(programs, Kind::wrong_result,
-                 "output of rank 1, segment 0, block 1: not the chunk that belongs there");
+                 "block 1 of rank 1's output holds block 2 of rank 0's input where block 1 of rank 0's input belongs");
 }
 
 TEST(WrongPrograms, LeaveABarrierTooEarly) {
@@ -256,17 +256,17 @@ TEST(WrongPrograms, WaitToHearWhatIsOnlySentLater) {
 TEST(WrongPrograms, HoldWrongContributions) {
   Programs programs = direct(3);
   step_of(programs, 1, 0, 0).sources.pop_back();
-  expect_problem(programs, Kind::wrong_result, "output of rank 0, segment 0, block 1: lacks a contribution");
+  expect_problem(programs, Kind::wrong_result, "block 1 of rank 0's output lacks the contribution of rank 2");
   programs = direct(3);
   step_of(programs, 1, 0, 0).sources[2] = step_of(programs, 1, 0, 0).sources[0];
-  expect_problem(programs, Kind::wrong_result, "holds a contribution twice");
+  expect_problem(programs, Kind::wrong_result, "holds the contribution of rank 0 twice");
   programs = direct(2);
   step_of(programs, 0, 0, 0).sources[1].blocks.first = Index::plus(1);
   expect_problem(programs, Kind::wrong_result,
-                 "output of rank 0, segment 0, block 0: holds an element of another place");
+                 "block 0 of rank 0's output holds an element of another place: block 1 of rank 1's input");
   programs = direct(3);
   step_of(programs, 2, 0, 0).destinations.pop_back();
-  expect_problem(programs, Kind::wrong_result, "output of rank 2, segment 0, block 2: never written");
+  expect_problem(programs, Kind::wrong_result, "block 2 of rank 2's output is never written");
 }
 
 TEST(WrongPrograms, DivideTooEarlyOrNever) {
@@ -282,10 +282,10 @@ TEST(WrongPrograms, EndWithDifferentBits) {
   const Algorithm& exchange = *find_algorithm(Verb::all_reduce, "exchange");
   Programs programs = programs_of(exchange, 3, shared_memory(1));
   std::swap(step_of(programs, 2, 0, 1).sources[0], step_of(programs, 2, 0, 1).sources[1]);
-  expect_problem(programs, Kind::wrong_result, "output of rank 2, segment 0, block 0: another order");
+  expect_problem(programs, Kind::wrong_result, "block 0 of rank 2's output is reduced in another order");
   // Canonical on some ranks does not help where others differ.
   std::swap(step_of(programs, 0, 0, 1).sources[0], step_of(programs, 0, 0, 1).sources[1]);
-  expect_problem(programs, Kind::wrong_result, "output of rank 1, segment 0, block 0: another order");
+  expect_problem(programs, Kind::wrong_result, "block 0 of rank 1's output is reduced in another order");
   std::swap(step_of(programs, 0, 0, 1).sources[0], step_of(programs, 0, 0, 1).sources[1]);
   // The same order everywhere is right, but not canonical.
   for (const std::size_t rank : {0, 1})
@@ -298,13 +298,13 @@ TEST(WrongPrograms, EndWithDifferentBits) {
 TEST(WrongPrograms, SpoilTheInput) {
   Programs programs = spread();
   step_of(programs, 1, 0, 0).destinations.push_back(Operand::own(Buffer::input, {}));
-  expect_problem(programs, Kind::wrong_result, "input of rank 1, segment 0, block 0: overwritten");
+  expect_problem(programs, Kind::wrong_result, "block 0 of rank 1's input is overwritten");
 }
 
 TEST(WrongPrograms, SendWhatNobodyReceives) {
   Programs programs = message();
   programs[0].program.lanes[0].steps.push_back(programs[0].program.lanes[0].steps[0]);
-  expect_problem(programs, Kind::unmatched, "1 messages from rank 0 (lane 'message') to rank 1 are never received");
+  expect_problem(programs, Kind::unmatched, "1 message from rank 0 (lane 'message') to rank 1 is never received");
 }
 
 TEST(WrongPrograms, ReceiveAnotherSize) {
@@ -322,19 +322,21 @@ TEST(WrongPrograms, ReceiveAnotherSize) {
 TEST(WrongPrograms, WaitForEachOther) {
   Programs programs = direct(2);
   for (std::size_t rank = 0; rank < 2; ++rank) step_of(programs, rank, 0, 0).waits.push_back({Index::plus(1), 0, 0, 0});
-  expect_problem(programs, Kind::deadlock,
-                 "a circle of 2: rank 0, lane 'reduce', step 0, segment 0 waits for rank 1 to finish step 0 of lane "
-                 "'reduce'; rank 1, ");
+  expect_problem(
+      programs, Kind::deadlock,
+      "a circle of 2 lanes that wait for each other\n  rank 0, lane 'reduce', step 0, segment 0 waits for rank 1 "
+      "to finish step 0 of lane 'reduce'\n  rank 1, ");
 }
 
 TEST(WrongPrograms, WaitForWhatNeverComes) {
   Programs programs = message();
   programs[0].program.lanes.clear();
-  expect_problem(programs, Kind::deadlock,
-                 "rank 1, lane 'message', step 0, segment 0 waits for a message from rank 0, where no lane does that");
+  expect_problem(
+      programs, Kind::deadlock,
+      "rank 1, lane 'message', step 0, segment 0 waits for a message from rank 0\n  no lane of rank 0 sends to rank 1");
   programs = message();
   programs[1].program.lanes[0].steps.push_back(programs[1].program.lanes[0].steps[0]);
-  expect_problem(programs, Kind::deadlock, "waits for a message from rank 0, whose lane 'message' has ended");
+  expect_problem(programs, Kind::deadlock, "waits for a message from rank 0\n  lane 'message' of rank 0 has ended");
 }
 
 TEST(WrongPrograms, TouchBuffersOutsideTheCall) {
@@ -397,7 +399,8 @@ TEST(WrongPrograms, HearInALaneThatTheWritingLaneDoesNotWaitFor) {
   program.lanes.push_back({"write", false, {write}});
   expect_problem(programs, Kind::early_output, "rank 1, lane 'write', step 0, segment 0 writes output before");
   program.lanes[1].steps[0].waits = {{Index::plus(0), 0, 0, 0}};
-  expect_problem(programs, Kind::wrong_result, "not what the root has there");
+  expect_problem(programs, Kind::wrong_result,
+                 "holds block 0 of rank 1's input where block 0 of rank 0's input belongs");
 }
 
 TEST(WrongPrograms, WorkOnlyOutOfPlace) {
@@ -412,7 +415,7 @@ TEST(WrongPrograms, WorkOnlyOutOfPlace) {
   EXPECT_TRUE(verify(programs, kOneSegment).ok());
   VerifyOptions in_place = kOneSegment;
   in_place.in_place = true;
-  expect_problem(programs, Kind::wrong_result, "output of rank 0, segment 0, block 0: holds a contribution twice",
+  expect_problem(programs, Kind::wrong_result, "block 0 of rank 0's output holds the contribution of rank 1 twice",
                  in_place);
 }
 

@@ -221,6 +221,35 @@ TEST(Tool, ReportsBytesPerEdge) {
   EXPECT_EQ(found.at("edges")[0], (json{{"from", 0}, {"to", 1}, {"bytes", 6 * 16 * 4}}));
 }
 
+TEST(Tool, ComparesLinksWithTheLeastThereCanBe) {
+  const std::string ring = tutti("verify all_reduce -a ring -n 4").output;
+  EXPECT_THAT(ring, HasSubstr("links      4 links with 1.5 n each, the busiest from rank 0 to 1; 6 n in all"));
+  EXPECT_THAT(ring,
+              HasSubstr("1.5 n through the busiest rank, 0; no algorithm has less than 2 (p-1)/p n = 1.5 n: 1 x"));
+  const std::string tree = tutti("verify all_reduce -a recursive_doubling -n 8").output;
+  EXPECT_THAT(tree,
+              HasSubstr("3 n through the busiest rank, 0; no algorithm has less than 2 (p-1)/p n = 1.75 n: 1.71"));
+  const json found = json::parse(tutti("verify all_gather -a ring -n 4 --json").output);
+  EXPECT_EQ(found.at("share_of_busiest_link"), 0.75);
+  EXPECT_EQ(found.at("share_of_busiest_rank"), 0.75);
+  EXPECT_EQ(found.at("least_share"), 0.75);
+}
+
+TEST(Tool, VerifiesThousandsOfRanksThatAreAlike) {
+  const Ended ended = tutti("verify all_gather -a bruck -n 3000");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("✓ alike      rank 0 stands for all"));
+  EXPECT_THAT(ended.output, HasSubstr("the programs of all 3000 compared"));
+  EXPECT_THAT(ended.output, HasSubstr("\nverified\n"));
+  const Ended some = tutti("verify all_reduce -a ring -n 10000");
+  EXPECT_EQ(some.exit_code, 0) << some.output;
+  EXPECT_THAT(some.output, ContainsRegex("alike.* [0-9]+ of 10000 programs compared"));
+  EXPECT_THAT(some.output, HasSubstr("verified, if the programs that were not compared are alike: --every-rank"));
+  // Ranks that are not alike are verified one by one, as far as that goes.
+  expect_usage("verify all_reduce -a recursive_doubling -n 10000", "-n must be 1 to 1024");
+  EXPECT_THAT(tutti("verify all_reduce -a ring -n 64").output, Not(HasSubstr("alike")));
+}
+
 TEST(Tool, WhatItShowsAsJsonItVerifies) {
   const TextFile file(tutti("show all_reduce -a recursive_halving -n 6 --json").output);
   const Ended ended = tutti("verify --file " + file.path());

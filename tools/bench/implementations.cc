@@ -135,6 +135,7 @@ void start_ours(Group& group, const StartFacts& facts) {
   variables["TUTTI_JOB"] = group.socket_path();
   variables["TUTTI_TRANSPORT"] = facts.transport;
   if (!facts.costs.empty()) variables["TUTTI_COSTS"] = facts.costs;
+  if (!facts.schedule.empty()) variables["TUTTI_SCHEDULE"] = facts.schedule;
   for (int rank = 0; rank < facts.ranks; ++rank) {
     variables["TUTTI_RANK"] = variables[kRankVariable] = std::to_string(rank);
     start(group, {this_program(), kRankCommand}, variables);
@@ -243,7 +244,7 @@ std::optional<std::string> why_missing(const std::string& name, const std::strin
 }
 
 void start_ranks(Group& group, const StartFacts& facts) {
-  if (group.name() == kOurs || group.name() == kTuned) return start_ours(group, facts);
+  if (group.name() == kOurs || group.name() == kTuned || group.name() == kBrought) return start_ours(group, facts);
   if (is_program(group.name())) return start_each(group, facts, {group.name()}, variables_for(group, facts));
   find(group.name())->start(group, facts);
 }

@@ -14,7 +14,8 @@
 namespace tutti::bench {
 
 inline constexpr const char* kOurs = "tutti";
-inline constexpr const char* kTuned = "tutti-tuned";  // the same, with costs that were measured here
+inline constexpr const char* kBrought = "tutti-file";  // the same, with a schedule from a file
+inline constexpr const char* kTuned = "tutti-tuned";   // the same, with costs that were measured here
 inline constexpr const char* kLimit = "limit";
 
 struct StartFacts {
@@ -23,6 +24,7 @@ struct StartFacts {
   std::uint64_t bytes = 0;         // the most memory that a rank will need
   std::vector<int> processors;     // rank r on the r-th (mod their number); none: not pinned
   std::size_t cores = 1;           // that this process may use
+  std::string schedule;            // verb=file that our ranks run; empty: none
   std::string costs;               // what our ranks choose by: a file, or built-in; empty: as they find
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/environment.h"
 #include "tools/bench/driver/serve.h"
 #include "tutti/init.h"
 
@@ -100,6 +101,8 @@ class Ours {
   Group& communicator_for(const Key& key) {
     if (const auto found = groups_.find(key); found != groups_.end()) return found->second;
     Options options;
+    // A schedule that is brought may reduce in any order.
+    options.deterministic = !Environment::of_process().get("TUTTI_SCHEDULE").has_value();
     if (!key.algorithm.empty()) options.algorithm = std::string(name_of(key.verb)) + "=" + key.algorithm;
     return groups_.emplace(key, Group{init(options)}).first->second;
   }

@@ -111,7 +111,7 @@ std::string prediction_line(const std::vector<Ratio>& ratios) {
 
 std::vector<Ratio> ratios_to_peers(const std::vector<Row>& rows) {
   const auto peer = [](const Row&, const Row& other) {
-    return other.impl != kOurs && other.impl != kTuned && other.impl != kLimit;
+    return other.impl != kOurs && other.impl != kTuned && other.impl != kBrought && other.impl != kLimit;
   };
   return held_against(rows, peer, [](double ours, double theirs) { return theirs / ours; });
 }

@@ -122,6 +122,7 @@ class Suite {
     }
     std::vector<std::string> names{kOurs};
     if (!plan_.tuned_costs.empty()) names.emplace_back(kTuned);
+    if (!plan_.schedule.empty()) names.emplace_back(kBrought);
     names.insert(names.end(), plan_.against.begin(), plan_.against.end());
     for (const std::string& name : names) groups_.push_back(std::make_unique<Group>(session_, name, ranks));
     listener_.progress(results_.rows.empty() ? 0 : 1, 0, fmt::format("starting {} ranks of each", ranks));
@@ -136,6 +137,7 @@ class Suite {
     };
     attempt([&](Group& group) {
       if (!plan_.tuned_costs.empty()) facts.costs = group.name() == kTuned ? plan_.tuned_costs : topology::kBuiltIn;
+      facts.schedule = group.name() == kBrought ? plan_.schedule : "";
       start_ranks(group, facts);
     });
     attempt([&](Group& group) { group.await_hello(kStartLimit); });
@@ -145,14 +147,19 @@ class Suite {
           std::find(results_.versions.begin(), results_.versions.end(), version) != results_.versions.end();
       if (group->alive() && !known) results_.versions.push_back(version);
     }
-    if (results_.ours_failed)
-      throw Error(ErrorCode::system, "Tutti's own ranks did not start: " + groups_[0]->why_dropped());
+    if (results_.ours_failed) throw Error(ErrorCode::system, "Tutti's own ranks did not start: " + why_ours_dropped());
   }
 
   void lose(const Group& group, const std::string& when, const std::string& why) {
     if (!told_.insert(&group).second) return;
     listener_.note(fmt::format("{} {}, and is left out from here on: {}", group.name(), when, why));
-    if (group.name() == kOurs) results_.ours_failed = true;
+    if (group.name() == kOurs || group.name() == kBrought) results_.ours_failed = true;
+  }
+
+  std::string why_ours_dropped() const {
+    const auto dropped =
+        std::find_if(groups_.begin(), groups_.end(), [](const auto& group) { return !group->alive(); });
+    return dropped == groups_.end() ? "" : (*dropped)->why_dropped();
   }
 
   Notes notes() {

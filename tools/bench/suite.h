@@ -26,6 +26,7 @@ struct Plan {
   bool all_algorithms = false;
   // A file of costs: a second group of ours chooses by them, and the first by built-in ones. Empty: one, as it finds.
   std::string tuned_costs;
+  std::string schedule;  // verb=file of a schedule that a second group of ours runs; empty: none
   bool pinned = true;
   Place place = Place::both;
   Effort effort;

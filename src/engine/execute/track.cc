@@ -82,9 +82,9 @@ const schedule::Algorithm& Track::check() {
 
 // What ranks that make the same call compare as well: they may be of different builds, or know different prices.
 std::uint64_t Track::programs() const {
-  if (chosen_ != nullptr) return programs_of(chosen_ - rows_);
-  return programs_of(chooser_->choose_entered(call_.question(), false) - rows_,
-                     chooser_->choose_entered(call_.question(), true) - rows_);
+  if (chosen_ != nullptr) return programs_of(number_of(*chosen_));
+  return programs_of(number_of(*chooser_->choose_entered(call_.question(), false)),
+                     number_of(*chooser_->choose_entered(call_.question(), true)));
 }
 
 void Track::begin_call() {
@@ -231,8 +231,8 @@ void Track::begin(const schedule::Algorithm& algorithm, const Plan& plan) {
 
 void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
   algorithm_ = &algorithm;
-  if (algorithm.single_copy && call_.in_place && !schedule::runs_in_place(algorithm)) {
-    // Peers would copy what is being overwritten.
+  if (!algorithm.user_windows && call_.in_place && !schedule::runs_in_place(algorithm)) {
+    // Peers would copy what is being overwritten, or the program itself reads it again.
     kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
     binding_.input = kept_input_.data();
   }

@@ -97,7 +97,6 @@ class Track {
   Call call_;
   Binding binding_, checking_binding_;
   Phase phase_ = Phase::running;
-  const schedule::Algorithm* rows_ = schedule::algorithms().data();
   const schedule::Algorithm* chosen_ = nullptr;  // nullptr: entering will tell
   const schedule::Algorithm* algorithm_ = nullptr;
   bool entered_ = false;   // this rank's call is shown to all

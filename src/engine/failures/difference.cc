@@ -35,8 +35,11 @@ std::string words_of_programs(const Statement& statement) {
   const auto rows = schedule::algorithms();
   for (std::uint32_t programs = statement.programs(); programs != 0; programs >>= 8) {
     const std::size_t number = programs & 0xff;  // words of other processes
-    text += (text.empty() ? " by '" : " or '") +
-            (number == 0 || number > rows.size() ? std::string("?") : std::string(rows[number - 1].name)) + "'";
+    const bool brought = number > schedule::kMostAlgorithms && number <= schedule::kMostAlgorithms + kVerbs;
+    text += text.empty() ? " by " : " or ";
+    text += brought                               ? "a schedule from a file"
+            : number == 0 || number > rows.size() ? "'?'"
+                                                  : "'" + std::string(rows[number - 1].name) + "'";
   }
   return text;
 }

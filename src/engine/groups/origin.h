@@ -11,6 +11,7 @@
 #include "base/hosts.h"
 #include "base/log.h"
 #include "choice/size_table.h"
+#include "engine/schedule_files.h"
 #include "rendezvous/roster.h"
 #include "runtime/progress_thread.h"
 #include "transport/memory/mapper.h"
@@ -43,6 +44,8 @@ struct Origin {
   Log log = {};
   // Shared by all groups that were made of one: their costs are the same, and so is the rank's process.
   std::shared_ptr<choice::SizeTables> size_tables = std::make_shared<choice::SizeTables>();
+  // Those that the caller brought, for all groups whose number of ranks is theirs.
+  std::shared_ptr<const ScheduleFiles> schedules = std::make_shared<const ScheduleFiles>();
   std::shared_ptr<runtime::ProgressThreads> threads = std::make_shared<runtime::ProgressThreads>();
 
   // The number by which the memory knows a rank of the group, or -1.

@@ -75,7 +75,7 @@ Mailbox::Mailbox(transport::Transport& transport, Plans& plans, const choice::Ch
 void Mailbox::start(Operation& operation, Binding& binding, const Call& call, const Statement& statement) {
   const bool across = !transport_->offers().hosts.share(rank_, call.peer);
   const schedule::Algorithm* const row = chooser_->choose(call.question(across));
-  binding.fingerprint = mix(fingerprint_of(statement, 0), programs_of(row - schedule::algorithms().data()));
+  binding.fingerprint = mix(fingerprint_of(statement, 0), programs_of(number_of(*row)));
   operation.start(plans_->get(call, *row, channel_), binding);
 }
 

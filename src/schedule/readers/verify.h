@@ -40,8 +40,12 @@ struct Problem {
   // X-macro free on purpose: few, and each has its own words.
   enum class Kind : std::uint8_t { malformed, wrong_result, unmatched, deadlock, race, early_output };
   Kind kind;
-  std::string message;  // names rank, lane, step, segment
+  std::string message;             // what is wrong: which rank's output lacks what, or which step is ill-formed
+  std::vector<std::string> story;  // how it comes to that, from there back to the first cause; a few lines, or none
 };
+
+// The message, and the story below it, a line each.
+std::string text_of(const Problem& problem);
 
 struct VerifyReport {
   std::vector<Problem> problems;
@@ -52,5 +56,9 @@ struct VerifyReport {
 };
 
 VerifyReport verify(std::span<const Lowered> programs, const VerifyOptions& options);
+
+// As calls are made: in one segment and in three, with a short last block. The first report with a problem, or the
+// last.
+VerifyReport verify_calls(std::span<const Lowered> programs, bool in_place);
 
 }  // namespace tutti::schedule

@@ -32,6 +32,8 @@ class Cell {
  public:
   Value value = kPoison;
 
+  Epoch writer() const { return writer_; }
+
   // Calls conflict(epoch, whether it wrote) for every earlier access that this one at `now` is not ordered after.
   template <class Conflict>
   void read(Epoch now, std::span<const std::uint32_t> clock, Conflict&& conflict) {

@@ -4,6 +4,7 @@
 // Poison is memory nobody wrote; whatever is computed from it is poison, too.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,6 +35,18 @@ class Expressions {
   bool is_leaf(Value value) const { return value != kPoison && value <= leaves_; }
   std::size_t leaf_index(Value leaf) const { return leaf - 1; }
   const JoinNode& join_of(Value value) const { return joins_[value - leaves_ - 1]; }
+
+  // How often `leaf` is in each value there is, by number: none, once, or 2 for more.
+  std::vector<std::uint8_t> counts_of(Value leaf) const {
+    std::vector<std::uint8_t> counts(leaves_ + joins_.size() + 1);
+    counts[leaf] = 1;
+    // Whatever a join is made of was there before it.
+    for (std::size_t i = 0; i < joins_.size(); ++i) {
+      const int sum = counts[joins_[i].left] + counts[joins_[i].right];
+      counts[leaves_ + i + 1] = static_cast<std::uint8_t>(std::min(sum, 2));
+    }
+    return counts;
+  }
 
   Value join(Value left, Value right, bool last) {
     if (left == kPoison || right == kPoison) return kPoison;

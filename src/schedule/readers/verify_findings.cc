@@ -1,9 +1,9 @@
 // What a run found, in words: races, deadlocks, messages left over, buffers touched outside a call or too early.
 #include <algorithm>
-#include <iterator>
 #include <sstream>
 
 #include "schedule/readers/verify_run.h"
+#include "schedule/readers/verify_story.h"
 
 namespace tutti::schedule::verification {
 // The owner's caller may still compute in a buffer before the entry of the owner.
@@ -17,6 +17,8 @@ void Run::check_entered(int number, const PlannedOperand& operand) {
   if (first && now[entry_component(operand.rank)] == 0) {
     problems_.add(Problem::Kind::race, place(number), " may touch ", name_of(operand.buffer), " of rank ", operand.rank,
                   " before that rank has entered the call");
+    problems_.tell("no wait for its entry and no message that rank ", operand.rank,
+                   " causes comes before; its caller may still compute in that buffer");
   }
 }
 
@@ -38,8 +40,11 @@ void Run::check_heard(int number, const PlannedOperand& operand) {
   for (const int sender : senders) {
     if (heard.contains(sender)) continue;
     problems_.add(Problem::Kind::early_output, place(number), " writes ", name_of(operand.buffer),
-                  " before every in-edge was heard: no message from rank ", sender,
-                  " need have come by then, and were that rank in another call, the output would be lost");
+                  " before every in-edge was heard: no message from rank ", sender, " need have come by then");
+    problems_.tell("rank ", sender, " sends to rank ", self, " in lane '", first_sending_lane(sender, self),
+                   "', later than that or without an order");
+    problems_.tell("were rank ", sender, " in another call, rank ", self,
+                   " would learn it too late: its output would be lost");
     return;
   }
 }
@@ -62,6 +67,9 @@ void Run::check_returns() {
       if (touched.before(returned)) continue;
       problems_.add(Problem::Kind::race, place(touched), " may touch buffers of rank ", rank,
                     " after that rank has returned");
+      problems_.tell("rank ", rank,
+                     " waits for nothing that comes after that step, and its caller may use the buffers ",
+                     "as soon as it has returned");
     }
     if (!moves_data(plan_.any->verb)) check_met(rank, returned);
   }
@@ -72,6 +80,7 @@ void Run::check_met(int rank, const Clock& returned) {
     if (other == rank || returned[entry_component(other)] != 0) continue;
     problems_.add(Problem::Kind::wrong_result, "rank ", rank, " may leave the barrier before rank ", other,
                   " has entered it");
+    problems_.tell("no chain of messages and waits leads from rank ", other, "'s entry to rank ", rank, "'s last step");
   }
 }
 
@@ -79,15 +88,34 @@ void Run::check_left_over() {
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     const PlannedEdge& edge = plan_.edges[i];
     if (edges_[i].messages.empty()) continue;
-    problems_.add(Problem::Kind::unmatched, edges_[i].messages.size(), " messages from rank ", edge.from, " (lane '",
-                  lane(edge.sender).lane->name, "') to rank ", edge.to, " are never received");
+    const std::size_t left = edges_[i].messages.size();
+    problems_.add(Problem::Kind::unmatched, left, left == 1 ? " message" : " messages", " from rank ", edge.from,
+                  " (lane '", lane(edge.sender).lane->name, "') to rank ", edge.to, left == 1 ? " is" : " are",
+                  " never received");
+    problems_.tell(left == 1 ? "it is sent by " : "the first of them is sent by ",
+                   place(edges_[i].messages.front()->by));
+    if (edge.receiver == -1) {
+      problems_.tell("no lane of rank ", edge.to, " receives from rank ", edge.from);
+    } else {
+      problems_.tell("rank ", edge.to, " receives from rank ", edge.from, " in lane '", lane(edge.receiver).lane->name,
+                     "', which has ended");
+    }
   }
+}
+
+void Run::report_sizes(int number, const PlannedOperand& operand, const std::vector<std::uint64_t>& sizes,
+                       const Finished& message) {
+  std::uint64_t sent = 0, expected = 0;
+  for (const std::uint64_t size : message.sizes) sent += size;
+  for (const std::uint64_t size : sizes) expected += size;
+  problems_.add(Problem::Kind::unmatched, place(number), " expects ", expected, " elements in ", sizes.size(),
+                " blocks from rank ", operand.rank, ", which sent ", sent, " in ", message.sizes.size());
+  problems_.tell("they are sent by ", place(message.by));
 }
 
 // Follows each stuck lane to the one that would have to move first, to the end or round a circle. Lanes that only wait
 // behind lanes already named are left out.
 void Run::report_deadlock() {
-  constexpr std::size_t kMostNamed = 8;
   const auto lanes = static_cast<int>(plan_.lanes.size());
   std::vector<int> visited(index_of(lanes), -1);  // the walk that came by
   for (int start = 0; start < lanes; ++start) {
@@ -100,15 +128,52 @@ void Run::report_deadlock() {
     }
     const bool circle = number != -1 && visited[index_of(number)] == start;
     const bool behind_others = number != -1 && !done(number) && !circle;
-    if (path.empty() || behind_others) continue;
-    path.erase(path.begin(), circle ? std::find(path.begin(), path.end(), number) : std::prev(path.end()));
-    std::ostringstream text;
-    if (circle) text << "a circle of " << path.size() << ": ";
-    for (std::size_t i = 0; i < std::min(path.size(), kMostNamed); ++i) {
-      text << (i == 0 ? "" : "; ") << place(path[i]) << words(blocker(path[i]));
-    }
-    problems_.add(Problem::Kind::deadlock, text.str(), path.size() > kMostNamed ? "; ..." : "");
+    if (!path.empty() && !behind_others) tell_waiting(path, number, circle);
   }
+}
+
+// `path`: lanes, each of which waits for the next; the last one for `end`, which is one of them where it is a circle.
+void Run::tell_waiting(const std::vector<int>& path, int end, bool circle) {
+  constexpr std::size_t kMostNamed = 6;
+  const std::string lack = lack_of(lane(path[0]).rank, plan_, *this);
+  if (circle) {
+    const auto around = path.end() - std::find(path.begin(), path.end(), end);
+    problems_.add(Problem::Kind::deadlock, lack, ": a circle of ", around, around == 1 ? " lane that" : " lanes that",
+                  around == 1 ? " waits for itself" : " wait for each other");
+  } else {
+    problems_.add(Problem::Kind::deadlock, lack, ": rank ", lane(path.back()).rank, " waits for what never comes");
+  }
+  const bool all = path.size() <= kMostNamed;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (!all && i == kMostNamed / 2)
+      problems_.tell("... and so on, through ", path.size() - kMostNamed + 1, " lanes more");
+    if (all || i < kMostNamed / 2 || i + kMostNamed / 2 > path.size())
+      problems_.tell(place(path[i]), words(blocker(path[i])));
+  }
+  if (circle) {
+    problems_.tell("and that is where the circle closes: none of them can ever move");
+  } else {
+    tell_why_none(blocker(path.back()), path.back());
+  }
+}
+
+// Why what the lane `waiting` waits for never happens: nobody does it, or the lane that does has ended.
+void Run::tell_why_none(const Blocker& blocker, int waiting) {
+  const int self = lane(waiting).rank;
+  const bool message = blocker.kind == Blocker::Kind::message;
+  if (blocker.lane == -1) {
+    problems_.tell("no lane of rank ", blocker.rank, message ? " sends to rank " : " receives from rank ", self);
+    return;
+  }
+  problems_.tell("lane '", lane(blocker.lane).lane->name, "' of rank ", blocker.rank,
+                 " has ended: ", message ? "what it sends there has all been taken" : "it takes no more");
+}
+
+std::string Run::first_sending_lane(int from, int to) const {
+  for (const PlannedEdge& edge : plan_.edges) {
+    if (edge.from == from && edge.to == to && edge.sender != -1) return lane(edge.sender).lane->name;
+  }
+  return "none";
 }
 
 std::string Run::words(const Blocker& blocker) const {
@@ -122,13 +187,10 @@ std::string Run::words(const Blocker& blocker) const {
       break;
     case Blocker::Kind::message: text << " waits for a message from rank " << blocker.rank; break;
     case Blocker::Kind::credit:
-      text << " waits for rank " << blocker.rank << " to take a message (" << blocker.credits << " credits)";
+      text << " waits for rank " << blocker.rank << " to take a message (" << blocker.credits
+           << (blocker.credits == 1 ? " credit)" : " credits)");
       break;
   }
-  if (blocker.lane == -1)
-    text << ", where no lane does that";
-  else if (done(blocker.lane))
-    text << ", whose lane '" << lane(blocker.lane).lane->name << "' has ended";
   return text.str();
 }
 
@@ -141,6 +203,12 @@ void Run::report_race(int number, const PlannedOperand& operand, std::size_t ind
   problems_.add(Problem::Kind::race, place(number), writes ? " writes block " : " reads block ", operand.blocks[index],
                 " of ", name_of(operand.buffer), " of rank ", operand.rank, ", and nothing orders it with ",
                 place(other), ", which ", wrote ? "writes" : "reads", " it");
+  problems_.tell("which of the two comes first depends on timing, and so does what ",
+                 writes && wrote ? "is left there" : "is read");
+  const std::uint32_t known = clock(number)[other.component];
+  problems_.tell("neither waits for the other: what rank ", lane(number).rank, " knows to be over by then of rank ",
+                 lane(static_cast<int>(other.component)).rank, "'s lane is ",
+                 known == 0 ? "nothing" : place({other.component, known}));
 }
 
 std::string Run::place(int number) const {

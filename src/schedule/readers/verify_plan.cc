@@ -308,11 +308,7 @@ class Planner {
   std::map<std::tuple<int, int, int>, int> numbers_;  // of edges
 };
 
-}  // namespace
-
-std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options,
-                                    Problems& problems) {
-  if (!check_shape(programs, options, problems)) return std::nullopt;
+std::optional<VerifyPlan> plan_of(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems) {
   VerifyPlan plan;
   plan.programs = programs;
   plan.any = &programs[0].program;
@@ -324,6 +320,19 @@ std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const Ver
   plan = Planner(std::move(plan), problems).run();
   if (!problems.empty()) return std::nullopt;
   return plan;
+}
+
+}  // namespace
+
+std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options,
+                                    Problems& problems) {
+  if (!check_shape(programs, options, problems)) return std::nullopt;
+  return plan_of(programs, options, problems);
+}
+
+std::optional<VerifyPlan> make_plan_of_one(const Lowered& first, const VerifyOptions& options, Problems& problems) {
+  if (!check_shape_of_one(first, options, problems)) return std::nullopt;
+  return plan_of({&first, 1}, options, problems);
 }
 
 }  // namespace tutti::schedule::verification

@@ -91,4 +91,7 @@ struct VerifyPlan {
 std::optional<VerifyPlan> make_plan(std::span<const Lowered> programs, const VerifyOptions& options,
                                     Problems& problems);
 
+// The same of rank 0's program alone: edges know only its own end.
+std::optional<VerifyPlan> make_plan_of_one(const Lowered& first, const VerifyOptions& options, Problems& problems);
+
 }  // namespace tutti::schedule::verification

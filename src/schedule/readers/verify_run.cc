@@ -13,9 +13,10 @@ std::size_t leaves_of(const VerifyPlan& plan) {
 
 }  // namespace
 
-Run::Run(const VerifyPlan& plan, Problems& problems)
+Run::Run(const VerifyPlan& plan, Problems& problems, Journal* journal)
     : plan_(plan),
       problems_(problems),
+      journal_(journal),
       expressions_(leaves_of(plan)),
       states_(plan.lanes.size()),
       width_(plan.lanes.size() + index_of(plan.ranks)) {
@@ -124,7 +125,10 @@ void Run::fire(int number) {
 
   std::vector<std::uint64_t> sizes;
   for (const int block : step.blocks) sizes.push_back(plan_.size(state.segment, block));
+  std::vector<Provenance> origins;
+  if (journal_ != nullptr) origins = origins_of(number, step);
   std::vector<Value> values = gather(number, step, sizes);
+  if (journal_ != nullptr) journal_->add(index_of(number), values, std::move(origins));
   for (const PlannedOperand& operand : step.destinations) {
     if (operand.edge == -1) write(number, step, operand, values);
   }
@@ -198,11 +202,7 @@ void Run::receive(int number, const PlannedOperand& operand, const std::vector<s
     check_entered(number, *message->exposed);
     return look(number, *message->exposed, message->segment, values);
   }
-  std::uint64_t sent = 0, expected = 0;
-  for (const std::uint64_t size : message->sizes) sent += size;
-  for (const std::uint64_t size : sizes) expected += size;
-  problems_.add(Problem::Kind::unmatched, place(number), " expects ", expected, " elements in ", sizes.size(),
-                " blocks from rank ", operand.rank, ", which sent ", sent, " in ", message->sizes.size());
+  report_sizes(number, operand, sizes, *message);
 }
 
 void Run::read(int number, const PlannedOperand& operand, std::span<Value> values) {
@@ -251,8 +251,12 @@ void Run::tell(int number, const PlannedStep& step, std::vector<Value> values, s
   if (!sends && !receives && !published) return;
   const std::span<const std::uint32_t> now = clock(number);
   const PlannedOperand* const exposed = sends ? &step.sources[0] : nullptr;
-  const Told told = std::make_shared<Finished>(Finished{
-      {now.begin(), now.end()}, std::move(values), std::move(sizes), exposed, states_[index_of(number)].segment});
+  const Told told = std::make_shared<Finished>(Finished{{now.begin(), now.end()},
+                                                        std::move(values),
+                                                        std::move(sizes),
+                                                        exposed,
+                                                        states_[index_of(number)].segment,
+                                                        {static_cast<std::uint32_t>(number), now[index_of(number)]}});
   if (published) states_[index_of(number)].published.push_back(told);
   for (const PlannedOperand& operand : step.sources) {
     if (is_slot(operand)) edges_[index_of(operand.edge)].returned_credits.push_back(told);
@@ -289,6 +293,46 @@ std::size_t Run::cell_index(int rank, Buffer buffer, int plane, std::uint64_t se
 
 Value Run::value(int rank, Buffer buffer, std::uint64_t segment, int block) const {
   return cells_[cell_index(rank, buffer, 0, segment, block)].value;
+}
+
+Epoch Run::writer(int rank, Buffer buffer, std::uint64_t segment, int block) const {
+  return cells_[cell_index(rank, buffer, 0, segment, block)].writer();
+}
+
+std::size_t Run::index_of_result(int rank, Buffer buffer, std::uint64_t segment, int block) const {
+  return index_in(writer(rank, buffer, segment, block), cell_index(rank, buffer, 0, segment, block));
+}
+
+// Where the values of the step's sources come from, as they are before it fires.
+std::vector<Provenance> Run::origins_of(int number, const PlannedStep& step) const {
+  std::vector<Provenance> origins;
+  for (const PlannedOperand& source : step.sources) {
+    for (std::size_t i = 0; i < step.blocks.size(); ++i) {
+      if (is_slot(source)) {
+        const Finished& message = *edges_[index_of(source.edge)].messages.front();
+        origins.push_back({message.by, i, i < message.values.size() ? message.values[i] : kPoison});
+        continue;
+      }
+      const std::uint64_t segment = states_[index_of(number)].segment;
+      const std::size_t cell = cell_index(source.rank, source.buffer, source.plane, segment, source.blocks[i]);
+      const Epoch by = cells_[cell].writer();
+      origins.push_back({by, by.time == 0 ? 0 : index_in(by, cell), cells_[cell].value});
+    }
+  }
+  return origins;
+}
+
+// Which of its results the step at `epoch` wrote to `cell`.
+std::size_t Run::index_in(Epoch epoch, std::size_t cell) const {
+  const std::vector<PlannedStep>& steps = lane(static_cast<int>(epoch.component)).steps;
+  const PlannedStep& step = steps[(epoch.time - 1) % steps.size()];
+  for (const PlannedOperand& operand : step.destinations) {
+    for (std::size_t i = 0; i < operand.blocks.size(); ++i) {
+      const std::uint64_t segment = (epoch.time - 1) / steps.size();
+      if (cell_index(operand.rank, operand.buffer, operand.plane, segment, operand.blocks[i]) == cell) return i;
+    }
+  }
+  return 0;
 }
 
 Value Run::leaf(int rank, std::uint64_t segment, int block) const {

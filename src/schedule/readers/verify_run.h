@@ -17,6 +17,7 @@
 
 #include "schedule/readers/verify_clock.h"
 #include "schedule/readers/verify_expression.h"
+#include "schedule/readers/verify_journal.h"
 #include "schedule/readers/verify_plan.h"
 #include "schedule/readers/verify_problems.h"
 
@@ -24,14 +25,21 @@ namespace tutti::schedule::verification {
 
 class Run {
  public:
-  Run(const VerifyPlan& plan, Problems& problems);
+  // With a journal, what each step made is written there.
+  Run(const VerifyPlan& plan, Problems& problems, Journal* journal = nullptr);
 
   // Everything that can happen happens. False where a lane got stuck.
   bool to_the_end();
 
   Value value(int rank, Buffer buffer, std::uint64_t segment, int block) const;
   Value leaf(int rank, std::uint64_t segment, int block) const;
+  // The step that wrote it last, and which of its results it is.
+  Epoch writer(int rank, Buffer buffer, std::uint64_t segment, int block) const;
+  std::size_t index_of_result(int rank, Buffer buffer, std::uint64_t segment, int block) const;
   Expressions& expressions() { return expressions_; }
+  const Expressions& expressions() const { return expressions_; }
+  // "rank 0, lane 'ring', step 1, segment 0".
+  std::string place(Epoch epoch) const;
   std::map<std::pair<int, int>, std::uint64_t> edge_bytes() const;
 
  private:
@@ -42,6 +50,7 @@ class Run {
     std::vector<std::uint64_t> sizes;
     const PlannedOperand* exposed = nullptr;  // where what it sent lies, on single-copy edges until it is received
     std::uint64_t segment = 0;
+    Epoch by = {};
   };
   using Told = std::shared_ptr<const Finished>;
 
@@ -94,18 +103,25 @@ class Run {
   void check_heard(int lane, const PlannedOperand& operand);
   void check_returns();
   void check_met(int rank, const Clock& returned);
+  void tell_waiting(const std::vector<int>& path, int end, bool circle);
+  std::string first_sending_lane(int from, int to) const;
+  void tell_why_none(const Blocker& blocker, int waiting);
+  void report_sizes(int lane, const PlannedOperand& operand, const std::vector<std::uint64_t>& sizes,
+                    const Finished& message);
   void check_left_over();
   void report_deadlock();
   void report_race(int lane, const PlannedOperand& operand, std::size_t index, bool writes, Epoch other, bool wrote);
   std::string place(int lane, std::uint64_t segment, std::size_t step) const;
-  std::string place(Epoch epoch) const;
   std::string place(int lane) const;
+  std::vector<Provenance> origins_of(int lane, const PlannedStep& step) const;
+  std::size_t index_in(Epoch epoch, std::size_t cell) const;
   std::string words(const Blocker& blocker) const;
   void count_bytes(int from, int to, std::uint64_t elements);
   void count_window(int lane, const PlannedOperand& operand, bool writes);
 
   const VerifyPlan& plan_;
   Problems& problems_;
+  Journal* journal_;
   Expressions expressions_;
   std::vector<LaneState> states_;
   std::vector<EdgeState> edges_;

@@ -97,6 +97,12 @@ bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options
   return problems.empty() && check_count(programs[0].program, options, problems);
 }
 
+bool check_shape_of_one(const Lowered& lowered, const VerifyOptions& options, Problems& problems) {
+  if (options.element_bytes == 0) problems.add(kMalformed, "elements of no bytes");
+  check_program(lowered.program, lowered.offers.hosts, problems);
+  return problems.empty() && check_count(lowered.program, options, problems);
+}
+
 Layout layout_of(const Lowered& lowered, const VerifyOptions& options) {
   std::uint64_t bytes = lowered.segment_bytes;
   const auto blocks = static_cast<std::uint32_t>(lowered.program.blocks);

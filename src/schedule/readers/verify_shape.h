@@ -12,6 +12,9 @@ namespace tutti::schedule::verification {
 // Whether the programs are those of ranks 0..p-1 of one call.
 bool check_shape(std::span<const Lowered> programs, const VerifyOptions& options, Problems& problems);
 
+// The same of one program that stands for all.
+bool check_shape_of_one(const Lowered& lowered, const VerifyOptions& options, Problems& problems);
+
 Layout layout_of(const Lowered& lowered, const VerifyOptions& options);
 
 // Whether scratch fits what the transport offers, and all of it into a run.
