@@ -19,6 +19,7 @@
 #include "rendezvous/launch/launch.h"
 #include "tools/clusters.h"
 #include "tools/pictures.h"
+#include "tools/svg.h"
 #include "tools/verbs.h"
 #include "topology/discover/core_place.h"
 #include "topology/measured.h"

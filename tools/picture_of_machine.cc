@@ -110,11 +110,4 @@ std::string picture_of(const MachinePart& machine) {
   return svg.str();
 }
 
-void write_picture(const std::string& path, const std::string& svg) {
-  std::ofstream file(path);
-  file << svg;
-  file.close();
-  if (!file) refuse(fmt::format("cannot write '{}'; is the path right, and the disk not full?", path));
-}
-
 }  // namespace tutti::tools

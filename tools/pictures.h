@@ -18,7 +18,4 @@ std::string picture_of(const topology::Topology& topology);
 // Boxes in boxes.
 std::string picture_of(const topology::MachinePart& machine);
 
-// Ends the command, in words, where the file cannot be written.
-void write_picture(const std::string& path, const std::string& svg);
-
 }  // namespace tutti::tools

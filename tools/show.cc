@@ -8,6 +8,7 @@
 #include "schedule/readers/draw.h"
 #include "tools/pictures.h"
 #include "tools/selection.h"
+#include "tools/svg.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {

@@ -93,7 +93,7 @@ void Svg::text(Point at, std::string_view words, const Font& font) {
 void write_picture(const std::string& path, const std::string& svg) {
   std::ofstream file(path);
   file << svg << std::flush;
-  if (!file) refuse(fmt::format("--plot {}: the file cannot be written", path));
+  if (!file) refuse(fmt::format("cannot write '{}'; is the path right, and the disk not full?", path));
 }
 
 }  // namespace tutti::tools

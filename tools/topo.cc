@@ -10,6 +10,7 @@
 #include "tools/clusters.h"
 #include "tools/measure.h"
 #include "tools/pictures.h"
+#include "tools/svg.h"
 #include "tools/verbs.h"
 #include "topology/discover/see_machine.h"
 #include "topology/json.h"
