@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -69,18 +70,29 @@ void put_group(std::span<const Lowered> group, std::span<const int> devices, std
   }
 }
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 // All groups of a dimension at once, by one algorithm.
 double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t dimension,
                   const std::vector<int>& devices, const topology::Topology& topology) {
   const MeshDimension& of = mesh.dimensions()[dimension];
   Offers offers;
-  offers.inside = {false, false, true, false, 4, 0};
+  offers.inside = offers.across = {false, false, true, false, 4, 0};
+  offers.channels = 2;
   offers.segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more pieces would tell nothing more
-  const std::vector<Lowered> group = schedule::lower_all(row, of.size, offers, 0);
-  std::vector<Lowered> all(static_cast<std::size_t>(mesh.ranks()));
+  std::vector<Lowered> group, all(static_cast<std::size_t>(mesh.ranks()));
   for (const std::vector<int>& ranks : mesh.groups(dimension)) {
-    std::vector<int> places;
-    for (const int rank : ranks) places.push_back(devices[static_cast<std::size_t>(rank)]);
+    std::vector<int> places, hosts;
+    for (const int rank : ranks) {
+      places.push_back(devices[static_cast<std::size_t>(rank)]);
+      hosts.push_back(topology.host_of(places.back()));
+    }
+    if (group.empty() || offers.hosts != Hosts(hosts)) {
+      // Of groups that lie differently on hosts the programs may be cut differently, and are not to be played together.
+      if (!group.empty() && row.hierarchical) return kNever;
+      offers.hosts = Hosts(hosts);
+      group = schedule::lower_all(row, of.size, offers, 0);
+    }
     put_group(group, places, all);
   }
   schedule::SimulateOptions options;

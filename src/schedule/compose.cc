@@ -113,7 +113,7 @@ void Composition::add(const Stage& stage) {
     landing = std::max(landing, landing_of(part, whole_.verb));
     channels = std::max(channels, part.channels);
     whole_.message_blocks = std::max(whole_.message_blocks, part.message_blocks * stage.widest);
-    whole_.hears_first = whole_.hears_first || part.hears_first;
+    whole_.hears_first = whole_.hears_first || (part.hears_first && stage.output.buffer == Buffer::output);
     whole_.scratch_depth = std::max(whole_.scratch_depth, part.scratch_depth);
   }
   whole_.scratch_planes += planes;

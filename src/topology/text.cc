@@ -195,8 +195,8 @@ class TopologyReader {
 };
 
 std::string number_text(double number) {
-  std::array<char, 32> text;
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  std::array<char, 512> text;  // of any number, without an exponent
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   static_cast<void>(error);
   return {text.data(), end};
 }

@@ -187,7 +187,7 @@ TEST(BenchUsage, WrongUsageNamesTheRemedy) {
   expect_usage("all_reduce -n none", "-n needs ranks from 1 to 64");
   expect_usage("all_reduce -b 8q", "-b needs a number of bytes such as 8, 64K or 1.5M, not '8q'");
   expect_usage("all_reduce -b 16 -e 8", "nothing lies between");
-  expect_usage("all_reduce -d float33", "no type 'float33'; there are: int8");
+  expect_usage("all_reduce -d float33", "no type 'float33'; did you mean float32, float16 or float64? there are: int8");
   expect_usage("all_reduce -o plus", "no operator 'plus'; there are: sum");
   expect_usage("broadcast -n 2 -r 2", "-r must be one of the ranks 0 to 1, not 2");
   expect_usage("send_recv -n 1", "send_recv needs two ranks");

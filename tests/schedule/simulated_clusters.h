@@ -25,6 +25,7 @@ inline Offers ideal(std::uint64_t segment_bytes = 0) {
   Offers offers;
   offers.inside = {false, false, true, false, 64, 0};
   offers.segment_bytes = segment_bytes;
+  offers.channels = 2;
   return offers;
 }
 

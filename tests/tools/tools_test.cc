@@ -343,7 +343,7 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
 TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
   const Ended all = tutti("sim all_reduce --topology dgx-h100:2 -b 16M");
   EXPECT_EQ(all.exit_code, 0);
-  EXPECT_THAT(all.output, AllOf(HasSubstr("among 16 ranks of dgx-h100:2"), ContainsRegex("recursive_halving .* 1.00\n"),
+  EXPECT_THAT(all.output, AllOf(HasSubstr("among 16 ranks of dgx-h100:2"), ContainsRegex("hierarchical .* 1.00\n"),
                                 Not(HasSubstr("staged"))));
   const Ended one = tutti("sim all_reduce --topology dgx-h100:2 -b 16M -a ring");
   EXPECT_THAT(one.output, AllOf(ContainsRegex("time +[0-9.]+ us"), HasSubstr("the busiest links"),

@@ -159,7 +159,11 @@ class Play {
     }
     bool heard_all() {
       const auto heard = [&](int sender) {
-        const std::optional<double>& first = play.edge(static_cast<std::size_t>(sender), rank, 0).first;
+        std::optional<double> first;  // on any channel
+        for (std::size_t channel = 0; channel < play.channels_; ++channel) {
+          const std::optional<double>& there = play.edge(static_cast<std::size_t>(sender), rank, channel).first;
+          if (there && (!first || *there < *first)) first = there;
+        }
         return first && known(*first);
       };
       return std::all_of(play.senders_[rank].begin(), play.senders_[rank].end(), heard);
