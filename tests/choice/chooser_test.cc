@@ -131,6 +131,32 @@ TEST(Chooser, OrdersThatAreNotCanonicalRunOnlyWhereBitsMayDiffer) {
   EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Contains("ring"));
 }
 
+// Ranks dealt out over hosts in turn: sums of hosts come first, but an operator that is not commutative has the order
+// of the ranks.
+TEST(Chooser, OverHostsBitsAreThoseOfHostsFirst) {
+  Offers offers = over_hosts(Hosts(std::vector{0, 1, 0, 1, 0, 1}));
+  offers.channels = 2;
+  EXPECT_THAT(names({6, offers, {}, true}, Verb::all_reduce),
+              AllOf(Contains("hierarchical"), Contains("exchange"), Not(Contains("recursive_doubling"))));
+  EXPECT_THAT(names({6, offers, {}, false}, Verb::all_reduce), Contains("recursive_doubling"));
+  EXPECT_THAT(names({4, over_hosts(Hosts(std::vector{0, 0, 1, 1})), {}, true}, Verb::all_reduce),
+              AllOf(Contains("recursive_doubling"), Not(Contains("hierarchical"))))
+      << "one order, and no second channel";
+  Chooser chooser(6, offers, {}, true);
+  chooser.set_costs(agreed_costs(topology::usual_costs(8), 6, false));
+  for (const std::uint64_t bytes : {8u, 1u << 20}) {
+    EXPECT_EQ(chooser.choose({.verb = Verb::all_reduce, .bytes = bytes})->order, schedule::Order::hosts);
+    EXPECT_EQ(chooser.choose({.verb = Verb::all_reduce, .bytes = bytes, .keep_order = true})->order,
+              schedule::Order::ranks);
+  }
+  try {
+    Chooser(6, offers, forced_algorithms("all_reduce=recursive_doubling", true), true);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("does not add up hosts first"));
+  }
+}
+
 TEST(Chooser, TellsOfAVerbOnceWhenItIsFirstCalled) {
   Chooser chooser(4, slots(4), {}, true);
   std::vector<Verb> told;

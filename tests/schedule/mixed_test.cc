@@ -83,6 +83,18 @@ TEST_P(OverHosts, IsProvedWithBoundedSlotsAndScratch) {
   }
 }
 
+TEST_P(OverHosts, HasAPriceWhateverRanksShareAHost) {
+  const Algorithm& row = GetParam();
+  if (has_windows(row)) return;
+  const topology::LinkRates rates(topology::usual_costs(2).memory);
+  for (int ranks = 2; ranks <= most_ranks(row, 8); ++ranks) {
+    for (const Hosts& hosts : placements_of(ranks)) {
+      const double seconds = predict(programs_of(row, ranks, mixed(hosts, 4)), 10007, 4, rates);
+      EXPECT_GT(seconds, 0) << words_of(hosts);
+    }
+  }
+}
+
 TEST_P(OverHosts, HasNoFaultAtRandomTimings) {
   const Algorithm& row = GetParam();
   if (has_windows(row)) return;
