@@ -33,7 +33,7 @@ inline std::uint64_t fingerprint_of(const Statement& statement, std::uint64_t be
 // The place of a row in the table; those of schedules that callers brought come behind it, one for each verb.
 inline std::ptrdiff_t number_of(const schedule::Algorithm& row) {
   if (choice::is_given(row)) return static_cast<std::ptrdiff_t>(schedule::kMostAlgorithms) + static_cast<int>(row.verb);
-  return &row - schedule::algorithms().data();
+  return &row - schedule::kFirstAlgorithm;
 }
 
 // Statement::programs of a call that runs the algorithm with this place in the table, or one of two.

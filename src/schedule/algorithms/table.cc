@@ -20,6 +20,7 @@ static_assert(std::size(kAlgorithms) <= kMostAlgorithms);
 }  // namespace
 
 std::span<const Algorithm> algorithms() { return kAlgorithms; }
+constinit const Algorithm* const kFirstAlgorithm = kAlgorithms;
 
 const Algorithm* find_algorithm(Verb verb, std::string_view name) {
   for (const Algorithm& algorithm : kAlgorithms) {

@@ -85,6 +85,7 @@ inline std::string_view needs_of(const Algorithm& row) {
 }
 
 std::span<const Algorithm> algorithms();
+extern const Algorithm* const kFirstAlgorithm;  // of them
 // More rows there are not, for those who keep something for each in plain data.
 inline constexpr std::size_t kMostAlgorithms = 96;
 
