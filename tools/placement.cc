@@ -76,10 +76,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t dimension,
                   const std::vector<int>& devices, const topology::Topology& topology) {
   const MeshDimension& of = mesh.dimensions()[dimension];
+  const std::uint64_t segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more would tell nothing more
   Offers offers;
-  offers.inside = offers.across = {false, false, true, false, 4, 0};
-  offers.channels = 2;
-  offers.segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more pieces would tell nothing more
   std::vector<Lowered> group, all(static_cast<std::size_t>(mesh.ranks()));
   for (const std::vector<int>& ranks : mesh.groups(dimension)) {
     std::vector<int> places, hosts;
@@ -90,7 +88,7 @@ double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t 
     if (group.empty() || offers.hosts != Hosts(hosts)) {
       // Of groups that lie differently on hosts the programs may be cut differently, and are not to be played together.
       if (!group.empty() && row.hierarchical) return kNever;
-      offers.hosts = Hosts(hosts);
+      offers = offers_to_simulate(Hosts(hosts), segment_bytes);
       group = schedule::lower_all(row, of.size, offers, 0);
     }
     put_group(group, places, all);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/nearest_names.h"
+#include "choice/chooser.h"
 #include "choice/pricer.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/readers/verify_rotation.h"
@@ -70,10 +71,8 @@ std::vector<int> numbers_of(const std::string& text) {
 }  // namespace
 
 Verb verb_named(const std::string& name) {
-  for (const schedule::VerbFacts& facts : schedule::kVerbTable) {
-    if (name_of(facts.verb) == name) return facts.verb;
-  }
-  refuse(none_called("verb", name, verbs()));
+  if (const Verb* const found = choice::find_verb(name)) return *found;
+  refuse(choice::no_verb(name));
 }
 
 void Selection::add_to(CLI::App& app) {

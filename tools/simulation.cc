@@ -7,8 +7,6 @@
 #include <charconv>
 #include <chrono>
 
-#include "base/hosts.h"
-#include "base/offers.h"
 #include "base/nearest_names.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/layout.h"
@@ -174,6 +172,15 @@ std::uint64_t peak_memory() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+Offers offers_to_simulate(const Hosts& hosts, std::uint64_t segment_bytes) {
+  Offers offers;
+  offers.inside = offers.across = {false, false, true, false, 4, 0};
+  offers.hosts = hosts;
+  offers.channels = 2;
+  offers.segment_bytes = segment_bytes;
+  return offers;
+}
+
 SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, const topology::Topology& topology,
                           std::uint64_t bytes) {
   SimulatedRow result;
@@ -194,11 +201,8 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   options.fold = !asked.unfolded;
   options.history = asked.history;
   add_troubles(asked, topology, options);
-  Offers offers;
-  offers.inside = offers.across = {false, false, true, false, 4, 0};
-  offers.hosts = hosts_of(topology, result.ranks);
-  offers.channels = 2;
-  offers.segment_bytes = bench::parse_bytes(asked.segment, "--segment");
+  const Offers offers =
+      offers_to_simulate(hosts_of(topology, result.ranks), bench::parse_bytes(asked.segment, "--segment"));
   constexpr int kManyRanks = 512;
   const auto lowered = [&](int rank) {
     return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);

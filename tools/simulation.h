@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/hosts.h"
+#include "base/offers.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/readers/simulate/simulate.h"
 #include "topology/topology.h"
@@ -50,6 +52,9 @@ struct SimulatedRow {
 
 // The most memory that this process has had so far, in bytes.
 std::uint64_t peak_memory();
+
+// What a simulated cluster offers to programs: messages that a reduction works in, whatever links they take.
+Offers offers_to_simulate(const Hosts& hosts, std::uint64_t segment_bytes);
 
 // `bytes`: of the vector, or of all chunks together.
 SimulatedRow simulate_row(const SimulationRequest& asked, const schedule::Algorithm& row,

@@ -101,7 +101,9 @@ Forced forced_algorithms(const std::string& text, bool deterministic) {
 }
 
 Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool deterministic)
-    : ranks_(ranks), group_{offers, topology::usual_costs(1).memory} {
+    : ranks_(ranks),
+      ranks_will_do_(joins_hosts_first(offers.hosts, ranks)),
+      group_{offers, topology::usual_costs(1).memory} {
   group_.offers.segment_bytes = kSegmentBytes;
   neighbours_ = {group_.offers.pair(true), group_.prices};
   strangers_ = {group_.offers.pair(false), group_.prices};
@@ -117,7 +119,7 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     any = true;
     options_hash_ = mix(options_hash_, static_cast<std::uint64_t>(row - schedule::algorithms().data()) + 1);
     std::string reason = schedule::why_not(*row, {ranks, 0, 0, offers.hosts}, offers);
-    if (reason.empty() && deterministic && !schedule::is_canonical(*row, offers.hosts, ranks))
+    if (reason.empty() && deterministic && !schedule::is_canonical(*row, ranks_will_do_))
       reason = "does not add up hosts first, as a deterministic group does (Options::deterministic)";
     if (!reason.empty()) {
       if (refusal.empty()) refusal = std::string(name_of(row->verb)) + " by '" + std::string(row->name) + "' " + reason;
@@ -137,7 +139,7 @@ void Chooser::add_candidates(PerVerb& verb, Verb of, const Links& links, bool de
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.verb != of || (deterministic && !row.canonical())) continue;
     const bool ordered = schedule::keeps_order(row, links.offers.hosts);
-    const bool by_price = !deterministic || schedule::is_canonical(row, links.offers.hosts, ranks_);
+    const bool by_price = !deterministic || schedule::is_canonical(row, ranks_will_do_);
     if (row.user_windows) {
       if (ranks_ > 1 && links.offers.every(&EdgeOffers::windows_to_user)) verb.direct = &row;
       continue;

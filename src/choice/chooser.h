@@ -171,6 +171,7 @@ class Chooser {
   const Hosts& hosts() const { return group_.offers.hosts; }
 
   int ranks_;
+  bool ranks_will_do_;                    // for the canonical order: see is_canonical
   Links group_, neighbours_, strangers_;  // of all ranks, of two of one host, of two of different hosts
   std::shared_ptr<SizeTables> tables_ = std::make_shared<SizeTables>();
   std::uint64_t cache_bytes_ = kAnyBytes;

@@ -1,7 +1,7 @@
 #include "schedule/compose.h"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -31,15 +31,13 @@ class Embedding {
   Embedding(const Stage& stage, const Program& part, const Program& whole, int channel, int first_plane)
       : stage_(stage), part_(part), whole_(whole), channel_(channel), first_plane_(first_plane) {}
 
-  // Empty where there is nothing left to do.
-  std::vector<Step> steps_of(const Step& step) const {
+  // Nothing where there is nothing left to do.
+  std::optional<Step> step_of(const Step& step) const {
     Step mapped{step.op, step.last && stage_.last, operands_of(step.destinations), operands_of(step.sources), {}};
-    const Operand* const sized = sized_operand(step);
-    if (step.op == StepOp::wait) return {mapped};
-    if (blocks_of(sized->blocks).empty()) return {};
+    if (step.op == StepOp::wait) return mapped;
+    if (blocks_of(sized_operand(step)->blocks).empty()) return std::nullopt;
     if (step.op == StepOp::copy) std::erase(mapped.destinations, mapped.sources.front());
-    if (mapped.destinations.empty()) return {};
-    return {mapped};
+    return mapped.destinations.empty() ? std::nullopt : std::optional(std::move(mapped));
   }
 
  private:
@@ -129,8 +127,9 @@ void Composition::add(const Stage& stage) {
 }
 
 void Composition::embed(const Stage& stage, const Program& part, int channel, int first_plane) {
-  const LaneRange range{whole_.lanes.size(), whole_.lanes.size() + part.lanes.size()};
+  const std::size_t begin = whole_.lanes.size();
   const Embedding embedding(stage, part, whole_, channel, first_plane);
+  std::vector<std::int32_t> numbers;             // by lane: which one it has become
   std::vector<std::vector<std::int32_t>> lasts;  // by lane and step: the number of the last one that is left by then
   for (const Lane& lane : part.lanes) {
     Lane mapped{part.lanes.size() == 1 ? stage.name : stage.name + " " + lane.name, false, {}};
@@ -138,59 +137,43 @@ void Composition::embed(const Stage& stage, const Program& part, int channel, in
     lasts.emplace_back();
     for (const Step& step : lane.steps) {
       waits.insert(waits.end(), step.waits.begin(), step.waits.end());
-      for (Step& kept : embedding.steps_of(step)) {
-        kept.waits = std::exchange(waits, {});
-        mapped.steps.push_back(std::move(kept));
+      if (std::optional<Step> kept = embedding.step_of(step)) {
+        kept->waits = std::exchange(waits, {});
+        mapped.steps.push_back(std::move(*kept));
       }
       lasts.back().push_back(static_cast<std::int32_t>(mapped.steps.size()) - 1);
     }
-    whole_.lanes.push_back(std::move(mapped));
+    numbers.push_back(static_cast<std::int32_t>(whole_.lanes.size()));
+    if (!mapped.steps.empty()) whole_.lanes.push_back(std::move(mapped));
   }
-  for (std::size_t lane = range.begin; lane < range.end; ++lane) {
+  for (std::size_t lane = begin; lane < whole_.lanes.size(); ++lane) {
     for (Step& step : whole_.lanes[lane].steps) {
       for (Wait& wait : step.waits) {
-        wait.step = lasts[static_cast<std::size_t>(wait.lane)][static_cast<std::size_t>(wait.step)];
-        wait.lane += static_cast<std::int32_t>(range.begin);
+        const auto number = static_cast<std::size_t>(wait.lane);
+        wait.step = lasts[number][static_cast<std::size_t>(wait.step)];
+        wait.lane = numbers[number];
       }
       std::erase_if(step.waits, [](const Wait& wait) { return wait.step < 0; });
     }
   }
-  stages_.push_back(range);
+  if (begin != whole_.lanes.size()) stages_.push_back({begin, whole_.lanes.size()});
 }
 
 Program Composition::finish() {
-  // A stage that has nothing to do here has no lanes to wait for.
   std::vector<Lane>& lanes = whole_.lanes;
-  std::vector<std::int32_t> numbers;
-  for (const Lane& lane : lanes)
-    numbers.push_back(
-        lane.steps.empty() ? -1 : (numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end()) + 1));
-  for (Lane& lane : lanes) {
-    for (Step& step : lane.steps) {
-      for (Wait& wait : step.waits) wait.lane = numbers[static_cast<std::size_t>(wait.lane)];
-    }
-  }
   const auto wait_for = [&](Step& step, const LaneRange& range, int segments_back) {
     for (std::size_t lane = range.begin; lane < range.end; ++lane) {
-      if (lanes[lane].steps.empty()) continue;
-      step.waits.push_back(
-          {Index::plus(0), numbers[lane], static_cast<std::int32_t>(lanes[lane].steps.size()) - 1, segments_back});
+      step.waits.push_back({Index::plus(0), static_cast<std::int32_t>(lane),
+                            static_cast<std::int32_t>(lanes[lane].steps.size()) - 1, segments_back});
     }
   };
-  std::erase_if(stages_, [&](const LaneRange& range) {
-    return std::all_of(lanes.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                       lanes.begin() + static_cast<std::ptrdiff_t>(range.end),
-                       [](const Lane& lane) { return lane.steps.empty(); });
-  });
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
     for (std::size_t lane = stages_[stage].begin; lane < stages_[stage].end; ++lane) {
-      if (lanes[lane].steps.empty()) continue;
       Step& first = lanes[lane].steps.front();
       if (stage > 0) wait_for(first, stages_[stage - 1], 0);
       if (stage + 1 < stages_.size()) wait_for(first, stages_.back(), whole_.scratch_depth);
     }
   }
-  std::erase_if(lanes, [](const Lane& lane) { return lane.steps.empty(); });
   return std::move(whole_);
 }
 

@@ -52,7 +52,7 @@ class Composition {
   void embed(const Stage& stage, const Program& part, int channel, int first_plane);
 
   Program whole_;
-  std::vector<LaneRange> stages_;     // lanes of this rank, of the stages that it takes part in
+  std::vector<LaneRange> stages_;     // lanes of this rank, of the stages that have something for it to do
   std::vector<int> channels_so_far_;  // by level
 };
 

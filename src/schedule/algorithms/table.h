@@ -53,10 +53,14 @@ struct Algorithm {
   bool is_for_uneven() const { return counts != Counts::even; }
 };
 
-// Whether it reduces in the canonical order of a group: hosts first where there are several.
-inline bool is_canonical(const Algorithm& row, const Hosts& hosts, int ranks) {
+// Whether it reduces in the canonical order of a group: hosts first where there are several. `ranks_will_do`: the order
+// of the ranks alone is that (joins_hosts_first).
+inline bool is_canonical(const Algorithm& row, bool ranks_will_do) {
   const bool by_hosts = facts_of(row.verb).reduces && !facts_of(row.verb).prefix;
-  return row.canonical() && (!by_hosts || row.order == Order::hosts || joins_hosts_first(hosts, ranks));
+  return row.canonical() && (!by_hosts || row.order == Order::hosts || ranks_will_do);
+}
+inline bool is_canonical(const Algorithm& row, const Hosts& hosts, int ranks) {
+  return is_canonical(row, joins_hosts_first(hosts, ranks));
 }
 // Whether operands keep the order of their ranks, for operators that are not commutative.
 inline bool keeps_order(const Algorithm& row, const Hosts& hosts) {
