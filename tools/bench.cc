@@ -44,6 +44,7 @@ constexpr const char* kBenchExamples = R"(Examples:
   tutti bench all_reduce --ranks 2..8 -b 16M -e 16M --plot scaling.svg
   tutti bench all_reduce -n 2 --algorithms all                   every algorithm, and what the choice costs
   tutti bench all_reduce -n 4 --schedule mine.json               a schedule of your own, verified first, beside ours
+  tutti bench all_reduce -n 8 --netns a,b,c,d --map-by node      four hosts, as `ip netns add` makes them
   tutti bench all_reduce -n 2 --json out.json --csv out.csv --plot out.svg
   tutti bench figures                                            the figures that Tutti is held to, on this machine
 
@@ -52,7 +53,8 @@ size is the vector, or all chunks together. Times are medians over rounds of the
 half the distance between the quartiles; predicted is what the costs by which algorithms are chosen say (tutti tune
 measures them). Implementations take turns round by round, one process per rank, rank r pinned to the r-th core.
 Peers: openmpi, mpich, gloo, torch-gloo, limit (the minimum written by hand), or the path of a driver of your own that
-speaks the lines of tools/bench/driver/protocol.h. An idle machine gives honest numbers.)";
+speaks the lines of tools/bench/driver/protocol.h. With --netns, tutti-flat is Tutti told that every rank is a host of
+its own. An idle machine gives honest numbers.)";
 
 struct BenchOptions {
   std::string verbs;
@@ -71,6 +73,7 @@ struct BenchOptions {
   int runs = 1;
   std::string json, csv, plot;
   std::string tuned, schedule;
+  std::string namespaces, map_by = "slot";
   Effort effort;
 };
 
@@ -104,12 +107,12 @@ std::vector<Verb> verbs_of(const std::string& text) {
 }
 
 // Those asked for and there; what is missing is said, and only a name that nobody knows is an error.
-std::vector<std::string> peers_of(const std::string& text, const std::string& transport) {
+std::vector<std::string> peers_of(const std::string& text, const std::string& transport, bool several_hosts) {
   std::vector<std::string> wanted = parse_list(text), there;
   const bool all = wanted == std::vector<std::string>{"all"};
   if (all) wanted = known_peers();
   for (const std::string& name : wanted) {
-    if (const auto reason = why_missing(name, transport)) {
+    if (const auto reason = why_missing(name, transport, several_hosts)) {
       say("bench", fmt::format("{} is left out: {}", name, *reason));
     } else {
       there.push_back(name);
@@ -151,11 +154,15 @@ Plan plan_of(const BenchOptions& asked) {
   plan.all_algorithms = asked.algorithms == "all";
   plan.pinned = !asked.no_pin;
   plan.tuned_costs = asked.tuned;
+  plan.namespaces = parse_list(asked.namespaces);
+  network_namespaces(plan.namespaces);  // now, not after a start
+  plan.round_hosts = asked.map_by == "node";
+  if (plan.round_hosts && plan.namespaces.empty()) refuse("--map-by is about several hosts: name them with --netns");
   plan.schedule = schedule_of(asked, plan);
   plan.effort = asked.effort;
   plan.effort.check = asked.check != 0;
   check_plan(plan);
-  plan.against = peers_of(asked.against, plan.transport);
+  plan.against = peers_of(asked.against, plan.transport, !plan.namespaces.empty());
   return plan;
 }
 
@@ -252,7 +259,7 @@ std::string tuned_costs_of(const BenchOptions& asked) {
 int run_figures(const BenchOptions& asked) {
   std::vector<std::string> there;
   for (const std::string& name : known_peers()) {
-    const auto reason = why_missing(name, "shm");
+    const auto reason = why_missing(name, "shm", false);
     if (reason) say("bench", fmt::format("{} is left out: {}", name, *reason));
     if (!reason) there.push_back(name);
   }
@@ -299,6 +306,12 @@ void add_what(CLI::App& app, BenchOptions& asked) {
   app.add_option("--transport", asked.transport, "auto, shm or tcp")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+  app.add_option("--netns", asked.namespaces,
+                 "Network namespaces of this machine to spread the ranks over, each a host of its own; needs root")
+      ->type_name("NAMES");
+  app.add_option("--map-by", asked.map_by, "With --netns: slot, host after host, or node, round them")
+      ->type_name("ORDER")
+      ->check(CLI::IsMember({"slot", "node"}));
   app.add_option("-b,--begin", asked.begin, "Smallest size; 8 if left out")->type_name("BYTES");
   app.add_option("-e,--end", asked.end, "Largest size; 64M if left out")->type_name("BYTES");
   app.add_option("-f,--factor", asked.factor, "From one size to the next; 2 if left out")->type_name("X");

@@ -48,10 +48,10 @@ std::vector<std::string> lines_of(const MachinePart& part) {
   std::vector<std::string> lines{part.kind == MachineKind::machine ? topology::summary_of(part)
                                                                    : topology::title_of(part)};
   if (part.kind == MachineKind::machine) return lines;
-  constexpr std::size_t kLong = 34;
+  constexpr std::size_t kWidest = 34;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::size_t comma = lines[i].find(", ");
-    if (lines[i].size() <= kLong || comma == std::string::npos) continue;
+    if (lines[i].size() <= kWidest || comma == std::string::npos) continue;
     lines.push_back(lines[i].substr(comma + 2));
     lines[i].resize(comma);
   }

@@ -121,9 +121,10 @@ int Selection::rank_count() const { return ranks.value_or(row().verb == Verb::se
 double Selection::predicted_us(std::uint64_t bytes) const {
   const int count = rank_count();
   Offers offers = offers_of(transport, credits, placed(count));
-  offers.segment_bytes = choice::kSegmentBytes;
+  offers.segment_bytes = choice::segment_bytes_for(offers);
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const choice::AgreedCosts costs = choice::agreed_costs(topology::built_in_costs(cores, {}), count, false);
+  const choice::AgreedCosts costs =
+      choice::agreed_costs(topology::built_in_costs(cores, {}), count, offers.hosts.count(), false);
   return choice::Pricer(row(), count, offers).at(bytes, choice::prices_of(costs, offers)) * 1e6;
 }
 

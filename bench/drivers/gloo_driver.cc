@@ -52,7 +52,7 @@ bool for_type(DType type, WithType&& with_type) {
 
 std::shared_ptr<gloo::Context> meet(int rank, int ranks) {
   gloo::transport::tcp::attr attributes;
-  attributes.iface = "lo";
+  attributes.iface = variable(kInterfaceVariable);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::rendezvous::FileStore store(variable(kDirectoryVariable));
   std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);

@@ -4,6 +4,8 @@
 #   hosts.sh COUNT COMMAND...   runs COMMAND with HOSTS="name name ..." and ADDRESSES="address address ..."; a host runs
 #                               a program as `ip netns exec NAME program`. Nothing outside these namespaces is touched.
 #
+# RATE=1gbit in the environment limits each link to that, both ways.
+#
 # Exits with COMMAND's code; with 77, and the reason, where namespaces cannot be made.
 set -eu
 
@@ -44,6 +46,11 @@ while [ "$number" -lt "$count" ]; do
   ip -n "$host" address add "$address/24" dev eth0
   ip -n "$host" link set lo up
   ip -n "$host" link set eth0 up
+  if [ -n "${RATE:-}" ]; then
+    for end in "$host eth0" "$switch port$number"; do  # up, and down
+      tc -n "${end% *}" qdisc add dev "${end#* }" root tbf rate "$RATE" burst 256kb latency 50ms
+    done
+  fi
   number=$((number + 1))
 done
 

@@ -85,6 +85,22 @@ exit $code
 }
 
 // A black hole: packets to and from one host vanish, and no connection ends. Only silence tells.
+// Ranks of the bench are among them, in either order, and what they compute is checked.
+TEST_F(Hosts, ABenchAmongThemRunsOverAllOfThem) {
+  for (const std::string order : {"slot", "node"}) {
+    const Ended ended =
+        among(2, "$TUTTI bench all_reduce,all_gather -n 4 -b 4K -e 1M -f 256 --rounds 1 --iterations 2 --map-by " +
+                     order + " --netns $(echo $HOSTS | tr ' ' ,) --json " + path("rows") + " && cat " + path("rows") +
+                     "\n$TUTTI bench barrier --netns nowhere\n");
+    if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+    EXPECT_EQ(count_of(ended.output, "\"impl\": \"tutti\""), 8) << ended.output;
+    EXPECT_EQ(count_of(ended.output, "\"impl\": \"tutti-flat\""), 8) << ended.output;
+    EXPECT_EQ(count_of(ended.output, "\"wrong\": 0"), 16) << ended.output;
+    EXPECT_NE(ended.output.find("network namespace 'nowhere': No such file"), std::string::npos) << ended.output;
+    EXPECT_NE(ended.exit_code, 0);
+  }
+}
+
 TEST_F(Hosts, ACutCableIsNoticedAfterTheSilenceThatWasAskedFor) {
   const Ended ended = among(3, R"sh(
 export TUTTI_SILENCE_MS=800

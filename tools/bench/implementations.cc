@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/environment.h"
 #include "base/system_error.h"
+#include "rendezvous/token.h"
 #include "tools/bench/driver/protocol.h"
 #include "tools/bench/rank.h"
 #include "tools/launch/job.h"
@@ -109,12 +111,21 @@ Variables variables_for(const Group& group, const StartFacts& facts) {
   all[kRanksVariable] = std::to_string(facts.ranks);
   all[kBytesVariable] = std::to_string(facts.bytes);
   all[kCoresVariable] = fmt::format("{}", fmt::join(facts.processors, ","));
+  all[kInterfaceVariable] = facts.hosts.empty() ? "lo" : facts.hosts.front().interface;
   all["OMP_NUM_THREADS"] = "1";
   return all;
 }
 
-void start(Group& group, std::vector<std::string> command, const Variables& variables) {
+// Null where all run here.
+const NetworkNamespace* host_of(const StartFacts& facts, int rank) {
+  if (facts.hosts.empty()) return nullptr;
+  const std::size_t hosts = facts.hosts.size(), place = static_cast<std::size_t>(rank);
+  return &facts.hosts[facts.round_hosts ? place % hosts : place * hosts / static_cast<std::size_t>(facts.ranks)];
+}
+
+void start(Group& group, std::vector<std::string> command, const Variables& variables, const NetworkNamespace* host) {
   ProcessStart process;
+  if (host != nullptr) process.network = host->file();
   process.command = std::move(command);
   process.environment = tools::entries_of(variables);
   group.start(std::move(process));
@@ -124,7 +135,7 @@ void start(Group& group, std::vector<std::string> command, const Variables& vari
 void start_each(Group& group, const StartFacts& facts, const std::vector<std::string>& command, Variables variables) {
   for (int rank = 0; rank < facts.ranks; ++rank) {
     variables[kRankVariable] = std::to_string(rank);
-    start(group, command, variables);
+    start(group, command, variables, host_of(facts, rank));
   }
 }
 
@@ -132,35 +143,71 @@ void start_ours(Group& group, const StartFacts& facts) {
   Variables variables = variables_for(group, facts);
   variables["TUTTI_SIZE"] = std::to_string(facts.ranks);
   variables["TUTTI_RENDEZVOUS"] = "unix:@" + group.socket_path();
+  if (!facts.hosts.empty()) {
+    variables["TUTTI_RENDEZVOUS"] = fmt::format("{}:{}", facts.hosts.front().address, facts.hosts.front().free_port);
+    variables["TUTTI_TOKEN"] = rendezvous::Token::random().hex();
+  }
   variables["TUTTI_JOB"] = group.socket_path();
   variables["TUTTI_TRANSPORT"] = facts.transport;
   if (!facts.costs.empty()) variables["TUTTI_COSTS"] = facts.costs;
   if (!facts.schedule.empty()) variables["TUTTI_SCHEDULE"] = facts.schedule;
   for (int rank = 0; rank < facts.ranks; ++rank) {
     variables["TUTTI_RANK"] = variables[kRankVariable] = std::to_string(rank);
-    start(group, {this_program(), kRankCommand}, variables);
+    if (group.name() == kFlat) variables["TUTTI_HOSTID"] = std::to_string(rank);
+    start(group, {this_program(), kRankCommand}, variables, host_of(facts, rank));
   }
 }
 
+// How mpirun comes from one namespace into another, instead of by ssh. Each gets a name of its own, too: ranks whose
+// hosts have one name are taken to share memory.
+std::string openmpi_agent(const Group& group, const StartFacts& facts) {
+  const fs::path path = group.folder() / "agent";
+  std::ofstream file(path);
+  file << "#!/bin/sh\naddress=$1\nshift\ncase $address in\n";
+  for (const NetworkNamespace& host : facts.hosts)
+    file << fmt::format("  {}) file={} name={} ;;\n", host.address, host.file(), host.name);
+  file << "esac\nexec nsenter --net=$file unshare --uts sh -c \"hostname $name; $*\"\n";
+  file.close();
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+void add_openmpi_hosts(std::vector<std::string>& command, const Group& group, const StartFacts& facts) {
+  std::vector<std::string> hosts;
+  for (const NetworkNamespace& host : facts.hosts) {
+    int slots = 0;
+    for (int rank = 0; rank < facts.ranks; ++rank) slots += host_of(facts, rank) == &host ? 1 : 0;
+    if (slots > 0) hosts.push_back(fmt::format("{}:{}", host.address, slots));
+  }
+  const std::string& interface = facts.hosts.front().interface;
+  command.insert(command.end(),
+                 {"--host", fmt::format("{}", fmt::join(hosts, ",")), "--map-by", facts.round_hosts ? "node" : "slot",
+                  "--mca", "plm_rsh_agent", openmpi_agent(group, facts), "--mca", "oob_tcp_if_include", interface,
+                  "--mca", "btl_tcp_if_include", interface});
+  const std::string name = "hostname " + facts.hosts.front().name + " && exec \"$@\"";
+  command.insert(command.begin(), {"unshare", "--uts", "sh", "-c", name, "sh"});
+}
+
 void start_openmpi(Group& group, const StartFacts& facts) {
-  const bool tcp = facts.transport == "tcp";
+  const bool tcp = facts.transport == "tcp", one_host = facts.hosts.empty();
   std::vector<std::string> command{openmpi_launcher(), "-n",   std::to_string(facts.ranks),
                                    "--bind-to",        "none", "--oversubscribe"};
   const auto set = [&](const std::string& name, const std::string& value) {
     command.insert(command.end(), {"--mca", name, value});
   };
-  set("plm", "isolated");  // one host: no agent to reach others is looked for
+  if (one_host) set("plm", "isolated");  // no agent to reach others is looked for
   set("pml", "ob1");
-  set("btl", tcp ? "tcp,self" : "vader,self");
-  if (tcp) set("btl_tcp_if_include", "lo");
+  set("btl", tcp ? "tcp,self" : one_host ? "vader,self" : "vader,tcp,self");
+  if (tcp && one_host) set("btl_tcp_if_include", "lo");
   if (!tcp) set("btl_vader_single_copy_mechanism", siblings_may_read() ? "cma" : "none");
   // Otherwise a rank spins while the one it waits for has no core.
   set("mpi_yield_when_idle", static_cast<std::size_t>(facts.ranks) > facts.cores ? "1" : "0");
+  if (!one_host) add_openmpi_hosts(command, group, facts);
   command.push_back(driver("openmpi_driver"));
   Variables variables = variables_for(group, facts);
   variables["OMPI_ALLOW_RUN_AS_ROOT"] = variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   variables["TMPDIR"] = group.folder();  // its session files go with ours
-  start(group, command, variables);
+  start(group, command, variables, host_of(facts, 0));
 }
 
 void start_mpich(Group& group, const StartFacts& facts) {
@@ -173,17 +220,17 @@ void start_mpich(Group& group, const StartFacts& facts) {
   start(group,
         {mpich_launcher(), "-launcher", "fork", "-bind-to", "none", "-n", std::to_string(facts.ranks),
          driver("mpich_driver")},
-        variables);
+        variables, nullptr);
 }
 
 void start_torch(Group& group, const StartFacts& facts) {
   Variables variables = variables_for(group, facts);
-  variables["GLOO_SOCKET_IFNAME"] = "lo";
+  variables["GLOO_SOCKET_IFNAME"] = variables[kInterfaceVariable];
   start_each(group, facts, {torch_python(), driver("torch_gloo.py")}, variables);
 }
 
 void start_limit(Group& group, const StartFacts& facts) {
-  start(group, {driver("limit_driver")}, variables_for(group, facts));
+  start(group, {driver("limit_driver")}, variables_for(group, facts), nullptr);
 }
 
 void start_gloo(Group& group, const StartFacts& facts) {
@@ -196,17 +243,19 @@ struct Implementation {
   std::string (*launcher)();  // what it cannot be started without; null where nothing is needed
   const char* remedy;         // where one of them is missing
   bool shm;                   // works over shared memory only
+  bool one_host;              // works on one host only
   void (*start)(Group& group, const StartFacts& facts);
 };
 
 constexpr Implementation kPeers[] = {
     {"openmpi", "openmpi_driver", openmpi_launcher, "install openmpi-bin and libopenmpi-dev, and build again", false,
-     start_openmpi},
-    {"mpich", "mpich_driver", mpich_launcher, "install mpich and libmpich-dev, and build again", false, start_mpich},
-    {"gloo", "gloo_driver", nullptr, "install libgloo-dev, and build again", false, start_gloo},
+     false, start_openmpi},
+    {"mpich", "mpich_driver", mpich_launcher, "install mpich and libmpich-dev, and build again", false, true,
+     start_mpich},
+    {"gloo", "gloo_driver", nullptr, "install libgloo-dev, and build again", false, false, start_gloo},
     {"torch-gloo", "torch_gloo.py", torch_python, "install PyTorch (make test-torch does), or set TORCH_PYTHON", false,
-     start_torch},
-    {kLimit, "limit_driver", nullptr, "build it: it is part of the benchmarks (TUTTI_BENCH)", true, start_limit},
+     false, start_torch},
+    {kLimit, "limit_driver", nullptr, "build it: it is part of the benchmarks (TUTTI_BENCH)", true, true, start_limit},
 };
 
 const Implementation* find(const std::string& name) {
@@ -225,7 +274,7 @@ std::vector<std::string> known_peers() {
   return names;
 }
 
-std::optional<std::string> why_missing(const std::string& name, const std::string& transport) {
+std::optional<std::string> why_missing(const std::string& name, const std::string& transport, bool several_hosts) {
   if (is_program(name)) {
     if (::access(name.c_str(), X_OK) == 0) return std::nullopt;
     return fmt::format("'{}' is no program that can be run", name);
@@ -236,6 +285,7 @@ std::optional<std::string> why_missing(const std::string& name, const std::strin
                 fmt::format("no implementation '{}'; there are: {}, all, or the path of a driver of your own", name,
                             fmt::join(known_peers(), ", ")));
   }
+  if (peer->one_host && several_hosts) return "it runs on one host only, here";
   if (peer->shm && transport == "tcp") return "it is about shared memory";
   if (!fs::exists(driver(peer->program)) || (peer->launcher != nullptr && peer->launcher().empty())) {
     return std::string(peer->remedy);
@@ -244,7 +294,9 @@ std::optional<std::string> why_missing(const std::string& name, const std::strin
 }
 
 void start_ranks(Group& group, const StartFacts& facts) {
-  if (group.name() == kOurs || group.name() == kTuned || group.name() == kBrought) return start_ours(group, facts);
+  if (group.name() == kOurs || group.name() == kTuned || group.name() == kBrought || group.name() == kFlat) {
+    return start_ours(group, facts);
+  }
   if (is_program(group.name())) return start_each(group, facts, {group.name()}, variables_for(group, facts));
   find(group.name())->start(group, facts);
 }

@@ -114,6 +114,7 @@ class Suite {
   void start(int ranks, const std::vector<std::vector<Cell>>& lines) {
     StartFacts facts;
     facts.ranks = ranks;
+    facts.round_hosts = plan_.round_hosts;
     facts.transport = plan_.transport;
     facts.cores = cores_.size();
     if (plan_.pinned) facts.processors = cores_;
@@ -123,6 +124,7 @@ class Suite {
     std::vector<std::string> names{kOurs};
     if (!plan_.tuned_costs.empty()) names.emplace_back(kTuned);
     if (!plan_.schedule.empty()) names.emplace_back(kBrought);
+    if (!plan_.namespaces.empty()) names.emplace_back(kFlat);
     names.insert(names.end(), plan_.against.begin(), plan_.against.end());
     for (const std::string& name : names) groups_.push_back(std::make_unique<Group>(session_, name, ranks));
     listener_.progress(results_.rows.empty() ? 0 : 1, 0, fmt::format("starting {} ranks of each", ranks));
@@ -138,6 +140,7 @@ class Suite {
     attempt([&](Group& group) {
       if (!plan_.tuned_costs.empty()) facts.costs = group.name() == kTuned ? plan_.tuned_costs : topology::kBuiltIn;
       facts.schedule = group.name() == kBrought ? plan_.schedule : "";
+      facts.hosts = network_namespaces(plan_.namespaces);  // each time: another port
       start_ranks(group, facts);
     });
     attempt([&](Group& group) { group.await_hello(kStartLimit); });

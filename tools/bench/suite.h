@@ -26,7 +26,9 @@ struct Plan {
   bool all_algorithms = false;
   // A file of costs: a second group of ours chooses by them, and the first by built-in ones. Empty: one, as it finds.
   std::string tuned_costs;
-  std::string schedule;  // verb=file of a schedule that a second group of ours runs; empty: none
+  std::vector<std::string> namespaces;  // network namespaces that the ranks are spread over; empty: here
+  bool round_hosts = false;             // neighbouring ranks in different ones
+  std::string schedule;                 // verb=file of a schedule that a second group of ours runs; empty: none
   bool pinned = true;
   Place place = Place::both;
   Effort effort;

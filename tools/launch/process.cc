@@ -37,6 +37,11 @@ bool set_descriptor_limit(unsigned long soft) {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+bool enter_network(const std::string& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  return descriptor >= 0 && ::setns(descriptor, CLONE_NEWNET) == 0;
+}
+
 // What a child that did not get as far as its program leaves in the pipe.
 struct Refusal {
   int number = 0;  // of the error
@@ -51,6 +56,7 @@ Refusal become(const ProcessStart& start, const Signals& signals, pid_t launcher
   if (!put_streams_in_place(start)) return {errno};
   if (start.processors && ::sched_setaffinity(0, sizeof *start.processors, &*start.processors) != 0) return {errno};
   if (start.descriptor_limit && !set_descriptor_limit(*start.descriptor_limit)) return {errno};
+  if (!start.network.empty() && !enter_network(start.network)) return {errno};
   signals.restore();
   ::execvpe(command[0], command, environment);
   return {errno, true};

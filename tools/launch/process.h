@@ -20,6 +20,7 @@ struct ProcessStart {
   int output = -1;
   int errors = -1;
   std::optional<cpu_set_t> processors;            // where it may run
+  std::string network;                            // file of the network namespace it runs in; empty = this one
   std::optional<unsigned long> descriptor_limit;  // its soft limit, where the launcher changed its own
 };
 
