@@ -104,7 +104,7 @@ Chooser::Chooser(int ranks, const Offers& offers, const Forced& forced, bool det
     : ranks_(ranks),
       ranks_will_do_(joins_hosts_first(offers.hosts, ranks)),
       group_{offers, topology::usual_costs(1).memory} {
-  group_.offers.segment_bytes = kSegmentBytes;
+  group_.offers.segment_bytes = segment_bytes_for(offers);
   neighbours_ = {group_.offers.pair(true), group_.prices};
   strangers_ = {group_.offers.pair(false), group_.prices};
   for (std::size_t i = 0; i < kVerbs; ++i) {

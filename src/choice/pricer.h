@@ -16,6 +16,11 @@ namespace tutti::choice {
 
 // Work is cut into pieces of this size: small enough for the second-level cache, large enough to hide the flags.
 inline constexpr std::uint64_t kSegmentBytes = 256 << 10;
+// Where ranks are on several hosts, large enough to hide what a message between hosts costs.
+inline constexpr std::uint64_t kSegmentBytesAcross = 1 << 20;
+inline std::uint64_t segment_bytes_for(const Offers& offers) {
+  return offers.hosts.several() ? kSegmentBytesAcross : kSegmentBytes;
+}
 
 // What calls by one algorithm cost. Beyond a few ranks the price is carried on from smaller groups of the same kind,
 // because playing thousands of ranks would take longer than the calls themselves.

@@ -28,8 +28,8 @@ constexpr int kChannels = Engine::kChannels;
 constexpr int kPerChannel = Engine::kPerChannel;
 
 // Of the memory that so many of the members share.
-int channels_in_memory(std::size_t here, std::size_t members) {
-  return here == members ? kChannels : kChannels * kPerChannel;
+transport::MemoryUse use_of_memory(std::size_t here, std::size_t members) {
+  return here == members ? transport::MemoryUse(kChannels) : transport::MemoryUse(kChannels * kPerChannel, true);
 }
 
 // The ranks of each host, in the order of their first rank.
@@ -86,7 +86,7 @@ std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const std::ve
     const topology::FoundCosts found = topology::find_costs(Environment::of_process(), hosts, log);
     log.info(found.tuned ? "algorithms are chosen by what `tutti tune` has measured here"
                          : "algorithms are chosen by built-in costs; `tutti tune` measures this machine's");
-    costs = choice::agreed_costs(found.table, engine->size(), found.tuned);
+    costs = choice::agreed_costs(found.table, engine->size(), engine->transport().offers().hosts.count(), found.tuned);
   }
   engine->agree_on(costs);
   return engine;
@@ -177,7 +177,7 @@ std::unique_ptr<transport::Transport> make_linked(const LinkedGroup& group, std:
   if (!group.linked.mixed) return outer;
   transport::MixedTransport::Parts parts;
   parts.hosts = group.hosts();
-  parts.memory = transport::MemoryTransport::offers_for(parts.hosts.most_on_one(outer->size()));
+  parts.memory = transport::MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(outer->size()));
   parts.single_copy = single_copy;
   parts.inner = std::move(inner);
   parts.arm = [arms = outer.get()] { arms->arm(); };
@@ -242,10 +242,11 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   origin.memory_ranks = met.memory_ranks;
   origin.silence = met.silence;
   origin.log = log;
-  const auto make_memory = [&](int channels) {
+  const auto make_memory = [&] {
     auto mapper = make_mapper(met, deadline);
     origin.memory = mapper->regrouping();
-    return std::make_unique<transport::MemoryTransport>(std::move(mapper), channels, deadline);
+    return std::make_unique<transport::MemoryTransport>(
+        std::move(mapper), use_of_memory(met.memory_ranks.size(), static_cast<std::size_t>(met.size)), deadline);
   };
   const auto finish = [&](std::unique_ptr<transport::Transport> transport) {
     return with_costs(std::make_unique<Engine>(std::move(transport), options, log, std::move(origin)), host_names(met),
@@ -259,12 +260,12 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   };
   if (static_cast<int>(met.memory_ranks.size()) == met.size) {
     say("shared memory");
-    return finish(make_memory(kChannels));
+    return finish(make_memory());
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
   const bool mixed = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
   say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
-  auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory(kChannels * kPerChannel) : nullptr;
+  auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
   origin.linked = link(met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
   origin.job_ranks = all_of(met.size);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
@@ -288,10 +289,9 @@ GroupPlace make_place(const Engine& parent, const std::vector<int>& members) {
   GroupPlace place;
   const int here = static_cast<int>(in_memory(from, members).size());
   if (from.memory != nullptr && here > 0 && first_in_memory(parent, members) == parent.rank())
-    place.memory =
-        from.memory->make_place(transport::MemoryTransport::arena_bytes(
-                                    here, channels_in_memory(static_cast<std::size_t>(here), members.size())),
-                                here);
+    place.memory = from.memory->make_place(
+        transport::MemoryTransport::arena_bytes(here, use_of_memory(static_cast<std::size_t>(here), members.size())),
+        here);
   constexpr int kCounterBits = 40;  // numbers are never used again
   if (from.linked != nullptr && !members.empty() && members.front() == parent.rank())
     place.number = (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
@@ -317,7 +317,7 @@ std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>
     auto mapper = from.memory->part(place.memory, numbers, place_of(origin.memory_ranks, rank), origin.memory_ranks);
     origin.memory = mapper->regrouping();
     transport = std::make_unique<transport::MemoryTransport>(
-        std::move(mapper), channels_in_memory(origin.memory_ranks.size(), members.size()), deadline, hopeless);
+        std::move(mapper), use_of_memory(origin.memory_ranks.size(), members.size()), deadline, hopeless);
   }
   origin.job_ranks.clear();
   if (from.memory != nullptr && origin.memory_ranks.size() == members.size()) {

@@ -98,7 +98,7 @@ ScheduleFile read_entry(std::string_view entry) {
 Offers offers_for(const ScheduleFile& file, const Offers& offered) {
   const bool single_copy = is_single_copy(file.programs.front().offers.inside) && offered.inside.single_copy;
   Offers offers = single_copy ? single_copy_offers(offered) : offered;
-  offers.segment_bytes = choice::kSegmentBytes;
+  offers.segment_bytes = choice::segment_bytes_for(offers);
   return offers;
 }
 

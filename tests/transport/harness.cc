@@ -117,11 +117,11 @@ std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {}
 std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> mapper) {
   MixedTransport::Parts parts;
   parts.hosts = hosts_of(links.size);
-  parts.memory = MemoryTransport::offers_for(parts.hosts.most_on_one(links.size));
+  parts.memory = MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(links.size));
   TcpOptions options;
   std::function<void()> elsewhere;
   if (mapper) {
-    auto inner = std::make_unique<MemoryTransport>(std::move(mapper), links.channels, soon());
+    auto inner = std::make_unique<MemoryTransport>(std::move(mapper), MemoryUse(links.channels, true), soon());
     elsewhere = inner->waker();
     options.said = [memory = inner.get()](int channel) { return stated(*memory->flags(channel, memory->rank())); };
     parts.inner = std::move(inner);

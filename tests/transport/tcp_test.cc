@@ -415,9 +415,10 @@ bool drained_once_left(bool told) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       MixedTransport::Parts parts;
-      parts.memory = MemoryTransport::offers_for(2);
+      parts.memory = MemoryTransport::offers_beside_streams(2);
       parts.single_copy = false;
-      parts.inner = std::make_unique<MemoryTransport>(std::move(mappers[static_cast<std::size_t>(rank)]), 1, soon());
+      parts.inner = std::make_unique<MemoryTransport>(std::move(mappers[static_cast<std::size_t>(rank)]),
+                                                      MemoryUse(1, true), soon());
       TcpGroup group{rank, {0, 1}, 0, std::make_shared<Connections>(nullptr)};
       parts.outer =
           std::make_unique<TcpTransport>(std::move(group), std::make_unique<SilentControl>(told), options_for(1));

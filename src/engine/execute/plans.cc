@@ -61,7 +61,7 @@ void Plans::require_verified(const schedule::Algorithm& row, const schedule::Pla
 const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int channel) {
   const std::lock_guard lock(mutex_);
   Offers offers = transport_->offers();
-  offers.segment_bytes = choice::kSegmentBytes;
+  offers.segment_bytes = choice::segment_bytes_for(offers);
   schedule::Placement placement{transport_->size(), transport_->rank(), call.root, offers.hosts};
   std::vector<int> members(ranks_);
   std::iota(members.begin(), members.end(), 0);

@@ -13,19 +13,26 @@
 
 namespace tutti::transport {
 
+// What a group wants memory for.
+struct MemoryUse {
+  MemoryUse(int of_channels, bool beside_streams = false) : channels(of_channels), several_hosts(beside_streams) {}
+  int channels;
+  bool several_hosts;  // the group has ranks elsewhere, and segments are cut for what goes there
+};
+
 class MemoryTransport final : public Transport {
  public:
   // Collective. Throws Error when the ranks do not meet before the deadline.
   // `hopeless`, where set, is asked while the ranks meet: true ends it, because the caller knows that one won't come.
-  MemoryTransport(std::unique_ptr<Mapper> mapper, int channels, const Deadline& deadline,
+  MemoryTransport(std::unique_ptr<Mapper> mapper, const MemoryUse& use, const Deadline& deadline,
                   const std::function<bool()>& hopeless = {});
   ~MemoryTransport() override;
 
   // What the first Mapper::map_shared() of a group is asked for.
-  static std::size_t arena_bytes(int ranks, int channels);
-  // What is offered to `ranks` ranks, for groups that must agree on it with ranks elsewhere; whether they may read each
+  static std::size_t arena_bytes(int ranks, const MemoryUse& use);
+  // What is offered to `ranks` ranks of a group that must agree on it with ranks elsewhere; whether they may read each
   // other's memory they have yet to try.
-  static Offers offers_for(int ranks);
+  static Offers offers_beside_streams(int ranks);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

@@ -13,10 +13,13 @@ constexpr std::uint64_t kAgreement = 0x6d697865645f6f66;  // what the first mess
 
 // Windows onto callers' buffers would need symmetric memory.
 Offers offers_of(const Hosts& hosts, int ranks, const Offers& memory, const Offers& streams) {
-  if (hosts.most_on_one(ranks) == 1) return streams;
-  Offers offers{memory.inside,   streams.inside, hosts, std::min(memory.scratch_bytes, streams.scratch_bytes), 0,
-                streams.channels};
+  Offers offers = streams;
+  offers.hosts = hosts;
+  offers.across = streams.inside;
+  if (hosts.most_on_one(ranks) == 1) return offers;
+  offers.inside = memory.inside;
   offers.inside.windows_to_user = false;
+  offers.scratch_bytes = std::min(memory.scratch_bytes, streams.scratch_bytes);
   return offers;
 }
 

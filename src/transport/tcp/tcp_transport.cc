@@ -11,7 +11,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t kSlotBytes = 256 << 10;
-constexpr std::size_t kScratchBytes = 4 << 20;
+// Of a channel; segments are longer where they go to other hosts.
+std::size_t scratch_bytes_of(const TcpOptions& options) { return options.hosts.several() ? 8 << 20 : 4 << 20; }
 
 // A peer whose connection broke has mostly ended or left; the control plane knows which, and has this long to say so.
 constexpr std::chrono::milliseconds kGrace{500};
@@ -23,11 +24,11 @@ std::shared_ptr<void> map_private(std::size_t bytes) {
   return {memory, [bytes](void* mapped) { ::munmap(mapped, bytes); }};
 }
 
-Offers offers_of_streams() {
+Offers offers_of_streams(const TcpOptions& options) {
   Offers offers;
   offers.inside.credits = 1;
   offers.inside.slot_bytes = kSlotBytes;
-  offers.scratch_bytes = kScratchBytes;
+  offers.scratch_bytes = scratch_bytes_of(options);
   return offers;
 }
 
@@ -36,9 +37,9 @@ Offers offers_of_streams() {
 TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, TcpOptions options)
     : group_(std::move(group)),
       options_(std::move(options)),
-      offers_(offers_of_streams()),
+      offers_(offers_of_streams(options_)),
       bell_(group_.connections->bell()),
-      scratch_(map_private(static_cast<std::size_t>(options_.channels) * kScratchBytes)),
+      scratch_(map_private(static_cast<std::size_t>(options_.channels) * offers_.scratch_bytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
       edges_(std::make_unique<Edge[]>(edge_count())),
       control_(std::move(control)) {
@@ -95,7 +96,7 @@ bool TcpTransport::drained(int channel, int peer) const {
 
 std::byte* TcpTransport::scratch(int channel, int rank) {
   if (rank != group_.rank) return nullptr;
-  return static_cast<std::byte*>(scratch_.get()) + static_cast<std::size_t>(channel) * kScratchBytes;
+  return static_cast<std::byte*>(scratch_.get()) + static_cast<std::size_t>(channel) * offers_.scratch_bytes;
 }
 
 std::shared_ptr<void> TcpTransport::allocate(std::size_t bytes, const Deadline&) {
