@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -41,14 +42,15 @@ struct Offers {
   }
   // What two ranks have between them.
   Offers pair(bool share_host) const {
-    return {share_host ? inside : across, {}, {}, scratch_bytes, segment_bytes, channels};
+    if (share_host) return {inside, {}, {}, scratch_bytes, segment_bytes, channels};
+    return {across, across, Hosts(std::array{0, 1}), scratch_bytes, segment_bytes, channels};
   }
   // What a group that is made of these ranks has.
   Offers among(std::span<const int> members) const {
     const Hosts theirs = hosts.among(members);
     if (!theirs.several()) return pair(true);
-    if (theirs.count() == static_cast<int>(members.size())) return pair(false);
-    return {inside, across, theirs, scratch_bytes, segment_bytes, channels};
+    const bool apart = theirs.count() == static_cast<int>(members.size());
+    return {apart ? across : inside, across, theirs, scratch_bytes, segment_bytes, channels};
   }
 
   bool operator==(const Offers&) const = default;

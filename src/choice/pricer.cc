@@ -15,8 +15,9 @@ using schedule::Algorithm;
 constexpr std::uint32_t kElementBytes = 4;
 constexpr int kMostPlayed = 8;  // ranks
 
-// As many ranks to a core as on a host of the whole group.
+// As many ranks to a core, and to an adapter, as on a host of the whole group.
 topology::LinkRates shared_by(topology::LinkRates rates, int played, int whole) {
+  rates.across.wire *= static_cast<double>(whole) / played;
   int& cores = rates.inside.cores;
   cores = static_cast<int>(
       std::max<std::int64_t>(1, (std::int64_t{2} * cores * played + whole) / (std::int64_t{2} * whole)));

@@ -22,20 +22,6 @@ bool needs_alike(const schedule::Algorithm& a, const schedule::Algorithm& b) {
 // chosen where the rates leave no doubt, not where they are off the most.
 constexpr float kDoubt = 2;
 
-// Over several hosts, which no survey has been at, rows are off as those of one host are, some more, some less.
-void price_hierarchical(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
-                        Prices& prices) {
-  for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
-    float sum = 0, rows = 0;
-    for (const schedule::Algorithm* const other : timed) {
-      if (!needs_alike(row, *other)) continue;
-      sum += prices.factors[number_of(*other)][size];
-      ++rows;
-    }
-    if (rows > 0) prices.factors[number_of(row)][size] = sum / rows;
-  }
-}
-
 void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
                    Prices& prices) {
   for (const schedule::Algorithm* const other : timed) {
@@ -47,11 +33,14 @@ void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const s
   }
 }
 
-Prices surveyed(const topology::CostTable& table, bool memory, int ranks) {
-  const topology::Survey* const survey = topology::nearest_survey(table, memory, ranks);
+// What was found on one host says nothing about algorithms where a byte costs most on the way: there the rates, which
+// know of it, go alone.
+Prices surveyed(const topology::CostTable& table, bool memory, int ranks, int hosts) {
+  const topology::Survey* const survey = topology::nearest_survey(table, memory, ranks, hosts);
   if (survey == nullptr) return memory ? table.memory : table.streams;
   Prices prices(survey->rates);
   prices.rates.inside.cores = prices.rates.across.cores = (memory ? table.memory : table.streams).cores;
+  if (!memory && hosts > 1 && survey->hosts == 1) return prices;
   std::vector<const schedule::Algorithm*> timed, untimed;
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     const auto found = survey->factors.find(survey_name(row));
@@ -60,8 +49,7 @@ Prices surveyed(const topology::CostTable& table, bool memory, int ranks) {
     std::transform(found->second.begin(), found->second.end(), prices.factors[number_of(row)],
                    [](double factor) { return static_cast<float>(factor); });
   }
-  for (const schedule::Algorithm* const row : untimed)
-    row->hierarchical ? price_hierarchical(timed, *row, prices) : price_untimed(timed, *row, prices);
+  for (const schedule::Algorithm* const row : untimed) price_untimed(timed, *row, prices);
   return prices;
 }
 
@@ -75,8 +63,8 @@ double Prices::factor(const schedule::Algorithm& row, std::size_t size) const {
   return is_given(row) ? 1.0 : static_cast<double>(factors[number_of(row)][size]);  // nobody has timed it
 }
 
-AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned) {
-  return {surveyed(table, true, ranks), surveyed(table, false, ranks), tuned};
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, int hosts, bool tuned) {
+  return {surveyed(table, true, ranks, 1), surveyed(table, false, ranks, hosts), tuned};
 }
 
 Prices prices_of(const AgreedCosts& costs, const Offers& offers) {

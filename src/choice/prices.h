@@ -34,7 +34,7 @@ struct AgreedCosts {
 Prices prices_of(const AgreedCosts& costs, const Offers& offers);
 
 // What holds for a group of so many ranks: the survey of a group like it, where there is one.
-AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, bool tuned);
+AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, int hosts, bool tuned);
 
 // "broadcast/binomial": how surveys name an algorithm.
 std::string survey_name(const schedule::Algorithm& row);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <numeric>
 
 #include "choice/fit.h"
 #include "engine/engine.h"
@@ -24,6 +25,10 @@ constexpr Verb kVerbsTimed[] = {Verb::all_reduce, Verb::broadcast,      Verb::re
                                 Verb::scan,       Verb::exclusive_scan, Verb::send_recv,      Verb::barrier};
 constexpr int kBatches = 7;
 constexpr int kMostCalls = 2000;
+// Batches of all algorithms together are stopped after this, but not before there are three: what takes long, as over a
+// slow link, is steady.
+constexpr double kLongEnough = 2;
+constexpr int kFewestBatches = 3;
 
 }  // namespace
 
@@ -113,14 +118,16 @@ struct Tuner {
     }
     if (quick) return once;
     std::vector<std::vector<double>> batches(rows.size());
-    for (int round = 0; round < kBatches; ++round) {
+    const double all = std::accumulate(once.begin(), once.end(), 0.0);
+    const int rounds = static_cast<int>(std::clamp(kLongEnough / all, double{kFewestBatches}, double{kBatches}));
+    for (int round = 0; round < rounds; ++round) {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const int calls = static_cast<int>(std::clamp(timing.batch_seconds / once[i], 1.0, double{kMostCalls}));
         batches[i].push_back(batch(requests[i], *rows[i], calls));
       }
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto counted = batches[i].begin() + timing.counted;
+      const auto counted = batches[i].begin() + timing.counted * rounds / kBatches;
       std::nth_element(batches[i].begin(), counted, batches[i].end());
       once[i] = *counted;
     }
@@ -159,7 +166,7 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
   }
   Tuned tuned;
   tuned.memory = chooser.offers().every(&EdgeOffers::windows_to_scratch);
-  topology::Survey survey{tuned.memory, communicator.size(), {}, {}};
+  topology::Survey survey{tuned.memory, communicator.size(), chooser.offers().hosts.count()};
   topology::Rates& rates = survey.rates;
   const choice::AgreedCosts& known = tuner.engine.costs();
   // Not from what was found last time, which may have been found on a busy machine.

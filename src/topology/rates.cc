@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
+constexpr int kWithoutWire = 4;  // of hosts that were never left: read as if wires were as usual
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorCode::invalid_argument, "a table of costs: " + what + "; `tutti tune` makes a new one");
@@ -45,11 +46,12 @@ double number(const Json& json, const char* key) {
   return value;
 }
 
-Rates rates_of(const Json& root, const std::string& kind) {
+Rates rates_of(const Json& root, const std::string& kind, const Rates& usual) {
   const auto found = root.find(kind);
   if (found == root.end() || !found->is_object()) reject("'" + kind + "' is missing");
   Rates rates;
-#define X(member, meaning) rates.member = number(*found, #member);
+#define X(member, meaning) \
+  rates.member = std::string_view(#member) == "wire" && !found->contains("wire") ? usual.wire : number(*found, #member);
   TUTTI_RATES(X)
 #undef X
   rates.cache_bytes = number(*found, "cache_bytes");
@@ -61,8 +63,8 @@ Rates rates_of(const Json& root, const std::string& kind) {
 
 std::string text_of(const Survey& survey) {
   std::string text = std::string("{\"kind\": ") + (survey.memory ? "\"memory\"" : "\"streams\"") +
-                     ", \"ranks\": " + std::to_string(survey.ranks) + ",\n\"rates\": " + json_of(survey.rates).dump() +
-                     ",\n\"factors\": {";
+                     ", \"ranks\": " + std::to_string(survey.ranks) + ", \"hosts\": " + std::to_string(survey.hosts) +
+                     ",\n\"rates\": " + json_of(survey.rates).dump() + ",\n\"factors\": {";
   for (const auto& [name, factors] : survey.factors) {
     Json list = Json::array();
     for (const double factor : factors) list.push_back(rounded(factor));
@@ -80,7 +82,11 @@ Survey survey_of(const Json& json) {
   const double ranks = number(json, "ranks");
   if (ranks < 2 || ranks > 1 << 20) reject("'ranks' is out of range");
   survey.ranks = static_cast<int>(ranks);
-  survey.rates = rates_of(json, "rates");
+  const double hosts = json.contains("hosts") ? number(json, "hosts") : 1;
+  if (hosts < 1 || hosts > ranks) reject("'hosts' is out of range");
+  survey.hosts = static_cast<int>(hosts);
+  const CostTable usual = usual_costs(1);
+  survey.rates = rates_of(json, "rates", survey.memory ? usual.memory : usual.streams);
   if (factors == json.end() || !factors->is_object()) reject("'factors' is missing");
   for (const auto& [name, list] : factors->items()) {
     if (!list.is_array() || list.size() != kSurveySizes) reject("'" + name + "' is not a list of factors");
@@ -110,21 +116,25 @@ Speeds speeds_of(const Json& json) {
   return speeds;
 }
 
-// Whether ranks have a core each counts for more than how many they are.
-double distance(const Survey& survey, int ranks, int cores) {
+// Whether they have wires between them counts for most, and whether ranks have a core each for more than how many they
+// are.
+double distance(const Survey& survey, int ranks, int hosts, int cores) {
+  constexpr double kWires = 1000;
   const auto crowd = [](double many, double on) { return std::max(1.0, many / on); };
   const double sizes = std::log(static_cast<double>(survey.ranks) / ranks);
-  return std::abs(sizes) + 2 * std::abs(std::log(crowd(survey.ranks, survey.rates.cores) / crowd(ranks, cores)));
+  const double crowds = std::log(crowd(static_cast<double>(survey.ranks) / survey.hosts, survey.rates.cores) /
+                                 crowd(static_cast<double>(ranks) / hosts, cores));
+  return std::abs(sizes) + 2 * std::abs(crowds) + ((survey.hosts > 1) == (hosts > 1) ? 0 : kWires);
 }
 
 }  // namespace
 
-const Survey* nearest_survey(const CostTable& table, bool memory, int ranks) {
+const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int hosts) {
   const Survey* nearest = nullptr;
   double least = 0;
   for (const Survey& survey : table.surveys) {
     if (survey.memory != memory) continue;
-    const double far = distance(survey, ranks, (memory ? table.memory : table.streams).cores);
+    const double far = distance(survey, ranks, hosts, (memory ? table.memory : table.streams).cores);
     if (nearest != nullptr && far >= least) continue;
     nearest = &survey;
     least = far;
@@ -133,8 +143,9 @@ const Survey* nearest_survey(const CostTable& table, bool memory, int ranks) {
 }
 
 void put_survey(CostTable& table, Survey survey) {
-  std::erase_if(table.surveys,
-                [&](const Survey& old) { return old.memory == survey.memory && old.ranks == survey.ranks; });
+  std::erase_if(table.surveys, [&](const Survey& old) {
+    return old.memory == survey.memory && old.ranks == survey.ranks && old.hosts == survey.hosts;
+  });
   (survey.memory ? table.memory : table.streams) = survey.rates;
   table.surveys.push_back(std::move(survey));
 }
@@ -159,6 +170,7 @@ CostTable usual_costs(int cores) {
   streams.call = 1e-6;
   streams.message = 3e-6;
   streams.stream = 100e-12;
+  streams.wire = 800e-12;  // 10 Gbit/s
   return {memory, streams, {}, {}};
 }
 
@@ -178,9 +190,13 @@ CostTable costs_from_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) reject("not a JSON object");
   const auto version = json.find("version");
-  if (version == json.end() || !version->is_number_integer() || version->get<std::int64_t>() != kVersion)
+  if (version == json.end() || !version->is_number_integer() || (*version != kVersion && *version != kWithoutWire))
     reject("not of version " + std::to_string(kVersion));
-  CostTable table{rates_of(json, "memory"), rates_of(json, "streams"), {}, speeds_of(json.value("speeds", Json()))};
+  const CostTable usual = usual_costs(1);
+  CostTable table{rates_of(json, "memory", usual.memory),
+                  rates_of(json, "streams", usual.streams),
+                  {},
+                  speeds_of(json.value("speeds", Json()))};
   const auto surveys = json.find("surveys");
   if (surveys == json.end() || !surveys->is_array()) reject("'surveys' is missing");
   for (const Json& survey : *surveys) table.surveys.push_back(survey_of(survey));

@@ -14,18 +14,19 @@
 namespace tutti::topology {
 
 // X(member, meaning)
-#define TUTTI_RATES(X)                                                                 \
-  X(step, "to run a step, whatever its size")                                          \
-  X(message, "alpha: from the end of a send until the receiver sees the message")      \
-  X(progress, "alpha: from the end of a published step until a peer sees it")          \
-  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")           \
-  X(call, "a system call: at each end of a stream, or to copy out of a peer's memory") \
-  X(copy, "beta: one byte from memory to memory")                                      \
-  X(peer, "beta: more of it where the byte comes from a peer's memory or message")     \
-  X(stream, "beta: one byte through that call")                                        \
-  X(store, "beta: every further destination of a byte")                                \
-  X(reduce, "gamma: every further source of a byte")                                   \
-  X(far, "how many times as much a byte costs once a call outgrows the caches")        \
+#define TUTTI_RATES(X)                                                                    \
+  X(step, "to run a step, whatever its size")                                             \
+  X(message, "alpha: from the end of a send until the receiver sees the message")         \
+  X(progress, "alpha: from the end of a published step until a peer sees it")             \
+  X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")              \
+  X(call, "a system call: at each end of a stream, or to copy out of a peer's memory")    \
+  X(copy, "beta: one byte from memory to memory")                                         \
+  X(peer, "beta: more of it where the byte comes from a peer's memory or message")        \
+  X(stream, "beta: one byte through that call")                                           \
+  X(wire, "beta: one byte through the adapter by which all ranks of a host reach others") \
+  X(store, "beta: every further destination of a byte")                                   \
+  X(reduce, "gamma: every further source of a byte")                                      \
+  X(far, "how many times as much a byte costs once a call outgrows the caches")           \
   X(turn, "to hand a core from one rank to another, where ranks outnumber cores")
 
 struct Rates {
@@ -57,8 +58,9 @@ inline constexpr std::uint64_t kSurveyBytes[kSurveySizes] = {8,        64,      
 struct Survey {
   bool memory = true;  // between ranks that share memory, or over streams
   int ranks = 0;
-  Rates rates;
-  std::map<std::string, std::array<double, kSurveySizes>> factors;
+  int hosts = 1;
+  Rates rates = {};
+  std::map<std::string, std::array<double, kSurveySizes>> factors = {};
 
   bool operator==(const Survey&) const = default;
 };
@@ -93,11 +95,11 @@ struct CostTable {
   bool operator==(const CostTable&) const = default;
 };
 
-// The survey of that kind whose group is the most like one of `ranks` here: in how many ranks share a core, and then in
-// size. Of equals the first; nullptr where there is none.
-const Survey* nearest_survey(const CostTable& table, bool memory, int ranks);
-// Takes the place of the survey of the same kind and size, if there is one; groups that were never timed go by its
-// rates.
+// The survey of that kind whose group is the most like one of `ranks` on so many hosts: in whether these are several,
+// in how many ranks share a core, and then in size. Of equals the first; nullptr where there is none.
+const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int hosts = 1);
+// Takes the place of the survey of the same kind, size and hosts, if there is one; groups that were never timed go by
+// its rates.
 void put_survey(CostTable& table, Survey survey);
 
 // Where fitting begins: a machine of our time, neither fast nor slow.

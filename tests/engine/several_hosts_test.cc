@@ -27,7 +27,7 @@ class SeveralHosts : public ::testing::TestWithParam<Kind> {
     options.timeout = std::chrono::seconds(20);
     const auto make = [&](std::unique_ptr<transport::Transport> transport) {
       auto engine = std::make_unique<engine::Engine>(std::move(transport), options, Log(), engine::Origin{});
-      engine->agree_on(choice::agreed_costs(topology::usual_costs(2), ranks, false));
+      engine->agree_on(choice::agreed_costs(topology::usual_costs(2), ranks, 2, false));
       Communicator comm(std::move(engine));
       body(comm);
     };

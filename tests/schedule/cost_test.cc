@@ -59,6 +59,27 @@ TEST(Cost, LatencyIsTheMessagesOnTheLongestPath) {
   }
 }
 
+// All that leaves a host goes through its adapter, one after the other, both ways at once.
+TEST(Cost, RanksOfAHostShareItsWire) {
+  constexpr std::uint64_t kBytes = 64 << 10;
+  Rates rates;
+  rates.wire = 1;
+  rates.cores = 8;
+  const auto on = [&](const std::vector<int>& by_rank, std::string_view name) {
+    Offers offers = shared_memory(4);
+    offers.across = offers.inside;
+    offers.hosts = Hosts(by_rank);
+    offers.channels = 2;
+    return price(Verb::all_reduce, name, static_cast<int>(by_rank.size()), kBytes, rates, offers);
+  };
+  const double n = kBytes;
+  EXPECT_DOUBLE_EQ(on({0, 0}, "recursive_doubling"), 0);
+  EXPECT_DOUBLE_EQ(on({0, 1}, "recursive_doubling"), n);
+  EXPECT_DOUBLE_EQ(on({0, 0, 1, 1}, "recursive_doubling"), 2 * n) << "both ranks send all of it";
+  EXPECT_DOUBLE_EQ(on({0, 1, 0, 1}, "recursive_doubling"), 2 * n) << "first across, then inside";
+  EXPECT_DOUBLE_EQ(on({0, 0, 1, 1}, "hierarchical"), n) << "each half of it crosses once";
+}
+
 TEST(Cost, DirectTakesTwoLooksAtFlags) {
   EXPECT_DOUBLE_EQ(only(&Rates::progress, Verb::all_reduce, "direct", 4, 512), 2);
   EXPECT_DOUBLE_EQ(only(&Rates::message, Verb::all_reduce, "direct", 4, 512), 0);

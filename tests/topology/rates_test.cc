@@ -32,8 +32,8 @@ TEST(Rates, AreReadAsTheyWereWritten) {
   costs.memory.step = 1.25e-8;
   costs.streams.turn = 3.5e-6;
   costs.speeds.line = 8e-8;
-  put_survey(costs, {true, 2, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8, 9, 10}}}});
-  put_survey(costs, {false, 2, costs.streams, {}});
+  put_survey(costs, {true, 2, 1, costs.memory, {{"all_reduce/ring", {1, 2, 3, 4, 0.5, 6, 7, 8, 9, 10}}}});
+  put_survey(costs, {false, 2, 1, costs.streams, {}});
   EXPECT_EQ(costs_from_text(to_text(costs)), costs);
 }
 
@@ -41,8 +41,8 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   const std::string text = to_text(usual_costs(2));
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 4", "\"version\": 9")).find("version 4"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 4", "\"version\": \"1\"")).find("version 4"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 5", "\"version\": 9")).find("version 5"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 5", "\"version\": \"1\"")).find("version 5"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":1e300")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"message\":", "\"massage\":")).find("'message'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":0")).find("'cores'"), std::string::npos);
@@ -50,7 +50,7 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   EXPECT_NE(complaint(replaced(text, "\"streams\"", "\"brooks\"")).find("'streams'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"speeds\"", "\"haste\"")).find("'speeds'"), std::string::npos);
   CostTable costs = usual_costs(2);
-  put_survey(costs, {true, 2, costs.memory, {{"scan/chain", {9, 9, 9, 9, 9, 9, 9, 9}}}});
+  put_survey(costs, {true, 2, 1, costs.memory, {{"scan/chain", {9, 9, 9, 9, 9, 9, 9, 9}}}});
   const std::string surveyed = to_text(costs);
   EXPECT_NE(complaint(replaced(surveyed, "\"ranks\": 2", "\"ranks\": 1")).find("'ranks'"), std::string::npos);
   EXPECT_NE(complaint(replaced(surveyed, "\"kind\": \"memory\"", "\"kind\": 3")).find("'kind'"), std::string::npos);
@@ -63,8 +63,8 @@ TEST(Surveys, WhetherRanksShareACoreCountsForMoreThanHowManyTheyAre) {
   Rates two_cores = costs.memory, many_cores = costs.memory;
   two_cores.cores = 2;
   many_cores.cores = 16;
-  for (const int ranks : {2, 4, 8}) costs.surveys.push_back({true, ranks, two_cores, {}});
-  for (const int ranks : {2, 4, 8, 16}) costs.surveys.push_back({true, ranks, many_cores, {}});
+  for (const int ranks : {2, 4, 8}) costs.surveys.push_back({true, ranks, 1, two_cores, {}});
+  for (const int ranks : {2, 4, 8, 16}) costs.surveys.push_back({true, ranks, 1, many_cores, {}});
   const auto nearest = [&](int ranks) {
     const Survey& survey = *nearest_survey(costs, true, ranks);
     return std::pair(survey.ranks, survey.rates.cores);
@@ -78,15 +78,32 @@ TEST(Surveys, WhetherRanksShareACoreCountsForMoreThanHowManyTheyAre) {
 TEST(Surveys, TheNearestInSizeHolds) {
   CostTable costs = usual_costs(2);
   EXPECT_EQ(nearest_survey(costs, true, 4), nullptr);
-  for (const int ranks : {2, 8, 64}) put_survey(costs, {true, ranks, costs.memory, {}});
-  put_survey(costs, {false, 5, costs.streams, {}});
+  for (const int ranks : {2, 8, 64}) put_survey(costs, {true, ranks, 1, costs.memory, {}});
+  put_survey(costs, {false, 5, 1, costs.streams, {}});
   for (const auto& [ranks, nearest] : {std::pair{2, 2}, {3, 2}, {5, 8}, {8, 8}, {20, 8}, {30, 64}, {1000, 64}})
     EXPECT_EQ(nearest_survey(costs, true, ranks)->ranks, nearest) << ranks;
   EXPECT_EQ(nearest_survey(costs, false, 1000)->ranks, 5);
-  Survey again{true, 8, costs.streams, {}};
+  Survey again{true, 8, 1, costs.streams, {}};
   put_survey(costs, again);
   EXPECT_EQ(costs.surveys.size(), 4u);
   EXPECT_EQ(*nearest_survey(costs, true, 8), again);
+}
+
+TEST(Surveys, ThoseOfSeveralHostsAreForSeveralHosts) {
+  CostTable costs = usual_costs(2);
+  for (const int hosts : {1, 4}) put_survey(costs, {false, 8, hosts, costs.streams, {}});
+  ASSERT_EQ(costs.surveys.size(), 2u) << "the one does not take the place of the other";
+  EXPECT_EQ(nearest_survey(costs, false, 8, 1)->hosts, 1);
+  EXPECT_EQ(nearest_survey(costs, false, 64, 2)->hosts, 4);
+  EXPECT_EQ(costs_from_text(to_text(costs)), costs);
+  EXPECT_NE(complaint(replaced(to_text(costs), "\"hosts\": 4", "\"hosts\": 9")).find("'hosts'"), std::string::npos);
+}
+
+// Files from before there was a wire are of one host, and say nothing about it.
+TEST(Rates, WithoutAWireItIsAsUsual) {
+  std::string text = replaced(to_text(usual_costs(2)), "\"version\": 5", "\"version\": 4");
+  for (const char* wire : {"\"wire\":0.0,", "\"wire\":8e-10,"}) text = replaced(text, wire, "");
+  EXPECT_EQ(costs_from_text(text), usual_costs(2));
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ class Play {
         bytes_weight_(outgrows_caches() ? rates_.far : 1),
         rank_free_(programs.size(), 0),
         cores_(static_cast<std::size_t>(offers_.hosts.count())),
+        adapters_(cores_.size()),
         channels_(static_cast<std::size_t>(programs.front().program.channels)),
         edges_(programs.size() * programs.size() * channels_) {
     share_cores();
@@ -92,6 +93,9 @@ class Play {
     double free = 0;
     std::size_t rank = ~std::size_t{0};
   };
+  struct Adapter {
+    double sends_until = 0, receives_until = 0;
+  };
 
   const Program& program(std::size_t rank) const { return programs_[rank].program; }
   const Step& step_of(std::size_t rank, std::size_t lane) const {
@@ -113,15 +117,15 @@ class Play {
   const Rates& rates(std::size_t from, std::size_t to) const {
     return offers_.hosts.share(static_cast<int>(from), static_cast<int>(to)) ? rates_ : across_;
   }
-  std::vector<Core>& cores_of(std::size_t rank) {
-    return cores_[static_cast<std::size_t>(offers_.hosts.of(static_cast<int>(rank)))];
+  std::size_t host_of(std::size_t rank) const {
+    return static_cast<std::size_t>(offers_.hosts.of(static_cast<int>(rank)));
   }
+  std::vector<Core>& cores_of(std::size_t rank) { return cores_[host_of(rank)]; }
 
   // Each host has its own, and ranks that have one each need not take turns.
   void share_cores() {
     std::vector<int> ranks(cores_.size(), 0);
-    for (std::size_t rank = 0; rank < programs_.size(); ++rank)
-      ++ranks[static_cast<std::size_t>(offers_.hosts.of(static_cast<int>(rank)))];
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank) ++ranks[host_of(rank)];
     for (std::size_t host = 0; host < cores_.size(); ++host) {
       const int cores = std::max(1, rates_.cores);
       if (cores < ranks[host]) cores_[host].resize(static_cast<std::size_t>(cores));
@@ -197,13 +201,12 @@ class Play {
   }
 
   double bytes_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
-    const std::uint64_t elements = elements_of(step, program(rank), layout_, segment);
-    return static_cast<double>(elements * layout_.element_bytes) * bytes_weight_;
+    return static_cast<double>(elements_of(step, program(rank), layout_, segment) * layout_.element_bytes);
   }
 
   double time_of(std::size_t rank, const Step& step, std::uint64_t segment) const {
     if (step.op == StepOp::wait) return rates_.step;
-    const double bytes = bytes_of(rank, step, segment);
+    const double bytes = bytes_of(rank, step, segment) * bytes_weight_;
     const auto is_stream = [&](const Operand& operand, std::size_t peer) {
       return is_slot(operand) && !offers(rank, peer).operands_in_slots;
     };
@@ -248,6 +251,17 @@ class Play {
     return best;
   }
 
+  // When a message is through, that is put on the wire from `start` to `end`: adapters take one after the other.
+  double crossed(std::size_t from, std::size_t to, double bytes, double start, double end) {
+    if (host_of(from) == host_of(to)) return end;
+    double& sends_until = adapters_[host_of(from)].sends_until;
+    double& receives_until = adapters_[host_of(to)].receives_until;
+    const double begin = std::max(start, sends_until), takes = bytes * across_.wire;
+    sends_until = begin + takes;
+    receives_until = std::max(begin, receives_until) + takes;
+    return std::max(end, receives_until);
+  }
+
   void fire(const Ready& ready, std::vector<double>& ends) {
     LaneState& state = lanes_[ready.rank][ready.lane];
     const Step& step = step_of(ready.rank, ready.lane);
@@ -269,7 +283,8 @@ class Play {
       if (!is_slot(destination)) continue;
       const std::size_t peer = resolve(ready.rank, destination.rank);
       Edge& to = edge(ready.rank, peer, destination.channel);
-      to.arrivals.push_back(end + rates(ready.rank, peer).message);
+      const double bytes = bytes_of(ready.rank, step, state.segment);
+      to.arrivals.push_back(crossed(ready.rank, peer, bytes, start, end) + rates(ready.rank, peer).message);
       if (!to.first) to.first = to.arrivals.back();
       ++to.sent;
     }
@@ -292,6 +307,7 @@ class Play {
   std::vector<std::vector<LaneState>> lanes_;  // by rank and lane
   std::vector<double> rank_free_;
   std::vector<std::vector<Core>> cores_;  // by host; none where every rank has its own
+  std::vector<Adapter> adapters_;         // by host
   std::size_t channels_;                  // of each edge
   std::vector<Edge> edges_;               // by source, destination and channel
   std::vector<std::set<int>> senders_;    // by rank: whom it hears from, where it hears first

@@ -2,7 +2,8 @@
 //
 // Every rank runs one step at a time, whichever of its lanes is ready first; a step takes a fixed time and time per
 // byte, and what it publishes or sends is seen by others a latency later. Ranks that outnumber the cores of their host
-// take turns. Messages between hosts have rates of their own.
+// take turns. Messages between hosts have rates of their own, and follow each other through the adapters of their
+// hosts, which all ranks there share.
 // So the schedule itself is priced, with its overlap, its credits and its critical path, and not a formula about it.
 // Long calls are priced by their first segments and go on at the pace of the last of these.
 #pragma once
