@@ -32,10 +32,11 @@ class JsonReader {
   }
 
   Topology read() {
-    check_keys(document_, "", {"topology", "hosts", "parts", "links"}, {"ranks"});
+    check_keys(document_, "", {"topology", "hosts", "parts", "links"}, {"ranks", "routing"});
     Topology topology;
     topology.name = string_in(document_, "", "topology");
     topology.hosts = count_in(document_, "", "hosts");
+    if (document_.contains("routing")) topology.routing = named<Routing>(document_, "", "routing", "ecmp or fixed", 2);
     const ordered_json& parts = list_in("parts");
     for (std::size_t i = 0; i < parts.size(); ++i)
       topology.parts.push_back(part_of(parts[i], "parts[" + std::to_string(i) + "]"));
@@ -79,12 +80,13 @@ class JsonReader {
   }
 
   template <class Kind>
-  Kind named(const ordered_json& json, const std::string& place, const char* key, const char* known) const {
+  Kind named(const ordered_json& json, const std::string& place, const char* key, const char* known,
+             int kinds = 4) const {
     const std::string name = string_in(json, place, key);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kinds; ++i) {
       if (name_of(static_cast<Kind>(i)) == name) return static_cast<Kind>(i);
     }
-    fail(place + "." + key, "'" + name + "' is not " + known);
+    fail(joined(place, key), "'" + name + "' is not " + known);
   }
 
   int number_of_part(const ordered_json& json, const std::string& place, const char* key,
@@ -158,6 +160,7 @@ std::string to_json(const Topology& topology) {
   const ordered_json document{{"topology", topology.name},
                               {"hosts", topology.hosts},
                               {"ranks", topology.ranks()},
+                              {"routing", name_of(topology.routing)},
                               {"parts", parts},
                               {"links", links}};
   return document.dump(2) + "\n";

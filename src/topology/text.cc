@@ -81,11 +81,16 @@ class TopologyReader {
 
  private:
   void read_statement() {
-    const std::string word = take("a statement: topology, hosts, device, bridge, nic, switch or link");
+    const std::string word = take("a statement: topology, hosts, routing, device, bridge, nic, switch or link");
     if (word == "topology") {
       topology_.name = take("a name");
     } else if (word == "hosts") {
       topology_.hosts = take_count();
+    } else if (word == "routing") {
+      const std::string name = take("ecmp or fixed");
+      const auto routing = find<Routing>(name, 2);
+      if (!routing) refuse_last("'" + name + "' is no routing; there are ecmp and fixed");
+      topology_.routing = *routing;
     } else if (word == "link") {
       read_link();
     } else if (const auto kind = find<PartKind>(word, 4)) {
@@ -99,7 +104,8 @@ class TopologyReader {
       }
       topology_.parts.push_back(part);
     } else {
-      refuse_last("'" + word + "' is no statement; there are topology, hosts, device, bridge, nic, switch and link");
+      refuse_last("'" + word +
+                  "' is no statement; there are topology, hosts, routing, device, bridge, nic, switch and link");
     }
   }
 
@@ -223,6 +229,7 @@ std::string words_of_latency(double seconds) { return in_units(seconds, kLatenci
 
 std::string to_text(const Topology& topology) {
   std::string text = "topology " + topology.name + "\nhosts " + std::to_string(topology.hosts) + "\n";
+  if (topology.routing != Routing::ecmp) text += "routing " + std::string(name_of(topology.routing)) + "\n";
   for (const Part& part : topology.parts) {
     text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(part.count) +
             (part.per_hosts == 0 ? "" : " per " + std::to_string(part.per_hosts)) + "\n";

@@ -3,6 +3,7 @@
 //   # four hosts of 8 GPUs on one rail-optimised fabric
 //   topology example
 //   hosts 4
+//   routing fixed                                  among equal ways: ecmp, which is the default, or fixed
 //   device gpu 8                                   parts, from below: KIND NAME COUNT
 //   bridge nvswitch 1
 //   nic nic 8

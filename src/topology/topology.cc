@@ -57,6 +57,15 @@ std::string_view name_of(Pattern pattern) {
   return kNames[static_cast<std::size_t>(pattern)];
 }
 
+std::string_view name_of(Routing routing) {
+  constexpr std::string_view kNames[] = {
+#define X(name, meaning) #name,
+      TUTTI_ROUTINGS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(routing)];
+}
+
 const Part& Topology::devices() const { return parts.front(); }
 
 std::string Topology::why_not() const {

@@ -5,7 +5,7 @@
 //      \--> nic --> switch --> switch       and out of it, up a fabric
 //
 // Links lead up. What goes from one device to another climbs to a part that both reach, crosses a mesh at most once,
-// and descends: the way of the least latency, and among equals one that depends on the two, so that load spreads.
+// and descends: the way of the least latency, and among equals the one that the fabric's routing picks.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +74,19 @@ struct LinkKind {
   bool operator==(const LinkKind&) const = default;
 };
 
+// X(name, meaning): how a fabric spreads load over ways that are equally quick.
+#define TUTTI_ROUTINGS(X)                                                                      \
+  X(ecmp, "by a hash of the two ends, as Ethernet does: some links get more than their share") \
+  X(fixed, "by the receiver in turn, as InfiniBand does: to neighbours lead different ways")
+
+enum class Routing : std::uint8_t {
+#define X(name, meaning) name,
+  TUTTI_ROUTINGS(X)
+#undef X
+};
+
+std::string_view name_of(Routing routing);
+
 // What a link joins: numbers of parts, and of ones among all of each part, host after host or unit after unit.
 struct LinkEnds {
   int lower = 0;
@@ -95,6 +108,7 @@ struct Topology {
   int hosts = 1;
   std::vector<Part> parts;  // the first device is where ranks run
   std::vector<LinkKind> links;
+  Routing routing = Routing::ecmp;
 
   // Empty where it is one: every device leads to every other, no number is out of its range.
   std::string why_not() const;

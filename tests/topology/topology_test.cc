@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "topology/link_names.h"
 #include "topology/json.h"
+#include "topology/link_names.h"
 #include "topology/presets.h"
 #include "topology/router.h"
 #include "topology/text.h"
@@ -197,6 +197,48 @@ TEST(Routes, OfEqualLatencySpread) {
   for (int host = 1; host < 64; ++host) ++used[topology.route(0, host * 4 + 3).links[2]];
   EXPECT_EQ(used.size(), 2u);
   for (const auto& [link, times] : used) EXPECT_GT(times, 15) << topology.words_of(link);
+}
+
+// By the receiver's host in turn: whoever sends to hosts side by side uses every way alike, and choices on the way up
+// do not follow each other.
+TEST(Routes, OfAFixedFabricTakeTurns) {
+  Topology topology = parse_topology(R"(topology three-layers
+hosts 64
+routing fixed
+device cpu 1
+nic nic 1
+switch leaf 1 per 16
+switch middle 4 per 32
+switch core 4
+link cpu nic each 1 GB/s 1 us
+link nic leaf each 1 GB/s 1 us
+link leaf middle all 1 GB/s 1 us
+link middle core all 1 GB/s 1 us
+)",
+                                     "file");
+  const auto times_used = [&](int first, int hosts, std::size_t hop) {
+    std::map<std::int64_t, int> used;
+    for (int to = first; to < first + hosts; ++to) ++used[topology.route(0, to).links[hop]];
+    std::vector<int> times;
+    for (const auto& [link, count] : used) times.push_back(count);
+    return times;
+  };
+  EXPECT_THAT(times_used(16, 16, 2), ElementsAre(4, 4, 4, 4));  // leaf to middle, and down again
+  EXPECT_THAT(times_used(32, 16, 2), ElementsAre(4, 4, 4, 4));
+  EXPECT_EQ(times_used(32, 16, 3), std::vector<int>(16, 1));  // every middle switch uses every core
+  EXPECT_EQ(topology.route(0, 40).links[2], topology.route(5, 40).links[2]);
+  topology.routing = Routing::ecmp;
+  EXPECT_NE(times_used(32, 16, 3), std::vector<int>(16, 1));
+}
+
+TEST(Routing, HasAWordInBothForms) {
+  Topology topology = parse_topology(std::string("routing fixed\n") + kTwoHosts, "two");
+  EXPECT_EQ(topology.routing, Routing::fixed);
+  EXPECT_EQ(two_hosts().routing, Routing::ecmp);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+  EXPECT_EQ(topology_from_json(to_json(topology), "again"), topology);
+  EXPECT_EQ(error_of("topology x\nrouting lot\n"), "file:2:9: 'lot' is no routing; there are ecmp and fixed");
+  EXPECT_EQ(error_of("routing"), "file:1:8: here belongs ecmp or fixed");
 }
 
 TEST(Links, AreFoundByTheirWords) {
