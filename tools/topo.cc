@@ -74,6 +74,15 @@ std::string speed_text(const topology::LinkSpeed& speed) {
   return topology::words_of_bandwidth(speed.bytes_per_s) + ", " + topology::words_of_latency(speed.latency_s);
 }
 
+std::string_view meaning_of(topology::Routing routing) {
+  constexpr std::string_view kMeanings[] = {
+#define X(name, meaning) #name ": " meaning,
+      TUTTI_ROUTINGS(X)
+#undef X
+  };
+  return kMeanings[static_cast<std::size_t>(routing)];
+}
+
 std::string parts_text(const Topology& topology, bool in_host) {
   std::string text;
   for (const Part& part : topology.parts) {
@@ -121,8 +130,10 @@ void print_subscriptions(const Topology& topology) {
 void print_topology(const Topology& topology) {
   fmt::print("{}: {} host{}, {} ranks on {}\n", topology.name, topology.hosts, topology.hosts == 1 ? "" : "s",
              topology.ranks(), topology.devices().name);
-  fmt::print("  {:<15} {}\n  {:<15} {}\n\n", "in every host", parts_text(topology, true), "between hosts",
+  fmt::print("  {:<15} {}\n  {:<15} {}\n", "in every host", parts_text(topology, true), "between hosts",
              parts_text(topology, false));
+  if (topology.hosts > 1) fmt::print("  {:<15} {}\n", "equal ways", meaning_of(topology.routing));
+  fmt::print("\n");
   fmt::print("  {:<28} {:<7} {}\n", "links", "joins", "each way");
   for (const LinkKind& kind : topology.links) {
     fmt::print("  {:<28} {:<7} {}{}\n", lower_of(topology, kind).name + " - " + upper_of(topology, kind).name,
