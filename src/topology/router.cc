@@ -39,13 +39,14 @@ Route Router::route(int from, int to) {
   }
   if (from == to) return {};
   const Ends ends{mix(static_cast<std::uint64_t>(from) + 1, static_cast<std::uint64_t>(to) + 1),
-                  topology_.host_of(to) + to % topology_.devices_per_host()};
+                  topology_.host_of(to) + to - topology_.first_rank(topology_.host_of(to))};
   climb(from, Direction::up, ends, left_);
   climb(to, Direction::down, ends, right_);
   Crest best;
   if (!best_crest(ends, best)) {
-    throw Error(ErrorCode::invalid_argument, topology_.name + ": no way leads from " + words_of(topology_, {0, from}) +
-                                                 " to " + words_of(topology_, {0, to}) +
+    throw Error(ErrorCode::invalid_argument, topology_.name + ": no way leads from " +
+                                                 words_of(topology_, device_of(topology_, from)) + " to " +
+                                                 words_of(topology_, device_of(topology_, to)) +
                                                  (failed_.empty() ? "" : " without the links that have failed"));
   }
   Route route{{}, best.latency};
@@ -58,7 +59,7 @@ Route Router::route(int from, int to) {
 
 void Router::climb(int rank, Direction direction, const Ends& ends, Ascent& ascent) const {
   ascent.clear();
-  ascent.push_back({{0, rank}});
+  ascent.push_back({device_of(topology_, rank)});
   // Links lead to parts with higher numbers, so a part is complete once those before it have been climbed from.
   for (int part = 0; part < static_cast<int>(topology_.parts.size()); ++part) {
     const std::size_t known = ascent.size();
@@ -95,7 +96,7 @@ std::uint64_t Router::lot_of_crest(const Crest& crest, const Ends& ends) const {
 void Router::climb_from(std::size_t from, const LinkKind& kind, std::int64_t first, Direction direction,
                         const Ends& ends, Ascent& ascent) const {
   const bool up = direction == Direction::up;
-  const double latency = ascent[from].latency + (up ? kind.up : kind.down).latency_s;
+  const double latency = ascent[from].latency + speed_of(topology_, kind, ascent[from].vertex.number, up).latency_s;
   for_each_upper(topology_, kind, ascent[from].vertex.number, [&](std::int64_t upper, std::int64_t instance) {
     const std::int64_t link = (first + instance) * 2 + (up ? 0 : 1);
     if (!works(link)) return;
@@ -128,7 +129,7 @@ bool Router::best_crest(const Ends& ends, Crest& best) const {
   for (std::size_t number = 0; number < topology_.links.size(); ++number) {
     const LinkKind& kind = topology_.links[number];
     if (kind.pattern != Pattern::mesh) continue;
-    const std::int64_t count = topology_.total(part_of(topology_, kind.lower));
+    const std::int64_t count = topology_.numbers(part_of(topology_, kind.lower));
     for (std::size_t a = 0; a < left_.size(); ++a) {
       for (std::size_t b = 0; b < right_.size(); ++b) {
         const Vertex &left = left_[a].vertex, &right = right_[b].vertex;

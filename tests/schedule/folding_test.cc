@@ -121,6 +121,34 @@ TEST(Folding, LeavesOneHostOfAHierarchy) {
   EXPECT_GT(simulate(programs, cluster, options).simulated_ranks, 8);
 }
 
+// Hosts of one kind stand for each other, those of another do not.
+TEST(Folding, KeepsKindsOfHostsApart) {
+  const topology::Topology cluster = topology::parse_topology(R"(topology kinds
+hosts 4 fat 4 thin
+routing fixed
+device gpu 8 thin 2
+bridge nvswitch 1
+nic nic 8 thin 1
+switch leaf 1
+link gpu nvswitch each 450 GB/s 1 us
+link gpu nic each 60 GB/s 1 us thin 30 GB/s 2 us
+link nic leaf each 50 GB/s 1 us
+)",
+                                                              "kinds");
+  Offers offers = ideal();
+  offers.across = offers.inside;
+  offers.hosts = Hosts::in_blocks(std::vector<int>{8, 8, 8, 8, 2, 2, 2, 2});
+  SimulateOptions options;
+  options.count = 40 * 1024;
+  const auto programs = lower_all(*find_algorithm(Verb::all_reduce, "hierarchical"), cluster.ranks(), offers);
+  const Simulated folded = simulate(programs, cluster, options);
+  EXPECT_EQ(folded.simulated_ranks, 8 + 2);
+  expect_same(folded, unfolded(programs, cluster, options));
+  topology::Topology quick = cluster;
+  quick.links[1].others.clear();
+  EXPECT_LT(simulate(programs, quick, options).seconds, folded.seconds);
+}
+
 // Whatever tells one rank from the others keeps them apart, as far as it does.
 TEST(Folding, StopsWhereSymmetryDoes) {
   const auto programs = lower_all(*find_algorithm(Verb::all_reduce, "ring"), 16, ideal());
