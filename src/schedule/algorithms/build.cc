@@ -62,18 +62,22 @@ class HostSums {
 
 }  // namespace
 
-int add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> operands, const Operand& result,
-                  const BlockSet& blocks) {
-  if (joins_hosts_first(placement.hosts, placement.ranks)) {
+int planes_of_hosts(const Placement& placement) {
+  if (joins_hosts_first(placement.hosts, placement.ranks)) return 0;
+  return 1 + std::bit_width(static_cast<unsigned>(placement.hosts.count()) - 1);
+}
+
+void add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> operands, const Operand& result,
+                   const BlockSet& blocks, int planes) {
+  if (planes == 0) {
     lane.steps.push_back(reduce_step({result}, std::move(operands), true));
-    return 0;
+    return;
   }
   std::vector<std::vector<Operand>> of_hosts(static_cast<std::size_t>(placement.hosts.count()));
   for (std::size_t rank = 0; rank < operands.size(); ++rank)
     of_hosts[static_cast<std::size_t>(placement.hosts.of(static_cast<int>(rank)))].push_back(operands[rank]);
   const std::size_t hosts = of_hosts.size();
   HostSums(lane, std::move(of_hosts), blocks).add(0, hosts, 0, &result);
-  return 1 + std::bit_width(static_cast<unsigned>(hosts) - 1);
 }
 
 Program alone(Program program) {
