@@ -44,14 +44,13 @@ struct Size {
   }
 };
 
-std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology, std::string* left_out) {
-  const std::vector<const schedule::Algorithm*> rows = quick_rows(asked.request, topology, left_out);
+std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology, const QuickRows& chosen) {
   const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
   std::vector<Size> sizes;
   for (auto bytes = static_cast<double>(bench::parse_bytes(asked.begin, "-b")); bytes <= static_cast<double>(end);
        bytes *= asked.factor) {
     Size size{static_cast<std::uint64_t>(bytes), {}};
-    for (const schedule::Algorithm* const row : rows)
+    for (const schedule::Algorithm* const row : chosen.rows)
       size.rows.push_back(simulate_row(asked.request, *row, topology, size.bytes));
     sizes.push_back(std::move(size));
   }
@@ -83,7 +82,8 @@ void print_table(const std::vector<Size>& sizes, const topology::Topology& topol
   }
 }
 
-void print_json(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb) {
+void print_json(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb,
+                const QuickRows& chosen) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Size& size : sizes) {
     nlohmann::ordered_json times;
@@ -94,7 +94,8 @@ void print_json(const std::vector<Size>& sizes, const topology::Topology& topolo
                                         {"topology", topology.name},
                                         {"hosts", topology.hosts},
                                         {"ranks", sizes.front().rows.front().ranks},
-                                        {"sizes", rows}};
+                                        {"sizes", rows},
+                                        {"left_out", chosen.json()}};
   fmt::print("{}\n", document.dump(2));
 }
 
@@ -128,12 +129,13 @@ void add_cost(CLI::App& app, int& exit_code) {
   cost->footer(kCostExamples);
   cost->callback([asked, &exit_code] {
     const topology::Topology topology = find_topology(asked->request.topology);
-    std::string left_out;
-    const std::vector<Size> sizes = simulate_all(*asked, topology, &left_out);
+    const QuickRows chosen = quick_rows(asked->request, topology);
+    const std::vector<Size> sizes = simulate_all(*asked, topology, chosen);
     if (!asked->plot.empty()) plot(sizes, topology, *asked);
-    (asked->json ? print_json : print_table)(sizes, topology, asked->request.verb);
-    if (!left_out.empty() && !asked->json) fmt::print("\n  {}; `tutti sim -a NAME` does it\n", left_out);
     exit_code = 0;
+    if (asked->json) return print_json(sizes, topology, asked->request.verb, chosen);
+    print_table(sizes, topology, asked->request.verb);
+    if (!chosen.left_out.empty()) fmt::print("\n  {}; `tutti sim -a NAME` does it\n", chosen.words());
   });
 }
 

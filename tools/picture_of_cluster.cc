@@ -98,8 +98,8 @@ class ClusterPicture {
     width_ = std::max(620.0, kLeft + hosts_ * (host_width_ + kHostGap) + (more ? 40 : 0));
     for (int i = 0; i < static_cast<int>(topology_.parts.size()); ++i) {
       if (!part(i).in_host()) continue;
-      const int drawn = std::min(part(i).count, kMostOfPart);
       for (int host = 0; host < hosts_; ++host) {
+        const int drawn = std::min(topology_.count_in(part(i), host), kMostOfPart);
         for (int one = 0; one < drawn; ++one)
           places_[{i, std::int64_t{host} * part(i).count + one}] = {
               kLeft + host * (host_width_ + kHostGap) + host_width_ * (one + 0.5) / drawn, y_of(i)};
@@ -183,8 +183,12 @@ class ClusterPicture {
     const Part& of = part(number);
     std::int64_t drawn = 0;
     for (const auto& [one, place] : places_) drawn += one.first == number ? 1 : 0;
-    if (of.in_host()) drawn /= hosts_;
-    const std::int64_t all = of.in_host() ? of.count : topology_.total(of);
+    std::int64_t all = of.in_host() ? 0 : topology_.total(of);
+    for (int host = 0; of.in_host() && host < hosts_; ++host) all += topology_.count_in(of, host);
+    if (of.in_host() && of.counts.empty()) {
+      drawn /= hosts_;
+      all /= hosts_;
+    }
     return drawn == all ? "" : fmt::format("{} of {}", drawn, all);
   }
 

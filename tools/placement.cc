@@ -44,11 +44,14 @@ void set_usual_traffic(MeshDimension& dimension) {
   }
 }
 
-// The programs of one group, as those of ranks of the whole cluster: indices become absolute.
-void put_group(std::span<const Lowered> group, std::span<const int> devices, std::vector<Lowered>& all) {
+// The programs of one group, as those of ranks of the whole cluster: indices become absolute, and it offers the same to
+// all, however a group lies on hosts.
+void put_group(std::span<const Lowered> group, std::span<const int> devices, const Offers& offers,
+               std::vector<Lowered>& all) {
   const auto count = static_cast<int>(group.size());
   for (int rank = 0; rank < count; ++rank) {
     Lowered lowered = group[static_cast<std::size_t>(rank)];
+    lowered.offers = offers;
     schedule::Program& program = lowered.program;
     const auto peer = [&](const Index& of) {
       return Index::absolute(devices[static_cast<std::size_t>(of.resolve(rank, count))]);
@@ -77,6 +80,9 @@ double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t 
                   const std::vector<int>& devices, const topology::Topology& topology) {
   const MeshDimension& of = mesh.dimensions()[dimension];
   const std::uint64_t segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more would tell nothing more
+  std::vector<int> hosts_of_all;
+  for (int device = 0; device < mesh.ranks(); ++device) hosts_of_all.push_back(topology.host_of(device));
+  const Offers whole = offers_to_simulate(Hosts(hosts_of_all), segment_bytes);
   Offers offers;
   std::vector<Lowered> group, all(static_cast<std::size_t>(mesh.ranks()));
   for (const std::vector<int>& ranks : mesh.groups(dimension)) {
@@ -91,7 +97,7 @@ double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t 
       offers = offers_to_simulate(Hosts(hosts), segment_bytes);
       group = schedule::lower_all(row, of.size, offers, 0);
     }
-    put_group(group, places, all);
+    put_group(group, places, whole, all);
   }
   schedule::SimulateOptions options;
   const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;

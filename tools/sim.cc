@@ -33,7 +33,8 @@ constexpr const char* kSimExamples = R"(Examples:
 Links are shared fairly (max-min); a message takes the latency of its links and then its bytes. Computing is free
 unless --reduce and --copy say how fast a rank is. Algorithms that reach into others' memory are left out. Ranks that
 fare alike are simulated once, which changes no figure; among 512 ranks and more the size is rounded up for that, by
-1 % at most.)";
+1 % at most. Rows of many ranks that would take minutes are left out unless named: the report says which, JSON in
+"left_out".)";
 
 struct Sim {
   SimulationRequest request;
@@ -179,7 +180,8 @@ Json json_of(const SimulatedRow& outcome, const topology::Topology& topology) {
   return row;
 }
 
-void print_json(const std::vector<SimulatedRow>& outcomes, const topology::Topology& topology) {
+void print_json(const std::vector<SimulatedRow>& outcomes, const topology::Topology& topology,
+                const QuickRows& chosen) {
   Json rows = Json::array();
   for (const SimulatedRow& outcome : outcomes) rows.push_back(json_of(outcome, topology));
   const Json document{{"verb", name_of(outcomes.front().row->verb)},
@@ -188,7 +190,8 @@ void print_json(const std::vector<SimulatedRow>& outcomes, const topology::Topol
                       {"ranks", outcomes.front().ranks},
                       {"bytes", outcomes.front().bytes},
                       {"peak_memory_bytes", peak_memory()},
-                      {"algorithms", rows}};
+                      {"algorithms", rows},
+                      {"left_out", chosen.json()}};
   fmt::print("{}\n", document.dump(2));
 }
 
@@ -203,9 +206,8 @@ void run_sim(const Sim& asked) {
   SimulationRequest request = asked.request;
   request.history = !request.algorithm.empty();
   std::vector<SimulatedRow> outcomes;
-  std::string left_out;
-  for (const Algorithm* const row : quick_rows(request, topology, &left_out))
-    outcomes.push_back(simulate_row(request, *row, topology, bytes));
+  const QuickRows chosen = quick_rows(request, topology);
+  for (const Algorithm* const row : chosen.rows) outcomes.push_back(simulate_row(request, *row, topology, bytes));
   std::stable_sort(outcomes.begin(), outcomes.end(), [](const SimulatedRow& a, const SimulatedRow& b) {
     return a.simulated.seconds < b.simulated.seconds;
   });
@@ -218,7 +220,7 @@ void run_sim(const Sim& asked) {
     write_picture(asked.plot, timeline_of(drawn, fmt::format("{}, by {}: {}", title_of(first, topology),
                                                              first.row->name, rounded_time(drawn.seconds))));
   }
-  if (asked.json) return print_json(outcomes, topology);
+  if (asked.json) return print_json(outcomes, topology, chosen);
   fmt::print("{}{}\n", title_of(first, topology), request.algorithm.empty() ? "" : ", by " + request.algorithm);
   if (first.bytes != first.asked_bytes)
     fmt::print("  rounded up from {:.6g} to {:.6g} MB, so that all blocks are alike and ranks can be folded\n",
@@ -226,7 +228,7 @@ void run_sim(const Sim& asked) {
   fmt::print("\n");
   if (!request.algorithm.empty()) return print_details(first, topology);
   print_table(outcomes);
-  if (!left_out.empty()) fmt::print("\n  {}; -a NAME does it\n", left_out);
+  if (!chosen.left_out.empty()) fmt::print("\n  {}; -a NAME does it\n", chosen.words());
   fmt::print("\n  simulated in {}, at most {} of memory; -a NAME tells more of one\n",
              rounded_time(std::accumulate(outcomes.begin(), outcomes.end(), 0.0,
                                           [](double sum, const SimulatedRow& row) { return sum + row.took_s; })),

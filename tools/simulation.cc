@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "base/nearest_names.h"
 #include "schedule/algorithms/lower_row.h"
@@ -20,6 +21,8 @@ namespace tutti::tools {
 namespace {
 
 using schedule::Algorithm;
+
+constexpr std::uint64_t kMostEdges = 500'000;  // of a row that nobody has asked for by name
 
 bool runs_on_a_cluster(const Algorithm& row) { return only_sends(row) && !row.single_copy; }
 
@@ -141,29 +144,38 @@ std::vector<const Algorithm*> SimulationRequest::rows() const {
   return rows;
 }
 
-std::vector<const Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
-                                         std::string* left_out) {
-  constexpr std::size_t kMostEdges = 500'000;
-  std::vector<const Algorithm*> rows = asked.rows(), quick;
-  const int ranks = asked.ranks.value_or(topology.ranks());
-  if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return rows;
+std::string QuickRows::words() const {
+  if (left_out.empty()) return {};
   std::string names;
-  for (const Algorithm* const row : rows) {
+  for (const LeftOut& one : left_out) names += (names.empty() ? "" : ", ") + std::string(one.row->name);
+  return fmt::format("left out, because nearly all ranks send to all, which takes minutes to simulate: {}", names);
+}
+
+nlohmann::ordered_json QuickRows::json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const LeftOut& one : left_out)
+    list.push_back({{"algorithm", one.row->name}, {"edges", one.edges}, {"most_edges", kMostEdges}});
+  return list;
+}
+
+QuickRows quick_rows(const SimulationRequest& asked, const topology::Topology& topology) {
+  QuickRows all{asked.rows(), {}}, quick;
+  const int ranks = asked.ranks.value_or(topology.ranks());
+  if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return all;
+  const Hosts hosts = hosts_of(topology, ranks);
+  for (const Algorithm* const row : all.rows) {
     // The root may hear from everybody; the others tell how many edges there are.
     const int rank = asked.root == ranks - 1 ? 0 : ranks - 1;
     const std::size_t peers =
-        row->verb == Verb::send_recv
-            ? 1
-            : schedule::senders_to(row->generate({ranks, rank, asked.root, hosts_of(topology, ranks)})).size();
-    if (peers * static_cast<std::size_t>(ranks) <= kMostEdges) {
-      quick.push_back(row);
+        row->verb == Verb::send_recv ? 1 : schedule::senders_to(row->generate({ranks, rank, asked.root, hosts})).size();
+    const std::uint64_t edges = std::uint64_t{peers} * static_cast<std::uint64_t>(ranks);
+    if (edges <= kMostEdges) {
+      quick.rows.push_back(row);
     } else {
-      names += (names.empty() ? "" : ", ") + std::string(row->name);
+      quick.left_out.push_back({row, edges});
     }
   }
-  if (quick.empty() || names.empty()) return rows;
-  *left_out = fmt::format("left out, because nearly all ranks send to all, which takes minutes to simulate: {}", names);
-  return quick;
+  return quick.rows.empty() ? all : quick;
 }
 
 std::uint64_t peak_memory() {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,9 +34,20 @@ struct SimulationRequest {
 };
 
 // The rows it is about, but for those in which so many ranks hear from so many that it would take minutes, if it names
-// none: `left_out` says which, in words for the user.
-std::vector<const schedule::Algorithm*> quick_rows(const SimulationRequest& asked, const topology::Topology& topology,
-                                                   std::string* left_out);
+// none.
+struct QuickRows {
+  struct LeftOut {
+    const schedule::Algorithm* row = nullptr;
+    std::uint64_t edges = 0;  // that its messages take
+  };
+  std::vector<const schedule::Algorithm*> rows;
+  std::vector<LeftOut> left_out;
+
+  // For the user; empty where nothing is left out.
+  std::string words() const;
+  nlohmann::ordered_json json() const;
+};
+QuickRows quick_rows(const SimulationRequest& asked, const topology::Topology& topology);
 
 struct SimulatedRow {
   const schedule::Algorithm* row = nullptr;

@@ -15,6 +15,7 @@
 #include "topology/discover/see_machine.h"
 #include "topology/json.h"
 #include "topology/machine.h"
+#include "topology/parts.h"
 #include "topology/presets.h"
 #include "topology/text.h"
 
@@ -63,22 +64,39 @@ const Part& upper_of(const Topology& topology, const LinkKind& kind) {
 
 // Of all links of a kind together, in bytes per second.
 double capacity_of(const Topology& topology, const LinkKind& kind) {
-  const auto lower = static_cast<double>(topology.total(lower_of(topology, kind)));
-  const double fan = kind.pattern == Pattern::all    ? upper_of(topology, kind).count
-                     : kind.pattern == Pattern::mesh ? lower - 1
-                                                     : 1;
-  return lower * fan * kind.up.bytes_per_s;
+  const Part &lower = lower_of(topology, kind), &upper = upper_of(topology, kind);
+  const auto all = static_cast<double>(topology.total(lower));
+  if (kind.pattern == Pattern::mesh) return all * (all - 1) * kind.up.bytes_per_s;
+  const double fan = kind.pattern == Pattern::all ? upper.count : 1;
+  if (!lower.in_host() || topology.kinds.empty()) return all * fan * kind.up.bytes_per_s;
+  double capacity = 0;
+  for (int host = 0; host < topology.hosts; ++host)
+    capacity += topology.count_in(lower, host) * fan *
+                speed_of(topology, kind, std::int64_t{host} * lower.count, true).bytes_per_s;
+  return capacity;
 }
 
 std::string speed_text(const topology::LinkSpeed& speed) {
   return topology::words_of_bandwidth(speed.bytes_per_s) + ", " + topology::words_of_latency(speed.latency_s);
 }
 
-std::string parts_text(const Topology& topology, bool in_host) {
+std::string_view meaning_of(topology::Routing routing) {
+  constexpr std::string_view kMeanings[] = {
+#define X(name, meaning) #name ": " meaning,
+      TUTTI_ROUTINGS(X)
+#undef X
+  };
+  return kMeanings[static_cast<std::size_t>(routing)];
+}
+
+// Those of a host, or the switches where `host` is -1.
+std::string parts_text(const Topology& topology, int host) {
   std::string text;
   for (const Part& part : topology.parts) {
-    if (part.in_host() != in_host) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_host ? part.count : topology.total(part), part.name);
+    if (part.in_host() != (host >= 0)) continue;
+    const std::int64_t count = host >= 0 ? topology.count_in(part, host) : topology.total(part);
+    if (count == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, part.name);
     if (part.per_hosts != 0) text += fmt::format(" ({} per {} hosts)", part.count, part.per_hosts);
   }
   return text.empty() ? "nothing" : text;
@@ -98,6 +116,28 @@ void print_route(const Topology& topology, int from, int to) {
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
 }
 
+// The same with its first hosts only.
+Topology first_hosts(Topology topology, int hosts) {
+  topology.hosts = hosts;
+  for (topology::HostKind& kind : topology.kinds) {
+    kind.hosts = std::min(kind.hosts, hosts);
+    hosts -= kind.hosts;
+  }
+  return topology;
+}
+
+void print_hosts(const Topology& topology) {
+  if (topology.kinds.empty()) fmt::print("  {:<15} {}\n", "in every host", parts_text(topology, 0));
+  int host = 0;
+  for (const topology::HostKind& kind : topology.kinds) {
+    const std::string hosts =
+        kind.hosts == 1 ? fmt::format("host {}", host) : fmt::format("hosts {}-{}", host, host + kind.hosts - 1);
+    fmt::print("  {:<15} {}: {}\n", hosts, kind.name, parts_text(topology, host));
+    host += kind.hosts;
+  }
+  fmt::print("  {:<15} {}\n", "between hosts", parts_text(topology, -1));
+}
+
 // What meets at a switch from below, beside what leads on: where the fabric is narrow. Switches that come per so many
 // hosts are those of a unit that is as full as any.
 void print_subscriptions(const Topology& topology) {
@@ -105,7 +145,7 @@ void print_subscriptions(const Topology& topology) {
     const Part& part = topology.parts[number];
     if (part.in_host()) continue;
     Topology unit = topology;
-    if (part.per_hosts != 0) unit.hosts = std::min(unit.hosts, part.per_hosts);
+    if (part.per_hosts != 0) unit = first_hosts(topology, std::min(topology.hosts, part.per_hosts));
     double below = 0, above = 0;
     for (const LinkKind& kind : unit.links) {
       if (&upper_of(topology, kind) == &part && kind.pattern != Pattern::mesh) below += capacity_of(unit, kind);
@@ -121,16 +161,20 @@ void print_subscriptions(const Topology& topology) {
 void print_topology(const Topology& topology) {
   fmt::print("{}: {} host{}, {} ranks on {}\n", topology.name, topology.hosts, topology.hosts == 1 ? "" : "s",
              topology.ranks(), topology.devices().name);
-  fmt::print("  {:<15} {}\n  {:<15} {}\n\n", "in every host", parts_text(topology, true), "between hosts",
-             parts_text(topology, false));
+  print_hosts(topology);
+  if (topology.hosts > 1) fmt::print("  {:<15} {}\n", "equal ways", meaning_of(topology.routing));
+  fmt::print("\n");
   fmt::print("  {:<28} {:<7} {}\n", "links", "joins", "each way");
   for (const LinkKind& kind : topology.links) {
     fmt::print("  {:<28} {:<7} {}{}\n", lower_of(topology, kind).name + " - " + upper_of(topology, kind).name,
                topology::name_of(kind.pattern), speed_text(kind.up),
                kind.up == kind.down ? "" : "; back " + speed_text(kind.down));
+    for (const LinkKind::InHosts& other : kind.others)
+      fmt::print("  {:<28} {:<7} {}{}\n", "  in " + topology.kinds[static_cast<std::size_t>(other.kind)].name, "",
+                 speed_text(other.up), other.up == other.down ? "" : "; back " + speed_text(other.down));
   }
   fmt::print("\n");
-  const int inside = topology.devices_per_host();
+  const int inside = topology.first_rank(1);
   if (inside > 1) fmt::print("  {:<15} {}\n", "0 to 1", route_text(topology, 0, 1));
   if (topology.hosts > 1) {
     fmt::print("  {:<15} {}\n", fmt::format("0 to {}", inside), route_text(topology, 0, inside));

@@ -80,9 +80,9 @@ void print_places(const Mesh& mesh, const Placement& best, const topology::Topol
   for (std::size_t rank = 0; rank < best.devices.size(); ++rank)
     ranks[static_cast<std::size_t>(best.devices[rank])] = static_cast<int>(rank);
   for (std::size_t begin = 0; begin < ranks.size();) {
-    const std::size_t end = std::min(ranks.size(), begin + static_cast<std::size_t>(topology.devices_per_host()));
-    fmt::print("  host {:<4} {} 0-{}: ranks {}\n", topology.host_of(static_cast<int>(begin)), topology.devices().name,
-               end - begin - 1,
+    const int host = topology.host_of(static_cast<int>(begin));
+    const std::size_t end = std::min(ranks.size(), static_cast<std::size_t>(topology.first_rank(host + 1)));
+    fmt::print("  host {:<4} {} 0-{}: ranks {}\n", host, topology.devices().name, end - begin - 1,
                runs_of({ranks.begin() + static_cast<std::ptrdiff_t>(begin),
                         ranks.begin() + static_cast<std::ptrdiff_t>(end)}));
     begin = end;
@@ -93,7 +93,7 @@ void print_places(const Mesh& mesh, const Placement& best, const topology::Topol
 bool goes_round_hosts(const std::vector<int>& devices, const topology::Topology& topology) {
   const auto ranks = static_cast<int>(devices.size());
   const int hosts = ranks / topology.devices_per_host();
-  if (hosts < 2 || ranks % topology.devices_per_host() != 0) return false;
+  if (!topology.devices().counts.empty() || hosts < 2 || ranks % topology.devices_per_host() != 0) return false;
   for (int rank = 0; rank < ranks; ++rank) {
     if (devices[static_cast<std::size_t>(rank)] != rank % hosts * topology.devices_per_host() + rank / hosts)
       return false;

@@ -79,6 +79,10 @@ void hosts_first_fold(std::span<T> items, const Hosts& hosts, Join&& join) {
 // ranks that follow each other.
 inline bool joins_hosts_first(const Hosts& hosts, int ranks) {
   if (!hosts.several()) return true;
+  const auto members = hosts.members(ranks);
+  const std::size_t first = members->front().size();
+  const auto as_first = [&](const std::vector<int>& host) { return host.size() == first; };
+  if (std::has_single_bit(first) && hosts.in_order() && std::ranges::all_of(*members, as_first)) return true;
   std::map<std::pair<int, int>, int> joins;  // numbers of nodes, by those of their parts
   const auto root = [&](const auto& fold) {
     std::vector<int> nodes(static_cast<std::size_t>(ranks));

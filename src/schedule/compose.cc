@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace tutti::schedule {
@@ -35,7 +34,7 @@ class Embedding {
   std::optional<Step> step_of(const Step& step) const {
     Step mapped{step.op, step.last && stage_.last, operands_of(step.destinations), operands_of(step.sources), {}};
     if (step.op == StepOp::wait) return mapped;
-    if (blocks_of(sized_operand(step)->blocks).empty()) return std::nullopt;
+    if (stage_.blocks.nothing_of(sized_operand(step)->blocks, part_)) return std::nullopt;
     if (step.op == StepOp::copy) std::erase(mapped.destinations, mapped.sources.front());
     return mapped.destinations.empty() ? std::nullopt : std::optional(std::move(mapped));
   }
@@ -53,22 +52,13 @@ class Embedding {
       return Operand::slot(Index::plus(stage_.members[static_cast<std::size_t>(member)] - whole_.rank),
                            channel_ + operand.channel);
     }
-    BlockSet blocks = set_of(blocks_of(operand.blocks));
+    BlockSet blocks = stage_.blocks.of(operand.blocks, part_);
     switch (operand.buffer) {
       case Buffer::input: return Operand::own(stage_.input.buffer, std::move(blocks), stage_.input.plane);
       case Buffer::output: return Operand::own(stage_.output.buffer, std::move(blocks), stage_.output.plane);
       case Buffer::scratch: break;
     }
     return Operand::own(Buffer::scratch, std::move(blocks), first_plane_ + operand.plane);
-  }
-
-  std::vector<std::int32_t> blocks_of(const BlockSet& set) const {
-    std::vector<std::int32_t> blocks;
-    for (int i = 0; i < set.count; ++i) {
-      const auto& stands_for = stage_.blocks[static_cast<std::size_t>(set.at(i, part_.rank, part_.blocks))];
-      blocks.insert(blocks.end(), stands_for.begin(), stands_for.end());
-    }
-    return blocks;
   }
 
   const Stage& stage_;
@@ -78,20 +68,6 @@ class Embedding {
 };
 
 }  // namespace
-
-BlockSet set_of(std::vector<std::int32_t> blocks) {
-  const auto count = static_cast<std::int32_t>(blocks.size());
-  if (count == 0) return {};
-  std::int32_t run = 1;
-  while (run < count && blocks[static_cast<std::size_t>(run)] == blocks[0] + run) ++run;
-  const std::int32_t stride = run == count ? 1 : blocks[static_cast<std::size_t>(run)] - blocks[0];
-  const BlockSet counted{Index::absolute(blocks[0]), stride, count, run == count ? 1 : run};
-  for (std::int32_t i = 0; i < count; ++i) {
-    if (blocks[static_cast<std::size_t>(i)] != blocks[0] + i / counted.run * stride + i % counted.run)
-      return {Index::absolute(0), 1, count, 1, std::move(blocks)};
-  }
-  return counted;
-}
 
 Composition::Composition(Program whole, int planes) : whole_(std::move(whole)) {
   whole_.scratch_planes = planes;
@@ -105,7 +81,7 @@ void Composition::add(const Stage& stage) {
   if (channels_so_far_.size() <= level) channels_so_far_.resize(level + 1);
   const int channel = channels_so_far_[level], first_plane = whole_.scratch_planes;
   int channels = 1, planes = 0, landing = 0;
-  for (const int size : std::set(stage.sizes.begin(), stage.sizes.end())) {
+  for (const int size : stage.sizes) {
     const Program part = stage.generate({size, 0, 0});
     planes = std::max(planes, part.scratch_planes);
     landing = std::max(landing, landing_of(part, whole_.verb));

@@ -13,6 +13,7 @@
 
 #include "schedule/algorithms/table.h"
 #include "schedule/program.h"
+#include "schedule/stage_blocks.h"
 
 namespace tutti::schedule {
 
@@ -26,11 +27,10 @@ struct Stage {
   std::string name;  // of its lanes
   std::function<Program(const Placement& placement)> generate;
   int level = 0;                  // groups of different levels share no edge
-  std::vector<int> sizes = {};    // of all groups that run it
+  std::vector<int> sizes = {};    // that the groups which run it have
   std::vector<int> members = {};  // ranks of this one's group; empty: it takes no part
   int root = 0;                   // in the group
-  std::vector<std::vector<int>> blocks =
-      {};          // by block of the stage, those of the whole; none where it has nothing there
+  StageBlocks blocks = {};
   int widest = 1;  // the most blocks of the whole for one of the stage, in any group
   StageMemory input = {}, output = {};
   bool last = true;  // its reductions are final
@@ -55,8 +55,5 @@ class Composition {
   std::vector<LaneRange> stages_;     // lanes of this rank, of the stages that have something for it to do
   std::vector<int> channels_so_far_;  // by level
 };
-
-// The blocks in this order, counted where they can be.
-BlockSet set_of(std::vector<std::int32_t> blocks);
 
 }  // namespace tutti::schedule

@@ -32,13 +32,15 @@ class JsonReader {
   }
 
   Topology read() {
-    check_keys(document_, "", {"topology", "hosts", "parts", "links"}, {"ranks"});
+    check_keys(document_, "", {"topology", "hosts", "parts", "links"}, {"ranks", "routing", "kinds"});
     Topology topology;
     topology.name = string_in(document_, "", "topology");
     topology.hosts = count_in(document_, "", "hosts");
+    if (document_.contains("kinds")) read_kinds(topology);
+    if (document_.contains("routing")) topology.routing = named<Routing>(document_, "", "routing", "ecmp or fixed", 2);
     const ordered_json& parts = list_in("parts");
     for (std::size_t i = 0; i < parts.size(); ++i)
-      topology.parts.push_back(part_of(parts[i], "parts[" + std::to_string(i) + "]"));
+      topology.parts.push_back(part_of(parts[i], "parts[" + std::to_string(i) + "]", topology));
     const ordered_json& links = list_in("links");
     for (std::size_t i = 0; i < links.size(); ++i)
       topology.links.push_back(link_of(links[i], "links[" + std::to_string(i) + "]", topology));
@@ -49,24 +51,59 @@ class JsonReader {
   }
 
  private:
-  Part part_of(const ordered_json& json, const std::string& place) const {
-    check_keys(json, place, {"kind", "name", "count"}, {"per_hosts"});
+  void read_kinds(Topology& topology) const {
+    const ordered_json& kinds = list_in("kinds");
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const std::string place = "kinds[" + std::to_string(i) + "]";
+      check_keys(kinds[i], place, {"name", "hosts"}, {});
+      topology.kinds.push_back({string_in(kinds[i], place, "name"), count_in(kinds[i], place, "hosts")});
+    }
+  }
+
+  // The values of an object with a key for kinds of hosts, with the kinds' numbers.
+  template <class Visit>
+  void for_each_kind(const ordered_json& json, const std::string& place, const Topology& topology,
+                     Visit&& visit) const {
+    if (!json.is_object()) fail(place, "an object belongs here");
+    for (const auto& [name, value] : json.items()) {
+      const auto found = std::find_if(topology.kinds.begin(), topology.kinds.end(),
+                                      [&, key = name](const HostKind& kind) { return kind.name == key; });
+      if (found == topology.kinds.end()) fail(joined(place, name), "there is no such kind of hosts");
+      visit(static_cast<int>(found - topology.kinds.begin()), value, joined(place, name));
+    }
+  }
+
+  Part part_of(const ordered_json& json, const std::string& place, const Topology& topology) const {
+    check_keys(json, place, {"kind", "name", "count"}, {"per_hosts", "in"});
     Part part;
     part.kind = named<PartKind>(json, place, "kind", "device, bridge, nic or switch");
     part.name = string_in(json, place, "name");
     part.count = count_in(json, place, "count");
     if (json.contains("per_hosts")) part.per_hosts = count_in(json, place, "per_hosts");
+    if (!json.contains("in")) return part;
+    part.counts.assign(topology.kinds.size(), part.count);
+    for_each_kind(json["in"], place + ".in", topology,
+                  [&](int kind, const ordered_json& count, const std::string& where) {
+                    if (!count.is_number_integer() || count < 0 || count > kMostOfAPart)
+                      fail(where, "a number from 0 to " + std::to_string(kMostOfAPart) + " belongs here");
+                    part.counts[static_cast<std::size_t>(kind)] = count.get<int>();
+                  });
     return part;
   }
 
   LinkKind link_of(const ordered_json& json, const std::string& place, const Topology& topology) const {
-    check_keys(json, place, {"lower", "upper", "pattern", "up", "down"}, {});
+    check_keys(json, place, {"lower", "upper", "pattern", "up", "down"}, {"in"});
     LinkKind kind;
     kind.lower = number_of_part(json, place, "lower", topology);
     kind.upper = number_of_part(json, place, "upper", topology);
     kind.pattern = named<Pattern>(json, place, "pattern", "each, all, block or mesh");
     kind.up = speed_of(json["up"], place + ".up");
     kind.down = speed_of(json["down"], place + ".down");
+    if (!json.contains("in")) return kind;
+    for_each_kind(json["in"], place + ".in", topology, [&](int of, const ordered_json& both, const std::string& where) {
+      check_keys(both, where, {"up", "down"}, {});
+      kind.others.push_back({of, speed_of(both["up"], where + ".up"), speed_of(both["down"], where + ".down")});
+    });
     return kind;
   }
 
@@ -79,12 +116,13 @@ class JsonReader {
   }
 
   template <class Kind>
-  Kind named(const ordered_json& json, const std::string& place, const char* key, const char* known) const {
+  Kind named(const ordered_json& json, const std::string& place, const char* key, const char* known,
+             int kinds = 4) const {
     const std::string name = string_in(json, place, key);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kinds; ++i) {
       if (name_of(static_cast<Kind>(i)) == name) return static_cast<Kind>(i);
     }
-    fail(place + "." + key, "'" + name + "' is not " + known);
+    fail(joined(place, key), "'" + name + "' is not " + known);
   }
 
   int number_of_part(const ordered_json& json, const std::string& place, const char* key,
@@ -147,6 +185,8 @@ std::string to_json(const Topology& topology) {
   for (const Part& part : topology.parts) {
     parts.push_back({{"kind", name_of(part.kind)}, {"name", part.name}, {"count", part.count}});
     if (part.per_hosts != 0) parts.back()["per_hosts"] = part.per_hosts;
+    for (std::size_t kind = 0; kind < part.counts.size(); ++kind)
+      parts.back()["in"][topology.kinds[kind].name] = part.counts[kind];
   }
   for (const LinkKind& kind : topology.links) {
     links.push_back({{"lower", topology.parts[static_cast<std::size_t>(kind.lower)].name},
@@ -154,12 +194,17 @@ std::string to_json(const Topology& topology) {
                      {"pattern", name_of(kind.pattern)},
                      {"up", json_of(kind.up)},
                      {"down", json_of(kind.down)}});
+    for (const LinkKind::InHosts& other : kind.others)
+      links.back()["in"][topology.kinds[static_cast<std::size_t>(other.kind)].name] = {{"up", json_of(other.up)},
+                                                                                       {"down", json_of(other.down)}};
   }
-  const ordered_json document{{"topology", topology.name},
-                              {"hosts", topology.hosts},
-                              {"ranks", topology.ranks()},
-                              {"parts", parts},
-                              {"links", links}};
+  ordered_json document{{"topology", topology.name},
+                        {"hosts", topology.hosts},
+                        {"ranks", topology.ranks()},
+                        {"routing", name_of(topology.routing)},
+                        {"parts", parts},
+                        {"links", links}};
+  for (const HostKind& kind : topology.kinds) document["kinds"].push_back({{"name", kind.name}, {"hosts", kind.hosts}});
   return document.dump(2) + "\n";
 }
 

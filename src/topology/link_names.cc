@@ -32,9 +32,10 @@ Vertex parse_vertex(const Topology& topology, const std::string& words) {
     const bool good = here.in_host() ? of == "of" && host_word == "host" && !host.empty() && more.empty() : of.empty();
     if (!good || number.empty())
       fail("'" + words + "': this belongs there: " + name + " NUMBER" + (here.in_host() ? " of host NUMBER" : ""));
-    const std::int64_t place = parse_number(number, name, here.count);
-    const std::int64_t base = here.in_host() ? parse_number(host, "a host", topology.hosts) * here.count : 0;
-    return {static_cast<int>(part), base + place};
+    if (!here.in_host()) return {static_cast<int>(part), parse_number(number, name, topology.total(here))};
+    const std::int64_t on = parse_number(host, "a host", topology.hosts);
+    if (topology.count_in(here, on) == 0) fail("there is no " + name + " in host " + host);
+    return {static_cast<int>(part), on * here.count + parse_number(number, name, topology.count_in(here, on))};
   }
   fail("'" + name + "' is no part of " + topology.name + "; there are: " + names);
 }
@@ -46,7 +47,7 @@ std::int64_t link_between(const Topology& topology, const Vertex& from, const Ve
     const bool up = kind.lower == from.part && kind.upper == to.part;
     const bool down = kind.lower == to.part && kind.upper == from.part;
     if (kind.pattern == Pattern::mesh && up && from != to) {
-      found = (first + from.number * topology.total(part_of(topology, kind.lower)) + to.number) * 2;
+      found = (first + from.number * topology.numbers(part_of(topology, kind.lower)) + to.number) * 2;
     } else if (up || down) {
       for_each_upper(topology, kind, (up ? from : to).number, [&](std::int64_t upper, std::int64_t instance) {
         if (upper == (up ? to : from).number) found = (first + instance) * 2 + (up ? 0 : 1);

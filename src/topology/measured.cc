@@ -41,14 +41,27 @@ LinkSpeed share_of(const LinkSpeed& speed, int links) {
   return {rounded(speed.bytes_per_s), rounded(speed.latency_s / links)};
 }
 
-int ranks_per_host(const MeasuredPairs& measured) {
-  const int hosts = measured.hosts().count(), each = measured.ranks() / hosts;
-  for (int rank = 0; rank < measured.ranks(); ++rank) {
-    if (hosts * each != measured.ranks() || measured.hosts().of(rank) != rank / each)
-      throw Error(ErrorCode::invalid_argument,
-                  "a topology file has hosts with as many ranks each, numbered host after host; this job has not");
+// As many ranks on the hosts of a kind, which follow each other.
+void place_ranks(const MeasuredPairs& measured, Topology& topology) {
+  if (!measured.hosts().in_order())
+    throw Error(ErrorCode::invalid_argument,
+                "the ranks of a topology file are numbered host after host; those of this job are not");
+  const auto members = measured.hosts().members(measured.ranks());
+  Part ranks{PartKind::device_, "rank", measured.hosts().most_on_one(measured.ranks())};
+  for (const std::vector<int>& host : *members) {
+    const auto count = static_cast<int>(host.size());
+    if (ranks.counts.empty() || ranks.counts.back() != count) {
+      ranks.counts.push_back(count);
+      topology.kinds.push_back({"kind" + std::to_string(topology.kinds.size()), 0});
+    }
+    ++topology.kinds.back().hosts;
   }
-  return each;
+  if (topology.kinds.size() == 1) {
+    topology.kinds.clear();
+    ranks.counts.clear();
+  }
+  topology.hosts = measured.hosts().count();
+  topology.parts = {ranks};
 }
 
 }  // namespace
@@ -57,8 +70,7 @@ Topology topology_of(const MeasuredPairs& measured, const std::string& name) {
   if (measured.ranks() < 2) throw Error(ErrorCode::invalid_argument, "there is nothing between fewer than two ranks");
   Topology topology;
   topology.name = name;
-  topology.hosts = measured.hosts().count();
-  topology.parts = {{PartKind::device_, "rank", ranks_per_host(measured)}};
+  place_ranks(measured, topology);
   if (topology.devices_per_host() > 1) {
     const LinkSpeed inside = share_of(median_speed(measured, true), 2);
     topology.parts.push_back({PartKind::bridge_, "memory", 1});

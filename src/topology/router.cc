@@ -20,6 +20,15 @@ Router::Router(const Topology& topology, std::span<const std::int64_t> failed)
     firsts_.push_back(first);
     first += instances_of(topology, kind);
   }
+  // Each choice on the way up goes by another digit of the receiver's number, so that choices are independent.
+  std::int64_t turns = 1;
+  for (int part = 0; part < static_cast<int>(topology.parts.size()); ++part) {
+    turns_.push_back(turns);
+    const bool chosen = std::any_of(topology.links.begin(), topology.links.end(), [&](const LinkKind& kind) {
+      return kind.upper == part && kind.pattern == Pattern::all;
+    });
+    if (chosen && !part_of(topology, part).in_host() && turns < topology.hosts) turns *= part_of(topology, part).count;
+  }
 }
 
 Route Router::route(int from, int to) {
@@ -29,13 +38,15 @@ Route Router::route(int from, int to) {
                                                    ", which has " + std::to_string(topology_.ranks()));
   }
   if (from == to) return {};
-  const std::uint64_t salt = mix(static_cast<std::uint64_t>(from) + 1, static_cast<std::uint64_t>(to) + 1);
-  climb(from, Direction::up, salt, left_);
-  climb(to, Direction::down, salt, right_);
+  const Ends ends{mix(static_cast<std::uint64_t>(from) + 1, static_cast<std::uint64_t>(to) + 1),
+                  topology_.host_of(to) + to - topology_.first_rank(topology_.host_of(to))};
+  climb(from, Direction::up, ends, left_);
+  climb(to, Direction::down, ends, right_);
   Crest best;
-  if (!best_crest(salt, best)) {
-    throw Error(ErrorCode::invalid_argument, topology_.name + ": no way leads from " + words_of(topology_, {0, from}) +
-                                                 " to " + words_of(topology_, {0, to}) +
+  if (!best_crest(ends, best)) {
+    throw Error(ErrorCode::invalid_argument, topology_.name + ": no way leads from " +
+                                                 words_of(topology_, device_of(topology_, from)) + " to " +
+                                                 words_of(topology_, device_of(topology_, to)) +
                                                  (failed_.empty() ? "" : " without the links that have failed"));
   }
   Route route{{}, best.latency};
@@ -46,9 +57,9 @@ Route Router::route(int from, int to) {
   return route;
 }
 
-void Router::climb(int rank, Direction direction, std::uint64_t salt, Ascent& ascent) const {
+void Router::climb(int rank, Direction direction, const Ends& ends, Ascent& ascent) const {
   ascent.clear();
-  ascent.push_back({{0, rank}});
+  ascent.push_back({device_of(topology_, rank)});
   // Links lead to parts with higher numbers, so a part is complete once those before it have been climbed from.
   for (int part = 0; part < static_cast<int>(topology_.parts.size()); ++part) {
     const std::size_t known = ascent.size();
@@ -57,38 +68,55 @@ void Router::climb(int rank, Direction direction, std::uint64_t salt, Ascent& as
       for (std::size_t number = 0; number < topology_.links.size(); ++number) {
         const LinkKind& kind = topology_.links[number];
         if (kind.lower == part && kind.pattern != Pattern::mesh)
-          climb_from(from, kind, firsts_[number], direction, salt, ascent);
+          climb_from(from, kind, firsts_[number], direction, ends, ascent);
       }
     }
   }
 }
 
-// Of the ways to a vertex the quickest stays, and among equals one that depends on the two ends, so that load spreads.
+std::int64_t Router::turns_to(const Vertex& vertex, const Ends& ends) const {
+  const std::int64_t count = part_of(topology_, vertex.part).count;
+  const std::int64_t turn = ends.receiver / turns_[static_cast<std::size_t>(vertex.part)] % count;
+  return (vertex.number % count - turn + count) % count;
+}
+
+std::uint64_t Router::lot_of_way(const Reached& reached, const Ascent& ascent, const Ends& ends) const {
+  if (topology_.routing == Routing::ecmp) return draw(ends.salt, reached.link);
+  return static_cast<std::uint64_t>(turns_to(ascent[reached.below].vertex, ends));
+}
+
+std::uint64_t Router::lot_of_crest(const Crest& crest, const Ends& ends) const {
+  const Vertex &left = left_[crest.left].vertex, &right = right_[crest.right].vertex;
+  if (topology_.routing == Routing::ecmp) return draw(draw(ends.salt, left.number), right.number);
+  constexpr std::int64_t kMostTurns = std::int64_t{kMostOfAPart} + 1;
+  return static_cast<std::uint64_t>(turns_to(left, ends) * kMostTurns + turns_to(right, ends));
+}
+
+// Of the ways to a vertex the quickest stays, and among equals the one that routing picks.
 void Router::climb_from(std::size_t from, const LinkKind& kind, std::int64_t first, Direction direction,
-                        std::uint64_t salt, Ascent& ascent) const {
+                        const Ends& ends, Ascent& ascent) const {
   const bool up = direction == Direction::up;
-  const double latency = ascent[from].latency + (up ? kind.up : kind.down).latency_s;
+  const double latency = ascent[from].latency + speed_of(topology_, kind, ascent[from].vertex.number, up).latency_s;
   for_each_upper(topology_, kind, ascent[from].vertex.number, [&](std::int64_t upper, std::int64_t instance) {
     const std::int64_t link = (first + instance) * 2 + (up ? 0 : 1);
     if (!works(link)) return;
-    const Vertex vertex{kind.upper, upper};
-    const auto known =
-        std::find_if(ascent.begin(), ascent.end(), [&](const Reached& reached) { return reached.vertex == vertex; });
+    const Reached found{{kind.upper, upper}, latency, from, link};
+    const auto known = std::find_if(ascent.begin(), ascent.end(),
+                                    [&](const Reached& reached) { return reached.vertex == found.vertex; });
     if (known == ascent.end()) {
-      ascent.push_back({vertex, latency, from, link});
-    } else if (latency < known->latency || (latency == known->latency && draw(salt, link) < draw(salt, known->link))) {
-      *known = {vertex, latency, from, link};
+      ascent.push_back(found);
+    } else if (latency < known->latency ||
+               (latency == known->latency && lot_of_way(found, ascent, ends) < lot_of_way(*known, ascent, ends))) {
+      *known = found;
     }
   });
 }
 
-bool Router::best_crest(std::uint64_t salt, Crest& best) const {
+bool Router::best_crest(const Ends& ends, Crest& best) const {
   bool found = false;
-  const auto lot_of = [&](const Crest& crest) {
-    return draw(draw(salt, left_[crest.left].vertex.number), right_[crest.right].vertex.number);
-  };
   const auto offer = [&](const Crest& crest) {
-    if (found && (crest.latency > best.latency || (crest.latency == best.latency && lot_of(crest) >= lot_of(best))))
+    if (found && (crest.latency > best.latency ||
+                  (crest.latency == best.latency && lot_of_crest(crest, ends) >= lot_of_crest(best, ends))))
       return;
     best = crest;
     found = true;
@@ -101,7 +129,7 @@ bool Router::best_crest(std::uint64_t salt, Crest& best) const {
   for (std::size_t number = 0; number < topology_.links.size(); ++number) {
     const LinkKind& kind = topology_.links[number];
     if (kind.pattern != Pattern::mesh) continue;
-    const std::int64_t count = topology_.total(part_of(topology_, kind.lower));
+    const std::int64_t count = topology_.numbers(part_of(topology_, kind.lower));
     for (std::size_t a = 0; a < left_.size(); ++a) {
       for (std::size_t b = 0; b < right_.size(); ++b) {
         const Vertex &left = left_[a].vertex, &right = right_[b].vertex;

@@ -40,15 +40,27 @@ class Router {
     std::int64_t link = -1;
   };
 
-  void climb(int rank, Direction direction, std::uint64_t salt, Ascent& ascent) const;
-  void climb_from(std::size_t from, const LinkKind& kind, std::int64_t first, Direction direction, std::uint64_t salt,
+  // What makes a choice among equals, for the way under search.
+  struct Ends {
+    std::uint64_t salt = 0;     // of the two
+    std::int64_t receiver = 0;  // its host's number and its own there, together: neighbours of both kinds differ
+  };
+
+  void climb(int rank, Direction direction, const Ends& ends, Ascent& ascent) const;
+  void climb_from(std::size_t from, const LinkKind& kind, std::int64_t first, Direction direction, const Ends& ends,
                   Ascent& ascent) const;
-  bool best_crest(std::uint64_t salt, Crest& best) const;
+  bool best_crest(const Ends& ends, Crest& best) const;
+  // How far a vertex is from the one whose turn it is, for this receiver.
+  std::int64_t turns_to(const Vertex& vertex, const Ends& ends) const;
+  // Which of equals wins: the least.
+  std::uint64_t lot_of_way(const Reached& reached, const Ascent& ascent, const Ends& ends) const;
+  std::uint64_t lot_of_crest(const Crest& crest, const Ends& ends) const;
   bool works(std::int64_t link) const { return failed_.empty() || !failed_.contains(link); }
 
   const Topology& topology_;
   std::unordered_set<std::int64_t> failed_;
   std::vector<std::int64_t> firsts_;  // by kind of links: the number of its first one
+  std::vector<std::int64_t> turns_;   // by part: how many hosts have the same turn there, one after the other
   Ascent left_, right_;               // from the sender up, and from the receiver
 };
 

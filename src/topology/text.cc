@@ -81,17 +81,23 @@ class TopologyReader {
 
  private:
   void read_statement() {
-    const std::string word = take("a statement: topology, hosts, device, bridge, nic, switch or link");
+    const std::string word = take("a statement: topology, hosts, routing, device, bridge, nic, switch or link");
     if (word == "topology") {
       topology_.name = take("a name");
     } else if (word == "hosts") {
-      topology_.hosts = take_count();
+      read_hosts();
+    } else if (word == "routing") {
+      const std::string name = take("ecmp or fixed");
+      const auto routing = find<Routing>(name, 2);
+      if (!routing) refuse_last("'" + name + "' is no routing; there are ecmp and fixed");
+      topology_.routing = *routing;
     } else if (word == "link") {
       read_link();
     } else if (const auto kind = find<PartKind>(word, 4)) {
       const std::string name = take("the name of the part");
       if (find_part(name) >= 0) refuse_last("there is a part '" + name + "' already");
       Part part{*kind, name, take_count()};
+      read_counts(part);
       if (next_ < tokens_.size() && tokens_[next_].text == "per") {
         if (part.in_host()) refuse("only switches are counted per so many hosts");
         ++next_;
@@ -99,8 +105,43 @@ class TopologyReader {
       }
       topology_.parts.push_back(part);
     } else {
-      refuse_last("'" + word + "' is no statement; there are topology, hosts, device, bridge, nic, switch and link");
+      refuse_last("'" + word +
+                  "' is no statement; there are topology, hosts, routing, device, bridge, nic, switch and link");
     }
+  }
+
+  // Hosts that are alike, or how many of each kind: 4 fat 2 thin.
+  void read_hosts() {
+    topology_.kinds.clear();
+    int count = topology_.hosts = take_count();
+    while (next_ < tokens_.size()) {
+      const std::string name = take("the name of a kind of hosts");
+      if (!topology_.parts.empty()) refuse_last("kinds of hosts are named above the first part");
+      if (find_kind(name) >= 0) refuse_last("there is a kind of hosts '" + name + "' already");
+      if (name == "per" || name == "back") refuse_last("'" + name + "' has a meaning of its own");
+      topology_.kinds.push_back({name, count});
+      if (next_ == tokens_.size()) return;
+      count = take_count();
+      if (topology_.hosts > kMostOfAPart - count)
+        refuse_last("there are at most " + std::to_string(kMostOfAPart) + " hosts");
+      topology_.hosts += count;
+      if (next_ == tokens_.size()) take("the name of a kind of hosts");
+    }
+  }
+
+  // Behind how many of a part there are: how many in hosts of some kind, which may be 0.
+  void read_counts(Part& part) {
+    const int usual = part.count;
+    std::vector<int> counts(topology_.kinds.size(), usual);
+    while (next_ < tokens_.size() && tokens_[next_].text != "per") {
+      const int kind = take_kind();
+      if (!part.in_host()) refuse_last("switches are in no host, of whatever kind");
+      counts[static_cast<std::size_t>(kind)] = take_count(part.kind == PartKind::device_ ? 1 : 0);
+    }
+    if (std::all_of(counts.begin(), counts.end(), [&](int count) { return count == usual; })) return;
+    part.count = *std::max_element(counts.begin(), counts.end());
+    if (part.count == 0) refuse_last("then no host has one");
+    part.counts = std::move(counts);
   }
 
   void read_link() {
@@ -115,6 +156,19 @@ class TopologyReader {
     if (next_ < tokens_.size() && tokens_[next_].text == "back") {
       ++next_;
       kind.down = take_speed();
+    }
+    while (next_ < tokens_.size()) {
+      LinkKind::InHosts other{take_kind(), {}, {}};
+      if (std::any_of(kind.others.begin(), kind.others.end(), [&](const auto& it) { return it.kind == other.kind; }))
+        refuse_last("how fast it is in these hosts is said already");
+      if (!topology_.parts[static_cast<std::size_t>(kind.lower)].in_host())
+        refuse_last("only links that begin in hosts differ between kinds of them");
+      other.up = other.down = take_speed();
+      if (next_ < tokens_.size() && tokens_[next_].text == "back") {
+        ++next_;
+        other.down = take_speed();
+      }
+      kind.others.push_back(other);
     }
     topology_.links.push_back(kind);
   }
@@ -142,12 +196,13 @@ class TopologyReader {
     return number;
   }
 
-  int take_count() {
+  int take_count(int least = 1) {
     const std::string word = take("how many");
     int number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size() || number < 1 || number > kMostOfAPart)
-      refuse_last("'" + word + "' is not how many: a number from 1 to " + std::to_string(kMostOfAPart));
+    if (error != std::errc() || end != word.data() + word.size() || number < least || number > kMostOfAPart)
+      refuse_last("'" + word + "' is not how many: a number from " + std::to_string(least) + " to " +
+                  std::to_string(kMostOfAPart));
     return number;
   }
 
@@ -158,6 +213,22 @@ class TopologyReader {
     std::string names;
     for (const Part& known : topology_.parts) names += (names.empty() ? "" : ", ") + known.name;
     refuse_last("there is no part '" + name + "' above; there are " + (names.empty() ? "none" : names));
+  }
+
+  int take_kind() {
+    const std::string name = take("a kind of hosts");
+    const int kind = find_kind(name);
+    if (kind >= 0) return kind;
+    if (topology_.kinds.empty()) refuse_last("'" + name + "' is too much here");
+    std::string names;
+    for (const HostKind& known : topology_.kinds) names += (names.empty() ? "" : ", ") + known.name;
+    refuse_last("'" + name + "' is no kind of hosts; there are " + names);
+  }
+
+  int find_kind(const std::string& name) const {
+    for (std::size_t kind = 0; kind < topology_.kinds.size(); ++kind)
+      if (topology_.kinds[kind].name == name) return static_cast<int>(kind);
+    return -1;
   }
 
   int find_part(const std::string& name) const {
@@ -222,10 +293,18 @@ std::string words_of_bandwidth(double bytes_per_s) { return in_units(bytes_per_s
 std::string words_of_latency(double seconds) { return in_units(seconds, kLatencies); }
 
 std::string to_text(const Topology& topology) {
-  std::string text = "topology " + topology.name + "\nhosts " + std::to_string(topology.hosts) + "\n";
+  std::string text = "topology " + topology.name + "\nhosts";
+  if (topology.kinds.empty()) text += " " + std::to_string(topology.hosts);
+  for (const HostKind& kind : topology.kinds) text += " " + std::to_string(kind.hosts) + " " + kind.name;
+  text += "\n";
+  if (topology.routing != Routing::ecmp) text += "routing " + std::string(name_of(topology.routing)) + "\n";
   for (const Part& part : topology.parts) {
-    text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(part.count) +
-            (part.per_hosts == 0 ? "" : " per " + std::to_string(part.per_hosts)) + "\n";
+    const int usual = part.counts.empty() ? part.count : std::max(1, part.counts.front());
+    text += std::string(name_of(part.kind)) + " " + part.name + " " + std::to_string(usual) +
+            (part.per_hosts == 0 ? "" : " per " + std::to_string(part.per_hosts));
+    for (std::size_t kind = 0; kind < part.counts.size(); ++kind)
+      if (part.counts[kind] != usual) text += " " + topology.kinds[kind].name + " " + std::to_string(part.counts[kind]);
+    text += "\n";
   }
   const auto speed = [](const LinkSpeed& of) {
     return words_of_bandwidth(of.bytes_per_s) + " " + words_of_latency(of.latency_s);
@@ -233,7 +312,11 @@ std::string to_text(const Topology& topology) {
   for (const LinkKind& kind : topology.links) {
     text += "link " + topology.parts[static_cast<std::size_t>(kind.lower)].name + " " +
             topology.parts[static_cast<std::size_t>(kind.upper)].name + " " + std::string(name_of(kind.pattern)) + " " +
-            speed(kind.up) + (kind.up == kind.down ? "" : " back " + speed(kind.down)) + "\n";
+            speed(kind.up) + (kind.up == kind.down ? "" : " back " + speed(kind.down));
+    for (const LinkKind::InHosts& other : kind.others)
+      text += " " + topology.kinds[static_cast<std::size_t>(other.kind)].name + " " + speed(other.up) +
+              (other.up == other.down ? "" : " back " + speed(other.down));
+    text += "\n";
   }
   return text;
 }

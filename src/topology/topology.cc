@@ -1,5 +1,9 @@
 #include "topology/topology.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "topology/parts.h"
 #include "topology/router.h"
 #include "tutti/error.h"
@@ -13,7 +17,14 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   const Part& lower = part_of(topology, kind.lower);
   const Part& upper = part_of(topology, kind.upper);
   const std::string both = "link " + lower.name + " " + upper.name + ": ";
-  for (const LinkSpeed& speed : {kind.up, kind.down}) {
+  std::vector<LinkSpeed> speeds = {kind.up, kind.down};
+  for (const LinkKind::InHosts& other : kind.others) {
+    if (!lower.in_host()) return both + "only links that begin in hosts differ between kinds of them";
+    if (other.kind < 0 || other.kind >= static_cast<int>(topology.kinds.size()))
+      return both + "there is no such kind of hosts";
+    speeds.insert(speeds.end(), {other.up, other.down});
+  }
+  for (const LinkSpeed& speed : speeds) {
     if (!(speed.bytes_per_s > 0)) return both + "a bandwidth is more than 0";
     if (!(speed.latency_s >= 0)) return both + "a latency is not negative";
   }
@@ -27,6 +38,64 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   if (kind.pattern == Pattern::block && upper.in_host()) return both + "'block' joins hosts with switches";
   if (kind.pattern == Pattern::each && upper.count > lower.count)
     return both + "'each' joins parts with as many or fewer; 'all' joins every one with every other";
+  for (std::size_t of = 0; upper.in_host() && kind.pattern == Pattern::each && of < topology.kinds.size(); ++of) {
+    const int lowers = lower.counts.empty() ? lower.count : lower.counts[of];
+    if (lowers > 0 && (upper.counts.empty() ? upper.count : upper.counts[of]) > lowers)
+      return both + "'each' joins parts with as many or fewer, and in a host of kind " + topology.kinds[of].name +
+             " there are more";
+  }
+  return {};
+}
+
+std::string why_not_kinds(const Topology& topology) {
+  std::int64_t hosts = 0;
+  for (const HostKind& kind : topology.kinds) {
+    if (kind.hosts < 1) return "of hosts of kind " + kind.name + " there is at least one";
+    hosts += kind.hosts;
+  }
+  if (!topology.kinds.empty() && hosts != topology.hosts)
+    return "there are " + std::to_string(topology.hosts) + " hosts, and " + std::to_string(hosts) + " by their kinds";
+  return {};
+}
+
+std::string why_not_part(const Topology& topology, const Part& part) {
+  const bool device = part.kind == PartKind::device_;
+  if (part.count < 1) return part.name + ": there is at least one";
+  if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
+  if (&part != &topology.parts.front() && device) return part.name + ": ranks run on one kind of device";
+  if (part.counts.empty()) return {};
+  if (!part.in_host()) return part.name + ": switches are in no host, of whatever kind";
+  if (part.counts.size() != topology.kinds.size()) return part.name + ": there is a count for each kind of hosts";
+  for (const int count : part.counts)
+    if (count < (device ? 1 : 0)) return part.name + ": there is at least one in each host";
+  if (*std::max_element(part.counts.begin(), part.counts.end()) != part.count)
+    return part.name + ": the count is the most in any host";
+  return {};
+}
+
+// Hosts of a kind are alike: if the first device of the first one leads to the others of its host and to the last of
+// each kind, so do the rest.
+std::string why_no_way(const Topology& topology) {
+  std::vector<std::pair<int, int>> kinds;  // their first hosts, and their last
+  for (const HostKind& kind : topology.kinds) {
+    const int first = kinds.empty() ? 0 : kinds.back().second + 1;
+    kinds.emplace_back(first, first + kind.hosts - 1);
+  }
+  if (kinds.empty()) kinds.emplace_back(0, topology.hosts - 1);
+  Router router(topology);
+  for (const auto& [first, last] : kinds) {
+    const int from = topology.first_rank(first);
+    std::vector<int> others = {topology.first_rank(first + 1) - 1};
+    for (const auto& [begin, end] : kinds) others.push_back(topology.first_rank(end + 1) - 1);
+    for (const int other : others) {
+      try {
+        router.route(from, other);
+        router.route(other, from);
+      } catch (const Error& error) {
+        return error.what();
+      }
+    }
+  }
   return {};
 }
 
@@ -57,30 +126,67 @@ std::string_view name_of(Pattern pattern) {
   return kNames[static_cast<std::size_t>(pattern)];
 }
 
+std::string_view name_of(Routing routing) {
+  constexpr std::string_view kNames[] = {
+#define X(name, meaning) #name,
+      TUTTI_ROUTINGS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(routing)];
+}
+
 const Part& Topology::devices() const { return parts.front(); }
 
 std::string Topology::why_not() const {
   if (hosts < 1) return "there is at least one host";
   if (parts.empty() || parts.front().kind != PartKind::device_) return "the first part is the device that ranks run on";
+  if (std::string why = why_not_kinds(*this); !why.empty()) return why;
   for (const Part& part : parts) {
-    if (part.count < 1) return part.name + ": there is at least one";
-    if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
-    if (&part != &parts.front() && part.kind == PartKind::device_)
-      return part.name + ": ranks run on one kind of device";
+    if (std::string why = why_not_part(*this, part); !why.empty()) return why;
   }
   for (const LinkKind& kind : links) {
     if (std::string why = why_not_link(*this, kind); !why.empty()) return why;
   }
-  // Hosts are alike: if the first device leads to the others of its host and to the last of all, so do the rest.
-  for (const int other : {devices_per_host() - 1, ranks() - 1}) {
-    try {
-      route(0, other);
-      route(other, 0);
-    } catch (const Error& error) {
-      return error.what();
-    }
+  return why_no_way(*this);
+}
+
+int Topology::kind_of_host(std::int64_t host) const {
+  int kind = 0;
+  for (; kind + 1 < static_cast<int>(kinds.size()) && host >= kinds[at(kind)].hosts; ++kind)
+    host -= kinds[at(kind)].hosts;
+  return kind;
+}
+
+int Topology::first_rank(int host) const {
+  const Part& device = devices();
+  if (device.counts.empty()) return host * device.count;
+  int first = 0;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const int before = std::min(host, kinds[kind].hosts);
+    first += before * device.counts[kind];
+    host -= before;
   }
-  return {};
+  return first;
+}
+
+int Topology::host_of(int rank) const {
+  const Part& device = devices();
+  if (device.counts.empty()) return rank / device.count;
+  int host = 0;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const int here = kinds[kind].hosts * device.counts[kind];
+    if (rank < here || kind + 1 == kinds.size()) return host + rank / device.counts[kind];
+    rank -= here;
+    host += kinds[kind].hosts;
+  }
+  return host;
+}
+
+std::int64_t Topology::total(const Part& part) const {
+  if (part.counts.empty()) return numbers(part);
+  std::int64_t all = 0;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) all += std::int64_t{kinds[kind].hosts} * part.counts[kind];
+  return all;
 }
 
 std::int64_t Topology::directed_links() const {
@@ -100,7 +206,7 @@ const LinkKind& Topology::kind_of(std::int64_t link) const {
 
 const LinkSpeed& Topology::speed_of(std::int64_t link) const {
   const LinkKind& kind = kind_of(link);
-  return link % 2 == 0 ? kind.up : kind.down;
+  return topology::speed_of(*this, kind, kind.others.empty() ? 0 : ends_of(link).lower_one, link % 2 == 0);
 }
 
 LinkEnds Topology::ends_of(std::int64_t link) const {
@@ -110,10 +216,10 @@ LinkEnds Topology::ends_of(std::int64_t link) const {
     if (&before == &kind) break;
     number -= instances_of(*this, before);
   }
-  const std::int64_t fan = kind.pattern == Pattern::mesh  ? total(parts[at(kind.lower)])
+  const std::int64_t fan = kind.pattern == Pattern::mesh  ? numbers(parts[at(kind.lower)])
                            : kind.pattern == Pattern::all ? parts[at(kind.upper)].count
                                                           : 1;
-  LinkEnds ends{kind.lower, number / fan, kind.upper, number % fan};
+  LinkEnds ends{kind.lower, number / fan, kind.upper, kind.pattern == Pattern::mesh ? number % fan : -1};
   for_each_upper(*this, kind, ends.lower_one, [&](std::int64_t found, std::int64_t instance) {
     if (instance == number) ends.upper_one = found;
   });

@@ -1,11 +1,12 @@
 // What a cluster is like: the parts of its hosts, the switches between them, and the links. A value with a text form
-// (text.h). All hosts are alike; ranks run on devices, host after host.
+// (text.h). Hosts are alike, or of a few kinds that have more or fewer of each part; ranks run on devices, host after
+// host.
 //
 //   device --> bridge            links inside a host
 //      \--> nic --> switch --> switch       and out of it, up a fabric
 //
 // Links lead up. What goes from one device to another climbs to a part that both reach, crosses a mesh at most once,
-// and descends: the way of the least latency, and among equals one that depends on the two, so that load spreads.
+// and descends: the way of the least latency, and among equals the one that the fabric's routing picks.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,20 @@ std::string_view name_of(PartKind kind);
 
 inline constexpr int kMostOfAPart = 1 << 20;  // and the most hosts
 
+// Hosts that are alike, one after the other.
+struct HostKind {
+  std::string name;
+  int hosts = 1;
+
+  bool operator==(const HostKind&) const = default;
+};
+
 struct Part {
   PartKind kind = PartKind::device_;
   std::string name;
-  int count = 1;      // in each host; of switches in all, or where `per_hosts` is not 0:
-  int per_hosts = 0;  // for each unit of so many hosts, from the first on; the last one may have fewer
+  int count = 1;                 // in each host, or the most in any; of switches in all, or where `per_hosts` is not 0:
+  int per_hosts = 0;             // for each unit of so many hosts, from the first on; the last one may have fewer
+  std::vector<int> counts = {};  // by kind of host, where they differ; may be 0
 
   bool in_host() const { return kind != PartKind::switch_; }
   bool operator==(const Part&) const = default;
@@ -67,14 +77,38 @@ struct LinkSpeed {
 
 // All links between two parts.
 struct LinkKind {
+  // In hosts of one kind.
+  struct InHosts {
+    int kind = 0;  // of hosts
+    LinkSpeed up, down;
+
+    bool operator==(const InHosts&) const = default;
+  };
+
   int lower = 0, upper = 0;  // numbers of parts
   Pattern pattern = Pattern::each;
   LinkSpeed up, down;
+  std::vector<InHosts> others = {};  // where lower ones of some hosts have other links
 
   bool operator==(const LinkKind&) const = default;
 };
 
-// What a link joins: numbers of parts, and of ones among all of each part, host after host or unit after unit.
+// X(name, meaning): how a fabric spreads load over ways that are equally quick.
+#define TUTTI_ROUTINGS(X)                                                                      \
+  X(ecmp, "by a hash of the two ends, as Ethernet does: some links get more than their share") \
+  X(fixed, "by the receiver in turn, as InfiniBand does: to neighbours lead different ways")
+
+enum class Routing : std::uint8_t {
+#define X(name, meaning) name,
+  TUTTI_ROUTINGS(X)
+#undef X
+};
+
+std::string_view name_of(Routing routing);
+
+// What a link joins: numbers of parts, and of ones among all of each part, host after host or unit after unit. Where
+// kinds of hosts have different counts, numbers leave room for the most in each: the upper end of a link that is not
+// there is -1.
 struct LinkEnds {
   int lower = 0;
   std::int64_t lower_one = 0;
@@ -95,19 +129,30 @@ struct Topology {
   int hosts = 1;
   std::vector<Part> parts;  // the first device is where ranks run
   std::vector<LinkKind> links;
+  Routing routing = Routing::ecmp;
+  std::vector<HostKind> kinds = {};  // of hosts, as they stand; empty: all are alike
 
   // Empty where it is one: every device leads to every other, no number is out of its range.
   std::string why_not() const;
 
   const Part& devices() const;
-  int devices_per_host() const { return devices().count; }
-  int ranks() const { return hosts * devices_per_host(); }
-  int host_of(int rank) const { return rank / devices_per_host(); }
+  int devices_per_host() const { return devices().count; }  // the most
+  int ranks() const { return first_rank(hosts); }
+  // The number of the first rank on a host; of the one behind the last: how many there are.
+  int first_rank(int host) const;
+  int host_of(int rank) const;
+  // In Topology::kinds; 0 where all hosts are alike.
+  int kind_of_host(std::int64_t host) const;
+  // How many of a part that is in hosts there are in one.
+  int count_in(const Part& part, std::int64_t host) const {
+    return part.counts.empty() ? part.count : part.counts[static_cast<std::size_t>(kind_of_host(host))];
+  }
 
   // Of a switch that there are so many of per so many hosts; 1 of others.
   int units(const Part& part) const { return part.per_hosts == 0 ? 1 : (hosts + part.per_hosts - 1) / part.per_hosts; }
-  // How many of a part there are.
-  std::int64_t total(const Part& part) const {
+  // How many of a part there are, and how many numbers they have.
+  std::int64_t total(const Part& part) const;
+  std::int64_t numbers(const Part& part) const {
     return std::int64_t{part.count} * (part.in_host() ? hosts : units(part));
   }
   std::int64_t directed_links() const;

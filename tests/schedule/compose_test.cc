@@ -31,6 +31,41 @@ TEST(SetOf, CountsBlocksWhereTheyCanBeCounted) {
   }
 }
 
+// Whatever the blocks of a stage stand for, they come out as if every one had been written down.
+TEST(StageBlocks, AreCountedAsTheirListIs) {
+  constexpr int kBlocks = 12;
+  const std::vector<StageBlocks::Counted> kinds = {{12, 0, 1, 1}, {12, 7, 1, 1},     {12, 0, 5, 5},
+                                                   {12, 3, 8, 1}, {12, 0, 1, 4, 12}, {12, 2, 6, 4},
+                                                   {12, 0, 2, 4}, {7, 1, 3, 3},      {7, 0, 1, 2, 7}};
+  int counted = 0, nothing = 0;
+  for (const StageBlocks::Counted& kind : kinds) {
+    const StageBlocks blocks(kind);
+    for (const int rank : {0, 5}) {
+      Program part;
+      part.ranks = part.blocks = kBlocks;
+      part.rank = rank;
+      for (int first = 0; first < kBlocks; ++first) {
+        for (const int stride : {-3, 1, 2, 3, 4}) {
+          for (const int run : {1, 2, 3}) {
+            for (int count = 1; count <= 7; ++count) {
+              for (const Index& index : {Index::absolute(first), Index::plus(first)}) {
+                const BlockSet set{index, stride, count, run};
+                const std::vector<std::int32_t> list = blocks.list_of(set, part);
+                ASSERT_EQ(blocks.nothing_of(set, part), list.empty());
+                ASSERT_EQ(blocks.of(set, part), set_of(list))
+                    << "first " << first << ", stride " << stride << ", run " << run << ", count " << count;
+                ++(list.empty() ? nothing : counted);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(counted, 1000);
+  EXPECT_GT(nothing, 100);
+}
+
 // Hosts of two ranks, two to a rack: across the hosts runs what is hierarchical itself.
 Program all_reduce_over_racks(const Placement& placement) {
   const auto across = [](const Placement& hosts) {

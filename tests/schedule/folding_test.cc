@@ -1,8 +1,10 @@
 // Ranks that are simulated once: the same figures as one by one, and only where ranks fare alike.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "schedule/fold.h"
 #include "schedule/simulated_clusters.h"
@@ -61,6 +63,90 @@ TEST(Folding, ChangesNothingForAnyAlgorithmOnAnyCluster) {
     }
   }
   EXPECT_GT(times, 20) << "there was little to compare";
+}
+
+// Hosts first, for every verb that has such a row, on hosts of one size and of several, with a straggler and without.
+TEST(Folding, ChangesNothingForHierarchies) {
+  const topology::Topology cluster = topology::find_preset("dgx-h100:4");
+  int times = 0, rows = 0;
+  for (const Algorithm& row : algorithms()) {
+    if (!row.hierarchical || !only_sends(row) || row.single_copy) continue;
+    ++rows;
+    for (const std::vector<int>& sizes : {std::vector{8, 8, 8, 8}, {4, 4, 4, 4}, {3, 8, 5, 8}, {8, 8, 8, 1}}) {
+      for (const bool slow : {false, true}) {
+        SCOPED_TRACE(std::string(name_of(row.verb)) + " by " + std::string(row.name) + " on hosts of " +
+                     ::testing::PrintToString(sizes) + (slow ? ", with a straggler" : ""));
+        Offers offers = ideal(32 << 10);
+        offers.across = offers.inside;
+        offers.hosts = Hosts::in_blocks(sizes);
+        const int ranks = static_cast<int>(offers.hosts.by_rank().size());
+        SimulateOptions options;
+        options.count = 32 * 64 * 16 * 15;
+        options.reduced_bytes_per_s = 20e9;
+        options.step_s = 1e-7;
+        if (slow) options.stragglers = {{ranks / 2, 3}};
+        const auto programs = lower_all(row, ranks, offers);
+        const Simulated folded = simulate(programs, cluster, options);
+        expect_same(folded, unfolded(programs, cluster, options));
+        // Of a rooted verb no host is like the root's, and in reduce_scatter each hears from others in its own order.
+        const bool alike = row.verb == Verb::all_reduce || row.verb == Verb::all_gather || row.verb == Verb::all_to_all;
+        if (alike && !slow && std::ranges::count(sizes, sizes[0]) == 4) {
+          EXPECT_LE(folded.simulated_ranks, sizes[0]);
+          ++times;
+        }
+      }
+    }
+  }
+  EXPECT_GE(rows, 8);
+  EXPECT_GE(times, 8) << "there was little to compare";
+}
+
+// The ranks of a host differ in the order in which they hear from each other, and hosts in nothing: as many classes as
+// a host has ranks, also where columns cross the spine. Ways by a hash tell hosts apart: some links have more to do.
+TEST(Folding, LeavesOneHostOfAHierarchy) {
+  topology::Topology cluster = topology::find_preset("dgx-h100:64");
+  Offers offers = ideal();
+  offers.across = offers.inside;
+  offers.hosts = Hosts::in_blocks(std::vector<int>(64, 8));
+  const auto programs = lower_all(*find_algorithm(Verb::all_reduce, "hierarchical"), 512, offers);
+  SimulateOptions options;
+  options.count = 512 * 1024;
+  const Simulated folded = simulate(programs, cluster, options);
+  EXPECT_EQ(folded.simulated_ranks, 8);
+  expect_same(folded, unfolded(programs, cluster, options));
+  options.stragglers = {{100, 2}};
+  EXPECT_EQ(simulate(programs, cluster, options).simulated_ranks, 512);
+  options.stragglers.clear();
+  cluster.routing = topology::Routing::ecmp;
+  EXPECT_GT(simulate(programs, cluster, options).simulated_ranks, 8);
+}
+
+// Hosts of one kind stand for each other, those of another do not.
+TEST(Folding, KeepsKindsOfHostsApart) {
+  const topology::Topology cluster = topology::parse_topology(R"(topology kinds
+hosts 4 fat 4 thin
+routing fixed
+device gpu 8 thin 2
+bridge nvswitch 1
+nic nic 8 thin 1
+switch leaf 1
+link gpu nvswitch each 450 GB/s 1 us
+link gpu nic each 60 GB/s 1 us thin 30 GB/s 2 us
+link nic leaf each 50 GB/s 1 us
+)",
+                                                              "kinds");
+  Offers offers = ideal();
+  offers.across = offers.inside;
+  offers.hosts = Hosts::in_blocks(std::vector<int>{8, 8, 8, 8, 2, 2, 2, 2});
+  SimulateOptions options;
+  options.count = 40 * 1024;
+  const auto programs = lower_all(*find_algorithm(Verb::all_reduce, "hierarchical"), cluster.ranks(), offers);
+  const Simulated folded = simulate(programs, cluster, options);
+  EXPECT_EQ(folded.simulated_ranks, 8 + 2);
+  expect_same(folded, unfolded(programs, cluster, options));
+  topology::Topology quick = cluster;
+  quick.links[1].others.clear();
+  EXPECT_LT(simulate(programs, quick, options).seconds, folded.seconds);
 }
 
 // Whatever tells one rank from the others keeps them apart, as far as it does.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -99,6 +100,20 @@ TEST(SimTool, LeavesOutWhatTakesMinutesUnlessItIsNamed) {
   const Ended ended = tutti("sim all_to_all --topology dgx-h100:128 -b 64K");
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_THAT(ended.output, AllOf(ContainsRegex("  bruck +[0-9.]+ [um]s"), ContainsRegex("left out, .*: .*pairwise")));
+}
+
+TEST(SimTool, SaysInJsonWhatItLeftOut) {
+  for (const char* command : {"sim all_to_all --topology dgx-h100:96 -b 64K --json",
+                              "cost all_to_all --topology dgx-h100:96 -b 64K -e 64K --json"}) {
+    const json left_out = json::parse(tutti(command).output)["left_out"];
+    ASSERT_FALSE(left_out.empty()) << command;
+    const auto pairwise =
+        std::ranges::find_if(left_out, [](const json& row) { return row["algorithm"] == "pairwise"; });
+    ASSERT_NE(pairwise, left_out.end()) << command;
+    EXPECT_EQ((*pairwise)["edges"], 768 * 767);
+    EXPECT_EQ((*pairwise)["most_edges"], 500000);
+  }
+  EXPECT_TRUE(json::parse(tutti("sim barrier --topology dgx-h100:1 --json").output)["left_out"].empty());
 }
 
 TEST(SimTool, RefusesTroubleThatCannotBe) {

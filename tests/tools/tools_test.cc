@@ -314,6 +314,35 @@ TEST(Tool, ListsClustersAndShowsThem) {
   EXPECT_EQ(json::parse(tutti("topo dgx-h100:2 --json").output)["links"][0]["up"]["bytes_per_s"], 450e9);
 }
 
+TEST(Tool, TakesClustersWithHostsOfSeveralKinds) {
+  const TextFile file(R"(topology mixed
+hosts 2 fat 3 thin
+device gpu 8 thin 2
+bridge nvswitch 1
+nic nic 8 thin 1
+switch leaf 1
+link gpu nvswitch each 450 GB/s 1 us
+link gpu nic each 60 GB/s 1 us thin 30 GB/s 2 us
+link nic leaf each 50 GB/s 1 us
+)");
+  EXPECT_THAT(
+      tutti("topo " + file.path()).output,
+      AllOf(HasSubstr("mixed: 5 hosts, 22 ranks on gpu\n"), ContainsRegex("hosts 0-1 +fat: 8 gpu, 1 nvswitch, 8 nic\n"),
+            ContainsRegex("hosts 2-4 +thin: 2 gpu, 1 nvswitch, 1 nic\n"), ContainsRegex("in thin +30 GB/s, 2 us\n")));
+  const json shown = json::parse(tutti("topo --json " + file.path()).output);
+  EXPECT_EQ(shown["ranks"], 22);
+  EXPECT_EQ(shown["kinds"][1]["name"], "thin");
+  const TextFile again(shown.dump());
+  EXPECT_EQ(tutti("topo --text " + again.path()).output, tutti("topo --text " + file.path()).output);
+  EXPECT_THAT(tutti("topo " + file.path() + " --route 21 0").output,
+              AllOf(HasSubstr("30 GB/s, 5 us, 4 links"), HasSubstr("gpu 1 of host 4 to nic 0 of host 4")));
+  const json simulated = json::parse(tutti("sim all_reduce --json -b 1M --topology " + file.path()).output);
+  EXPECT_EQ(simulated["ranks"], 22);
+  EXPECT_GT(simulated["algorithms"].size(), 4u);
+  EXPECT_THAT(tutti("topo place --mesh dp11.tp2 --topology " + file.path()).output,
+              AllOf(ContainsRegex("host 1 +gpu 0-7: ranks"), ContainsRegex("host 4 +gpu 0-1: ranks")));
+}
+
 TEST(Tool, ShowsAMachine) {
   const std::string machine = std::string(TUTTI_SOURCE_DIRECTORY) + "/tests/topology/machines/two-packages.xml";
   if (tutti("--version").output.find("hwloc: tutti topo cannot") != std::string::npos) {

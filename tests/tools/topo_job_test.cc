@@ -112,6 +112,15 @@ TEST(Place, PutsTheBusiestDimensionInsideHosts) {
                     HasSubstr("gpu 0-7: ranks 0 2 4 6 8 10 12 14\n"), HasSubstr("tutti run --map-by node")));
 }
 
+// Some groups lie inside a host and some across two.
+TEST(Place, PlaysGroupsThatLieDifferentlyOnHosts) {
+  const json found =
+      placed("--mesh dp5.tp3 --topology dgx-h100:2 --traffic tp=all_reduce:1M --traffic dp=all_gather:1M");
+  const json& numbered = found["placements"][0];
+  EXPECT_GT(numbered["dimensions"]["tp"]["seconds"].get<double>(),
+            quickest("all_reduce --topology dgx-h100:1 -n 3 -b 1M") - 1e-9);
+}
+
 TEST(Place, RefusesWhatIsNoMesh) {
   const auto refused = [](const std::string& arguments) {
     const Ended ended = shell(TUTTI_TOOL " topo place --topology dgx-h100:2 " + arguments);

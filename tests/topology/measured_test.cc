@@ -52,9 +52,20 @@ TEST(MeasuredPairs, OfOneRankAHostNeedNoMemory) {
   EXPECT_NEAR(topology.route(0, 1).latency_s, 20e-6, 1e-8);
 }
 
-TEST(MeasuredPairs, OfHostsThatDifferAreNoCluster) {
-  for (const std::vector<int>& hosts : {std::vector<int>{0, 0, 1}, {0, 1, 0, 1}})
-    EXPECT_THROW(topology_of(pairs_on(hosts), "found"), Error);
+TEST(MeasuredPairs, OfHostsWithMoreAndFewerRanksAreOfKinds) {
+  const Topology topology = topology_of(pairs_on({0, 0, 0, 1, 2, 2, 2}), "found");
+  EXPECT_EQ(topology.kinds.size(), 3u);
+  EXPECT_EQ(topology.ranks(), 7);
+  for (const int rank : {0, 2}) EXPECT_EQ(topology.host_of(rank), 0);
+  EXPECT_EQ(topology.host_of(3), 1);
+  EXPECT_EQ(topology.host_of(4), 2);
+  EXPECT_DOUBLE_EQ(narrowest(topology, 1, 2), 10e9);
+  EXPECT_DOUBLE_EQ(narrowest(topology, 3, 4), 2e9);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+}
+
+TEST(MeasuredPairs, OfRanksRoundTheHostsAreNoCluster) {
+  EXPECT_THROW(topology_of(pairs_on({0, 1, 0, 1}), "found"), Error);
   EXPECT_THROW(topology_of(MeasuredPairs(1, {}), "found"), Error);
 }
 

@@ -4,11 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
-#include "topology/link_names.h"
 #include "topology/json.h"
+#include "topology/link_names.h"
 #include "topology/presets.h"
 #include "topology/router.h"
 #include "topology/text.h"
@@ -132,6 +133,93 @@ TEST(Units, AreOfSwitchesAndLieInLargerOnes) {
               HasSubstr("switches of a unit of hosts lead to those of a unit that holds it"));
 }
 
+constexpr const char* kKinds = R"(topology kinds
+hosts 2 fat 3 thin
+device gpu 4 thin 2
+bridge nvswitch 1 thin 0
+bridge socket 1 fat 0
+nic nic 4 thin 1
+switch leaf 4
+switch spine 2
+link gpu nvswitch each 450 GB/s 1 us
+link gpu socket each 20 GB/s 2 us
+link gpu nic each 60 GB/s 1 us thin 30 GB/s 3 us back 15 GB/s 4 us
+link nic leaf each 50 GB/s 1 us
+link leaf spine all 100 GB/s 1 us
+)";
+
+Topology kinds_of_hosts() { return parse_topology(kKinds, "kinds"); }
+
+TEST(HostKinds, HaveMoreAndFewerOfEachPart) {
+  const Topology topology = kinds_of_hosts();
+  EXPECT_EQ(topology.hosts, 5);
+  EXPECT_EQ(topology.ranks(), 2 * 4 + 3 * 2);
+  std::vector<int> hosts;
+  for (int rank = 0; rank < topology.ranks(); ++rank) hosts.push_back(topology.host_of(rank));
+  EXPECT_THAT(hosts, ElementsAre(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4));
+  for (int host = 0; host <= 5; ++host)
+    EXPECT_EQ(topology.first_rank(host), std::ranges::lower_bound(hosts, host) - hosts.begin());
+  EXPECT_EQ(topology.total(topology.parts[0]), 14);
+  EXPECT_EQ(topology.total(topology.parts[1]), 2);  // nvswitch
+  EXPECT_EQ(topology.total(topology.parts[3]), 2 * 4 + 3);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+  EXPECT_EQ(topology_from_json(to_json(topology), "again"), topology);
+}
+
+TEST(HostKinds, HaveWaysAndSpeedsOfTheirOwn) {
+  const Topology topology = kinds_of_hosts();
+  EXPECT_THAT(words_of(topology, topology.route(8, 9)),
+              ElementsAre("gpu 0 of host 2 to socket 0 of host 2", "socket 0 of host 2 to gpu 1 of host 2"));
+  const Route out = topology.route(13, 4);  // the second of the last thin host shares its only nic, on rail 0
+  EXPECT_THAT(words_of(topology, out), ElementsAre("gpu 1 of host 4 to nic 0 of host 4", "nic 0 of host 4 to leaf 0",
+                                                   "leaf 0 to nic 0 of host 1", "nic 0 of host 1 to gpu 0 of host 1"));
+  EXPECT_DOUBLE_EQ(out.latency_s, 3e-6 + 1e-6 + 1e-6 + 1e-6);
+  EXPECT_DOUBLE_EQ(topology.speed_of(out.links[0]).bytes_per_s, 30e9);
+  EXPECT_DOUBLE_EQ(topology.speed_of(out.links[3]).bytes_per_s, 60e9);
+  const Route back = topology.route(4, 13);
+  EXPECT_DOUBLE_EQ(back.latency_s, 1e-6 + 1e-6 + 1e-6 + 4e-6);
+  EXPECT_DOUBLE_EQ(topology.speed_of(back.links[3]).bytes_per_s, 15e9);
+  for (const std::int64_t link : out.links)
+    EXPECT_THAT(find_links(topology, topology.words_of(link)), ElementsAre(link));
+  EXPECT_THROW(find_links(topology, "nic 1 of host 4 to leaf 1"), Error);
+  EXPECT_THROW(find_links(topology, "gpu 0 of host 4 to nvswitch 0 of host 4"), Error);
+}
+
+TEST(HostKinds, ThatAreWrongAreToldWithTheirPlace) {
+  EXPECT_EQ(error_of("hosts 2 fat 3\n"), "file:1:14: here belongs the name of a kind of hosts");
+  EXPECT_EQ(error_of("hosts 2 fat 3 fat\n"), "file:1:15: there is a kind of hosts 'fat' already");
+  EXPECT_EQ(error_of("device gpu 4\nhosts 2 fat\n"), "file:2:9: kinds of hosts are named above the first part");
+  const std::string hosts = "hosts 2 fat 3 thin\n";
+  EXPECT_EQ(error_of(hosts + "device gpu 4 slim 2\n"), "file:2:14: 'slim' is no kind of hosts; there are fat, thin");
+  EXPECT_EQ(error_of(hosts + "device gpu 4 thin\n"), "file:2:18: here belongs how many");
+  EXPECT_EQ(error_of(hosts + "device gpu 4 thin 0\n"), "file:2:19: '0' is not how many: a number from 1 to 1048576");
+  EXPECT_EQ(error_of(hosts + "device gpu 4\nswitch s 1 thin 2\n"),
+            "file:3:12: switches are in no host, of whatever kind");
+  EXPECT_EQ(error_of(hosts + "device gpu 4\nswitch s 1\nlink gpu s all 1 GB/s 1 us thin\n"),
+            "file:4:32: here belongs a bandwidth, such as 25 GB/s");
+  EXPECT_THAT(error_of(hosts + "device gpu 4 thin 1\nbridge b 2\nlink gpu b each 1 GB/s 1 us\n"),
+              HasSubstr("in a host of kind thin there are more"));
+  // Who is on hosts of one kind only has no way to the others.
+  EXPECT_THAT(error_of(hosts + "device gpu 2\nnic n 1 thin 0\nbridge b 1\nswitch s 1\nlink gpu b each 1 GB/s 1 us\n"
+                               "link gpu n each 1 GB/s 1 us\nlink n s each 1 GB/s 1 us\n"),
+              HasSubstr("no way leads from gpu 0 of host 0 to gpu 1 of host 4"));
+  std::string json = to_json(kinds_of_hosts());
+  const auto error_with = [&](const std::string& old_text, const std::string& new_text) {
+    std::string changed = json;
+    changed.replace(changed.find(old_text), old_text.size(), new_text);
+    try {
+      topology_from_json(changed, "file");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_with("\"thin\": 2", "\"slim\": 2"), "file: parts[0].in.slim: there is no such kind of hosts");
+  EXPECT_EQ(error_with("\"thin\": 2", "\"thin\": -1"),
+            "file: parts[0].in.thin: a number from 0 to 1048576 belongs here");
+  EXPECT_EQ(error_with("\"hosts\": 5", "\"hosts\": 6"), "file: there are 6 hosts, and 5 by their kinds");
+}
+
 TEST(TopologyJson, IsReadAsItIsWritten) {
   for (const Preset& preset : presets()) {
     const Topology topology = find_preset(preset.name + ":40");
@@ -197,6 +285,48 @@ TEST(Routes, OfEqualLatencySpread) {
   for (int host = 1; host < 64; ++host) ++used[topology.route(0, host * 4 + 3).links[2]];
   EXPECT_EQ(used.size(), 2u);
   for (const auto& [link, times] : used) EXPECT_GT(times, 15) << topology.words_of(link);
+}
+
+// By the receiver's host in turn: whoever sends to hosts side by side uses every way alike, and choices on the way up
+// do not follow each other.
+TEST(Routes, OfAFixedFabricTakeTurns) {
+  Topology topology = parse_topology(R"(topology three-layers
+hosts 64
+routing fixed
+device cpu 1
+nic nic 1
+switch leaf 1 per 16
+switch middle 4 per 32
+switch core 4
+link cpu nic each 1 GB/s 1 us
+link nic leaf each 1 GB/s 1 us
+link leaf middle all 1 GB/s 1 us
+link middle core all 1 GB/s 1 us
+)",
+                                     "file");
+  const auto times_used = [&](int first, int hosts, std::size_t hop) {
+    std::map<std::int64_t, int> used;
+    for (int to = first; to < first + hosts; ++to) ++used[topology.route(0, to).links[hop]];
+    std::vector<int> times;
+    for (const auto& [link, count] : used) times.push_back(count);
+    return times;
+  };
+  EXPECT_THAT(times_used(16, 16, 2), ElementsAre(4, 4, 4, 4));  // leaf to middle, and down again
+  EXPECT_THAT(times_used(32, 16, 2), ElementsAre(4, 4, 4, 4));
+  EXPECT_EQ(times_used(32, 16, 3), std::vector<int>(16, 1));  // every middle switch uses every core
+  EXPECT_EQ(topology.route(0, 40).links[2], topology.route(5, 40).links[2]);
+  topology.routing = Routing::ecmp;
+  EXPECT_NE(times_used(32, 16, 3), std::vector<int>(16, 1));
+}
+
+TEST(Routing, HasAWordInBothForms) {
+  Topology topology = parse_topology(std::string("routing fixed\n") + kTwoHosts, "two");
+  EXPECT_EQ(topology.routing, Routing::fixed);
+  EXPECT_EQ(two_hosts().routing, Routing::ecmp);
+  EXPECT_EQ(parse_topology(to_text(topology), "again"), topology);
+  EXPECT_EQ(topology_from_json(to_json(topology), "again"), topology);
+  EXPECT_EQ(error_of("topology x\nrouting lot\n"), "file:2:9: 'lot' is no routing; there are ecmp and fixed");
+  EXPECT_EQ(error_of("routing"), "file:1:8: here belongs ecmp or fixed");
 }
 
 TEST(Links, AreFoundByTheirWords) {

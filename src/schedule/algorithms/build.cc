@@ -68,8 +68,8 @@ int planes_of_hosts(const Placement& placement) {
 }
 
 void add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> operands, const Operand& result,
-                   const BlockSet& blocks) {
-  if (planes_of_hosts(placement) == 0) {
+                   const BlockSet& blocks, int planes) {
+  if (planes == 0) {
     lane.steps.push_back(reduce_step({result}, std::move(operands), true));
     return;
   }

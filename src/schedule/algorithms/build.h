@@ -62,12 +62,12 @@ inline std::vector<Wait> others_entered(int ranks) { return wait_for_others(rank
 std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks);
 std::vector<Operand> of_every_rank(const Placement& placement, Buffer buffer, BlockSet blocks, const Operand& mine);
 
-// Planes of scratch that add_reduction() takes: the same on all ranks.
+// Planes of scratch that add_reduction() takes: the same on all ranks, also on those that do not reduce.
 int planes_of_hosts(const Placement& placement);
 // The reduction of an operand of each rank, in their order, to `result`, and the last one: hosts first, whose sums lie
-// at `blocks` of the first planes of scratch.
+// at `blocks` of the first `planes` planes of scratch, as planes_of_hosts() says.
 void add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> operands, const Operand& result,
-                   const BlockSet& blocks);
+                   const BlockSet& blocks, int planes);
 
 // One rank has nothing to ask of others: output <- input, where there is an output.
 Program alone(Program program);

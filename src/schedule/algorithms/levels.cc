@@ -11,6 +11,19 @@ int place_of(int rank, const std::vector<int>& ranks) {
   return static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
 }
 
+std::vector<int> different(std::vector<int> sizes) {
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+std::vector<int> sizes_of(const Hosts::Members& members) {
+  std::vector<int> sizes;
+  for (const std::vector<int>& host : members)
+    if (sizes.empty() || sizes.back() != static_cast<int>(host.size())) sizes.push_back(static_cast<int>(host.size()));
+  return different(std::move(sizes));
+}
+
 }  // namespace
 
 Levels::Levels(const Placement& placement)
@@ -18,92 +31,89 @@ Levels::Levels(const Placement& placement)
       root_(placement.root),
       root_host_(placement.hosts.of(root_)),
       members_(placement.hosts.members(placement.ranks)),
-      host_(placement.hosts.of(rank_)) {
+      sizes_(sizes_of(*members_)),
+      host_(placement.hosts.of(rank_)),
+      counted_(even() && placement.hosts.in_order()) {
   local_ = place_of(rank_, here());
-  columns_ = std::ranges::min(sizes());
-}
-
-int Levels::largest() const { return std::ranges::max(sizes()); }
-
-std::vector<int> Levels::sizes() const {
-  std::vector<int> sizes;
-  for (const std::vector<int>& host : members_) sizes.push_back(static_cast<int>(host.size()));
-  return sizes;
-}
-
-std::vector<int> Levels::leaders() const {
-  std::vector<int> leaders;
-  for (int host = 0; host < hosts(); ++host) leaders.push_back(host == root_host_ ? root_ : on(host).front());
-  return leaders;
 }
 
 std::vector<int> Levels::behind(int host, int column) const {
   std::vector<int> ranks;
-  for (auto i = static_cast<std::size_t>(column); i < on(host).size(); i += static_cast<std::size_t>(columns_))
+  for (auto i = static_cast<std::size_t>(column); i < on(host).size(); i += static_cast<std::size_t>(columns()))
     ranks.push_back(on(host)[i]);
   return ranks;
 }
 
 Stage Levels::inside(std::string name, Generate generate) const {
-  return {.name = std::move(name), .generate = generate, .sizes = sizes(), .members = here()};
+  return {.name = std::move(name), .generate = generate, .sizes = sizes_, .members = here()};
 }
 
 Stage Levels::across(std::string name, Generate generate) const {
   Stage stage{.name = std::move(name), .generate = generate, .level = 1, .sizes = {hosts()}};
-  for (int host = 0; local_ < columns_ && host < hosts(); ++host)
-    stage.members.push_back(on(host)[static_cast<std::size_t>(local_)]);
+  if (local_ >= columns()) return stage;
+  stage.members.reserve(members_->size());
+  for (const std::vector<int>& host : *members_) stage.members.push_back(host[static_cast<std::size_t>(local_)]);
   return stage;
 }
 
 Stage Levels::from_leader(std::string name, Generate generate) const {
   Stage stage = inside(std::move(name), generate);
-  stage.root = place_of(leaders()[static_cast<std::size_t>(host_)], here());
+  stage.root = place_of(leader_of(host_), here());
   return stage;
 }
 
 Stage Levels::across_leaders(std::string name, Generate generate) const {
-  Stage stage{.name = std::move(name), .generate = generate, .level = 1, .sizes = {hosts()}, .members = leaders()};
-  if (stage.members[static_cast<std::size_t>(host_)] != rank_) stage.members.clear();
+  Stage stage{.name = std::move(name), .generate = generate, .level = 1, .sizes = {hosts()}};
   stage.root = root_host_;
+  for (int host = 0; leader_of(host_) == rank_ && host < hosts(); ++host) stage.members.push_back(leader_of(host));
   return stage;
 }
 
 Stage Levels::behind_column(std::string name, Generate generate) const {
   Stage stage = inside(std::move(name), generate);
   stage.sizes.clear();
-  for (const int size : sizes()) {
-    for (int column = 0; column < columns_; ++column) stage.sizes.push_back((size - column + columns_ - 1) / columns_);
+  for (const int size : sizes_) {
+    for (int column = 0; column < columns(); ++column)
+      stage.sizes.push_back((size - column + columns() - 1) / columns());
   }
-  stage.members = behind(host_, local_ % columns_);
+  stage.sizes = different(std::move(stage.sizes));
+  stage.members = behind(host_, local_ % columns());
   stage.blocks = chunks_of(stage.members);
   return stage;
 }
 
-Levels::Blocks Levels::chunks_of(const std::vector<int>& ranks) {
-  Blocks blocks;
+StageBlocks Levels::chunks_of(const std::vector<int>& ranks) {
+  StageBlocks::Lists blocks;
   for (const int rank : ranks) blocks.push_back({rank});
-  return blocks;
+  return StageBlocks(std::move(blocks));
 }
 
-Levels::Blocks Levels::of_columns() const {
-  Blocks blocks(here().size());  // nothing for those that are in no column
-  for (int column = 0; column < columns_; ++column) {
+StageBlocks Levels::of_ranks() const {
+  if (counted_) return runs(columns(), 1, here().front());
+  return chunks_of(here());
+}
+
+StageBlocks Levels::of_hosts() const {
+  if (counted_) return runs(hosts(), columns());
+  return StageBlocks(members_);
+}
+
+StageBlocks Levels::of_columns() const {
+  if (counted_) return StageBlocks(StageBlocks::Counted{columns(), 0, 1, hosts(), columns()});
+  StageBlocks::Lists blocks(here().size());  // nothing for those that are in no column
+  for (int column = 0; column < columns(); ++column) {
     std::vector<int>& chunks = blocks[static_cast<std::size_t>(column)];
     for (int host = 0; host < hosts(); ++host) std::ranges::copy(behind(host, column), std::back_inserter(chunks));
   }
-  return blocks;
+  return StageBlocks(std::move(blocks));
 }
 
-Levels::Blocks Levels::of_hosts_in_column() const {
-  Blocks blocks;
-  for (int host = 0; host < hosts(); ++host) blocks.push_back(behind(host, local_ % columns_));
-  return blocks;
-}
-
-Levels::Blocks Levels::runs(int count, int width, int first) {
-  Blocks blocks(static_cast<std::size_t>(count));
-  for (int i = 0; i < count * width; ++i) blocks[static_cast<std::size_t>(i / width)].push_back(first + i);
-  return blocks;
+StageBlocks Levels::of_hosts_in_column() const {
+  const int column = local_ % columns();
+  if (counted_) return StageBlocks(StageBlocks::Counted{hosts(), column, columns(), 1});
+  StageBlocks::Lists blocks;
+  for (int host = 0; host < hosts(); ++host) blocks.push_back(behind(host, column));
+  return StageBlocks(std::move(blocks));
 }
 
 }  // namespace tutti::schedule

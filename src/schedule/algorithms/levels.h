@@ -11,9 +11,11 @@
 // root, and the first of every other host.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/hosts.h"
 #include "schedule/compose.h"
 
 namespace tutti::schedule {
@@ -24,16 +26,15 @@ constexpr StageMemory in_plane(int number) { return {Buffer::scratch, number}; }
 class Levels {
  public:
   using Generate = Program (*)(const Placement& placement);
-  using Blocks = std::vector<std::vector<int>>;  // by block of a stage, those of the whole
 
   explicit Levels(const Placement& placement);
 
-  int hosts() const { return static_cast<int>(members_.size()); }
+  int hosts() const { return static_cast<int>(members_->size()); }
   int local() const { return local_; }  // this rank's number on its host
-  int columns() const { return columns_; }
-  bool even() const { return largest() == columns_; }                         // all ranks are in a column
-  int largest() const;                                                        // ranks of a host
-  int widest_share() const { return (largest() + columns_ - 1) / columns_; }  // ranks of a host behind one column
+  int columns() const { return sizes_.front(); }
+  bool even() const { return sizes_.size() == 1; }                              // all ranks are in a column
+  int largest() const { return sizes_.back(); }                                 // ranks of a host
+  int widest_share() const { return (largest() + columns() - 1) / columns(); }  // ranks of a host behind one column
 
   // Among the ranks of this one's host.
   Stage inside(std::string name, Generate generate) const;
@@ -46,24 +47,27 @@ class Levels {
   Stage behind_column(std::string name, Generate generate) const;
 
   // Chunks: of the ranks of this host, of all ranks by host, behind each column, and behind this rank's by host.
-  Blocks of_ranks() const { return chunks_of(here()); }
-  Blocks of_hosts() const { return members_; }
-  Blocks of_columns() const;
-  Blocks of_hosts_in_column() const;
+  StageBlocks of_ranks() const;
+  StageBlocks of_hosts() const;
+  StageBlocks of_columns() const;
+  StageBlocks of_hosts_in_column() const;
   // A vector: block i is `width` blocks of the whole, from first + i * width on.
-  static Blocks runs(int count, int width, int first = 0);
+  static StageBlocks runs(int count, int width, int first = 0) {
+    return StageBlocks(StageBlocks::Counted{count, first, width, width});
+  }
 
  private:
-  static Blocks chunks_of(const std::vector<int>& ranks);
-  const std::vector<int>& on(int host) const { return members_[static_cast<std::size_t>(host)]; }
+  static StageBlocks chunks_of(const std::vector<int>& ranks);
+  const std::vector<int>& on(int host) const { return (*members_)[static_cast<std::size_t>(host)]; }
   const std::vector<int>& here() const { return on(host_); }
-  std::vector<int> sizes() const;
-  std::vector<int> leaders() const;
+  int leader_of(int host) const { return host == root_host_ ? root_ : on(host).front(); }
   std::vector<int> behind(int host, int column) const;
 
   int rank_, root_, root_host_;
-  Blocks members_;  // ranks, by host
-  int host_, local_ = 0, columns_ = 1;
+  std::shared_ptr<const Hosts::Members> members_;
+  std::vector<int> sizes_;  // that hosts have, from the least to the most
+  int host_, local_ = 0;
+  bool counted_;  // ranks are numbered host after host, as many on each
 };
 
 }  // namespace tutti::schedule

@@ -35,8 +35,8 @@ Program single_copy_reduce_scatter(const Placement& placement) {
 Program single_copy_reduce(const Placement& placement) {
   Program program = begin_program(Verb::reduce, "single_copy", placement, 1, 1);
   if (placement.ranks == 1) return alone(std::move(program));
-  program.landing_planes = placement.ranks - 1;
   program.scratch_planes = planes_of_hosts(placement);
+  program.landing_planes = placement.ranks - 1;
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   if (placement.rank != placement.root) {
     program.lanes = {{"expose", false, {copy_step({Operand::slot(Index::absolute(placement.root))}, input)}}};
@@ -47,7 +47,7 @@ Program single_copy_reduce(const Placement& placement) {
     everyone.push_back(rank == placement.rank ? input : Operand::slot(Index::absolute(rank)));
   const Operand output = Operand::own(Buffer::output, all_blocks(1));
   Lane lane{"reduce", false, {}};
-  add_reduction(lane, placement, std::move(everyone), output, all_blocks(1));
+  add_reduction(lane, placement, std::move(everyone), output, all_blocks(1), program.scratch_planes);
   program.lanes.push_back(std::move(lane));
   return program;
 }

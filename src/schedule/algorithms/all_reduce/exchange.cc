@@ -22,9 +22,9 @@ Program exchange_all_reduce(const Placement& placement) {
   for (int rank = 0; rank < placement.ranks; ++rank) {
     everyone.push_back(rank == placement.rank ? input : Operand::slot(Index::absolute(rank)));
   }
-  program.scratch_planes = planes_of_hosts(placement);
   Lane lane{"exchange", false, {copy_step(everyone_else, input)}};
-  add_reduction(lane, placement, std::move(everyone), output, all_blocks(1));
+  program.scratch_planes = planes_of_hosts(placement);
+  add_reduction(lane, placement, std::move(everyone), output, all_blocks(1), program.scratch_planes);
   program.lanes.push_back(std::move(lane));
   return program;
 }

@@ -32,9 +32,7 @@ Program hierarchical_all_reduce(const Placement& placement) {
   const Levels levels(placement);
   const int width = sum_across({levels.hosts()}).blocks;
   Composition composition(begin_program(Verb::all_reduce, "hierarchical", placement, levels.columns() * width, 0), 2);
-  // Ranks beyond the columns have nothing of their own.
-  Levels::Blocks columns = Levels::runs(levels.columns(), width);
-  columns.resize(levels.of_ranks().size());
+  const StageBlocks columns = Levels::runs(levels.columns(), width);  // ranks beyond them have nothing of their own
 
   Stage reduce = levels.inside("reduce inside", pairwise_reduce_scatter);
   reduce.blocks = columns;

@@ -20,19 +20,19 @@ Program leaders_all_reduce(const Placement& placement) {
   Composition composition(begin_program(Verb::all_reduce, "leaders", placement, 1, 0), 2);
 
   Stage reduce = levels.from_leader("reduce inside", binomial_reduce);
-  reduce.blocks = {{0}};
+  reduce.blocks = Levels::runs(1, 1);
   reduce.output = in_plane(0);
   reduce.last = levels.hosts() == 1;
   composition.add(reduce);
 
   Stage sum = levels.across_leaders("sum across", recursive_doubling_all_reduce);
-  sum.blocks = {{0}};
+  sum.blocks = Levels::runs(1, 1);
   sum.input = in_plane(0);
   sum.output = in_plane(1);
   composition.add(sum);
 
   Stage hand_out = levels.from_leader("hand out", binomial_broadcast);
-  hand_out.blocks = {{0}};
+  hand_out.blocks = Levels::runs(1, 1);
   hand_out.input = in_plane(1);
   hand_out.output = kOutput;
   composition.add(hand_out);

@@ -18,12 +18,12 @@ Program hierarchical_broadcast(const Placement& placement) {
   Composition composition(begin_program(Verb::broadcast, "hierarchical", placement, 1, 0), 0);
 
   Stage across = levels.across_leaders("across", chain_broadcast);
-  across.blocks = {{0}};
+  across.blocks = Levels::runs(1, 1);
   across.output = kOutput;
   composition.add(across);
 
   Stage inside = levels.from_leader("inside", binomial_broadcast);
-  inside.blocks = {{0}};
+  inside.blocks = Levels::runs(1, 1);
   inside.input = kOutput;
   inside.output = kOutput;
   composition.add(inside);

@@ -27,7 +27,8 @@ Program pairwise_reduce_scatter(const Placement& placement) {
     contributions.push_back(rank == placement.rank ? own_block(Buffer::input) : Operand::slot(Index::absolute(rank)));
   }
   program.scratch_planes = planes_of_hosts(placement);
-  add_reduction(lane, placement, std::move(contributions), own_block(Buffer::output), block_at(0));
+  add_reduction(lane, placement, std::move(contributions), own_block(Buffer::output), block_at(0),
+                program.scratch_planes);
   program.lanes.push_back(std::move(lane));
   return program;
 }
