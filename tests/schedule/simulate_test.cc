@@ -72,6 +72,26 @@ TEST(Simulate, SegmentsPipeline) {
               0.01 * simulated.seconds);
 }
 
+// Two trees, lg p up and lg p down: short vectors pay for nothing else, and for long ones a rank sends each byte twice,
+// up and on to its children, whatever the number of ranks. One tree has its ranks send it three times.
+TEST(Simulate, ADoubleBinaryTreeIsShortAndBusy) {
+  for (const int ranks : {4, 8, 15, 16, 63, 64}) {
+    SCOPED_TRACE(ranks);
+    const double depth = std::floor(std::log2(ranks));
+    EXPECT_NEAR(seconds(Verb::all_reduce, "double_binary_tree", ranks, 2) / (2 * depth * kAlpha), 1, 0.01);
+    SimulateOptions options;
+    options.count = 4 << 20;
+    const double once = 16.0 * (1 << 20) / kBandwidth;
+    const auto trees = [&](const char* name) {
+      return run(Verb::all_reduce, name, ranks, options, crossbar(ranks), ideal(64 << 10)).seconds;
+    };
+    EXPECT_LT(trees("double_binary_tree"), 2.6 * once);
+    if (ranks > 4) {
+      EXPECT_GT(trees("binary_tree"), 2.9 * once);
+    }
+  }
+}
+
 // Eight hosts behind one uplink each: what all_to_all sends out of a host shares it.
 TEST(Simulate, AnUplinkThatIsSharedSetsThePace) {
   const topology::Topology topology = topology::parse_topology(

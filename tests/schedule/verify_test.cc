@@ -168,6 +168,7 @@ constexpr Formula kFormulas[] = {
     {"ring", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
     {"recursive_doubling", Verb::all_reduce, [](std::uint64_t p) { return core(p) * lg(p) + 2 * (p - core(p)); }},
     {"recursive_halving", Verb::all_reduce, [](std::uint64_t p) { return 2 * (core(p) - 1) + 2 * (p - core(p)); }},
+    {"double_binary_tree", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
     {"exchange", Verb::all_reduce, [](std::uint64_t p) { return p * (p - 1); }},
     {"direct", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
     {"staged", Verb::all_reduce, [](std::uint64_t p) { return 2 * (p - 1); }},
@@ -236,6 +237,23 @@ TEST(VerifyTraffic, IsEvenlySpread) {
         for (const auto& [edge, bytes] : report.edge_bytes) EXPECT_EQ(edge.second, (edge.first + 1) % ranks);
       }
     }
+  }
+}
+
+// The two trees share no edge, so that one channel does, and nobody passes both halves on.
+TEST(VerifyTraffic, OfADoubleBinaryTreeTakesNoEdgeTwice) {
+  const Algorithm& row = *find_algorithm(Verb::all_reduce, "double_binary_tree");
+  Offers one_channel = shared_memory(1);
+  one_channel.channels = 1;
+  for (int ranks = 4; ranks <= 64; ++ranks) {
+    const VerifyReport report = verify(programs_of(row, ranks, one_channel), {1024, 4, 1, 0, false});
+    ASSERT_TRUE(report.ok()) << ranks << " ranks: " << words_of(report);
+    std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
+    for (const auto& [edge, bytes] : report.edge_bytes) {
+      EXPECT_EQ(bytes, 2048u) << ranks << " ranks: " << edge.first << " to " << edge.second;
+      sent[static_cast<std::size_t>(edge.first)] += bytes;
+    }
+    for (const std::uint64_t bytes : sent) EXPECT_LE(bytes, 2 * 4096u) << ranks << " ranks";
   }
 }
 
