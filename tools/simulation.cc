@@ -147,6 +147,7 @@ std::vector<const Algorithm*> quick_rows(const SimulationRequest& asked, const t
   std::vector<const Algorithm*> rows = asked.rows(), quick;
   const int ranks = asked.ranks.value_or(topology.ranks());
   if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return rows;
+  std::erase_if(rows, [&](const Algorithm* row) { return !schedule::fits(*row, ranks); });
   std::string names;
   for (const Algorithm* const row : rows) {
     // The root may hear from everybody; the others tell how many edges there are.

@@ -11,16 +11,19 @@ namespace {
 // Segments of scratch between stages: while one is written, the next stage reads the one before.
 constexpr int kDepth = 2;
 
-// Planes that the messages of a part land in as part of the whole. Chunks land side by side in one plane, blocks of a
-// vector in one each.
+// Planes that the messages of a part, and sums on their way out, land in as part of the whole. Chunks land side by side
+// in one plane, blocks of a vector in one each.
 int landing_of(const Program& part, Verb whole) {
   const bool chunks = facts_of(whole).cut == Cut::chunks;
   if (chunks || facts_of(part.verb).cut == Cut::vector) return part.landing_planes;
   int most = part.landing_planes;
   for (const Lane& lane : part.lanes) {
-    for (const Step& step : lane.steps)
-      if (step.op == StepOp::reduce)
-        most = std::max(most, static_cast<int>(std::count_if(step.sources.begin(), step.sources.end(), is_slot)));
+    for (const Step& step : lane.steps) {
+      if (step.op != StepOp::reduce) continue;
+      const auto messages = std::count_if(step.sources.begin(), step.sources.end(), is_slot);
+      const bool sum_leaves = std::all_of(step.destinations.begin(), step.destinations.end(), is_slot);
+      most = std::max(most, static_cast<int>(messages) + (sum_leaves ? 1 : 0));
+    }
   }
   return most;
 }

@@ -131,6 +131,13 @@ TEST(Chooser, OrdersThatAreNotCanonicalRunOnlyWhereBitsMayDiffer) {
   EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Contains("ring"));
 }
 
+TEST(Chooser, RowsForGridsRunWhereThereIsOne) {
+  EXPECT_THAT(names({6, slots(4), {}, true}, Verb::all_gather), Contains("torus"));
+  EXPECT_THAT(names({7, slots(4), {}, true}, Verb::all_gather), Not(Contains("torus")));
+  EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Not(Contains("torus"))) << "no second channel";
+  EXPECT_THROW(Chooser(7, slots(4), forced_algorithms("all_gather=torus", true), true), Error);
+}
+
 // Ranks dealt out over hosts in turn: sums of hosts come first, but an operator that is not commutative has the order
 // of the ranks.
 TEST(Chooser, OverHostsBitsAreThoseOfHostsFirst) {

@@ -58,7 +58,7 @@ class Measured {
       const bool runs = (!row.scratch_windows || offers.inside.windows_to_scratch) &&
                         (!row.user_windows || offers.inside.windows_to_user) &&
                         !(row.only_messages && offers.inside.windows_to_scratch) && !row.single_copy &&
-                        !row.hierarchical;
+                        !row.hierarchical && schedule::fits(row, ranks) && row.generate({ranks, 0, 0}).channels == 1;
       if (!row.is_for_even() || row.verb == Verb::send_recv || !runs) continue;
       pricers_.emplace_back(row, ranks, offers);
       for (const std::uint64_t bytes : kSizes) {

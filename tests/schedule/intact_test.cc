@@ -62,6 +62,7 @@ void for_each_of_messages(int most, Visit&& visit) {
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, most); ++ranks) {
+        if (!fits(algorithm, ranks)) continue;
         SCOPED_TRACE(std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks" +
                      (offers.inside.operands_in_slots ? "" : ", byte streams"));
         visit(algorithm, programs_of(algorithm, ranks, offers, ranks - 1));
@@ -255,6 +256,7 @@ TEST(Intact, ProgramsThatHearFirstNeedTo) {
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 3; ranks <= 9; ++ranks) {
+        if (!fits(algorithm, ranks)) continue;
         Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(verify(programs, {64, 4, 1, 0, false}).ok());
         for (Lowered& lowered : programs) lowered.program.hears_first = false;

@@ -59,6 +59,24 @@ TEST(Simulate, ClosedFormsHoldWhereNothingContends) {
   }
 }
 
+// Rings along the a rows and b columns of a grid: the bytes of one ring, in a + b - 2 steps.
+TEST(Simulate, ATorusIsAsLongAsItsSides) {
+  constexpr double kReduce = 20e9, kBeta = 1 / kBandwidth, kGamma = 1 / kReduce;
+  for (const int p : {4, 12, 15, 16, 30, 64}) {
+    const int rows = rows_of_grid(p), columns = p / rows;
+    const double f = (p - 1.0) / p, steps = rows + columns - 2;
+    const auto chunk = std::uint64_t{1} << 14, elements = chunk * static_cast<std::uint64_t>(p);
+    const auto n = static_cast<double>(elements * 4);
+    SCOPED_TRACE(p);
+    EXPECT_NEAR(seconds(Verb::all_gather, "torus", p, chunk) / (steps * kAlpha + f * n * kBeta), 1, 0.01);
+    EXPECT_NEAR(seconds(Verb::reduce_scatter, "torus", p, chunk, kReduce) / (steps * kAlpha + f * n * (kBeta + kGamma)),
+                1, 0.01);
+    EXPECT_NEAR(
+        seconds(Verb::all_reduce, "torus", p, elements, kReduce) / (2 * steps * kAlpha + f * n * (2 * kBeta + kGamma)),
+        1, 0.01);
+  }
+}
+
 // Segments follow each other down a chain: (p - 2 + k)(alpha + n beta / k), but that the next one leaves while the one
 // before is under way, so that alpha is paid once for each rank.
 TEST(Simulate, SegmentsPipeline) {
@@ -140,7 +158,7 @@ TEST(Simulate, EveryAlgorithmOfMessagesEnds) {
   for (const Algorithm& row : algorithms()) {
     if (row.user_windows || row.scratch_windows || row.single_copy) continue;
     for (const int ranks : {2, 7, 32}) {
-      if (row.verb == Verb::send_recv && ranks != 2) continue;
+      if ((row.verb == Verb::send_recv && ranks != 2) || !fits(row, ranks)) continue;
       SCOPED_TRACE(std::string(name_of(row.verb)) + " by " + std::string(row.name) + ", " + std::to_string(ranks));
       SimulateOptions options;
       options.count = 100'003;
