@@ -47,6 +47,10 @@ TEST(Simulate, ClosedFormsHoldWhereNothingContends) {
       expect(seconds(Verb::reduce_scatter, "ring", p, chunk, kReduce), (p - 1) * kAlpha + f * n * beta + f * n * gamma);
       expect(seconds(Verb::reduce_scatter, "recursive_halving", p, chunk, kReduce),
              lg * kAlpha + f * n * beta + f * n * gamma);
+      const double rounds = std::ceil(lg / 2);  // of radix 4
+      expect(seconds(Verb::scatter, "knomial", p, chunk), rounds * kAlpha + f * n * beta);
+      expect(seconds(Verb::gather, "knomial", p, chunk), rounds * kAlpha + f * n * beta);
+      expect(seconds(Verb::all_gather, "recursive_multiplying", p, chunk), rounds * kAlpha + f * n * beta);
       expect(seconds(Verb::scatter, "binomial", p, chunk), lg * kAlpha + f * n * beta);
       expect(seconds(Verb::gather, "binomial", p, chunk), lg * kAlpha + f * n * beta);
       expect(seconds(Verb::all_to_all, "bruck", p, chunk), lg * (kAlpha + n / 2 * beta));
