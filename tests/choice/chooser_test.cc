@@ -104,6 +104,24 @@ TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeFurtherOffThanTheWorstOfItsKind) 
   EXPECT_EQ(factor("staged"), 1.0);
 }
 
+// A survey may name a row that there is no more: it was found on another version, and the rest of it still holds.
+TEST(Chooser, RowsOfASurveyThatThereAreNoMoreAreLeftAside) {
+  topology::Survey survey;
+  survey.ranks = 4;
+  survey.factors["all_to_all/bruck"].fill(1.5);
+  const auto prices_of_survey = [&] {
+    topology::CostTable table;
+    table.surveys.push_back(survey);
+    return agreed_costs(table, 4, true).memory;
+  };
+  const Prices before = prices_of_survey();
+  survey.factors["all_to_all/pairwise"].fill(7.0);
+  survey.factors["nothing/at all"].fill(9.0);
+  const Prices after = prices_of_survey();
+  for (const schedule::Algorithm& row : schedule::algorithms()) EXPECT_EQ(after.factor(row, 3), before.factor(row, 3));
+  EXPECT_EQ(after.factor(*schedule::find_algorithm(Verb::all_to_all, "spread_out"), 3), 3.0);
+}
+
 // Inside a host at the rates of memory, across at those of streams; groups of one kind are what they always were.
 TEST(Chooser, LinksArePricedByTheirKind) {
   const AgreedCosts costs = agreed_costs(topology::usual_costs(8), 4, false);

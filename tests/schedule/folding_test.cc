@@ -103,7 +103,7 @@ TEST(Folding, RowsWhoseRanksAreAlikeSaySo) {
 }
 
 TEST(Folding, OneProgramSaysItForAllWhereTheyAreAlike) {
-  const Algorithm& row = *find_algorithm(Verb::all_to_all, "pairwise");
+  const Algorithm& row = *find_algorithm(Verb::all_to_all, "spread_out");
   int asked = 0;
   const auto of = [&](int rank) {
     ++asked;

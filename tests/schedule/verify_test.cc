@@ -204,7 +204,7 @@ constexpr Formula kFormulas[] = {
     {"recursive_halving", Verb::reduce_scatter,
      [](std::uint64_t p) { return p * (core(p) - 1) + (p - core(p)) * (p + 1); }},
     {"linear", Verb::all_to_all, [](std::uint64_t p) { return p * (p - 1); }},
-    {"pairwise", Verb::all_to_all, [](std::uint64_t p) { return p * (p - 1); }},
+    {"spread_out", Verb::all_to_all, [](std::uint64_t p) { return p * (p - 1); }},
     {"direct", Verb::all_to_all, [](std::uint64_t p) { return p * (p - 1); }},
     {"staged", Verb::all_to_all, [](std::uint64_t p) { return p * (p - 1); }},
     // A chunk that goes j places moves once for every bit of j.
