@@ -19,6 +19,11 @@ void print_table(int ranks, std::optional<Verb> only) {
   for (const schedule::Algorithm& row : schedule::algorithms()) {
     if (only && row.verb != *only) continue;
     const int among = row.verb == Verb::send_recv ? std::min(ranks, 2) : ranks;
+    if (!schedule::fits(row, among)) {
+      fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8}\n", name_of(row.verb), row.name,
+                 row.canonical() ? "canonical" : "its own", needs_of(row), "-", "no grid");
+      continue;
+    }
     const schedule::BusiestRank busiest = schedule::busiest_of(row, among);
     const double least = schedule::least_moved(row.verb, among);
     fmt::print("{:<15} {:<19} {:<13} {:<18} {:>5}  {:<8} {}\n", name_of(row.verb), row.name,
@@ -30,6 +35,7 @@ void print_table(int ranks, std::optional<Verb> only) {
       "\nsteps, moves: of the busiest of {} ranks, for a vector, or chunks, of n bytes in all; moved are bytes sent or "
       "received, whichever are more, loaded and stored. of the least: of what its link has to carry, whatever the "
       "algorithm.\n"
+      "no grid: so many ranks are a prime number, and cannot be in rows and columns.\n"
       "canonical: all algorithms of this order give the same bits; one with its own order repeats only its own.\n"
       "next: tutti show all_reduce --algorithm ring -n 4\n",
       ranks);

@@ -113,6 +113,7 @@ Placement::Phase quickest(const Mesh& mesh, std::size_t dimension, const std::ve
   Placement::Phase best;
   if (mesh.dimensions()[dimension].size == 1) return best;
   for (const schedule::Algorithm* row : request.rows()) {
+    if (!schedule::fits(*row, mesh.dimensions()[dimension].size)) continue;
     const double seconds = seconds_of(*row, mesh, dimension, devices, topology);
     if (best.row == nullptr || seconds < best.seconds) best = {row, seconds};
   }

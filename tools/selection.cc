@@ -147,6 +147,7 @@ std::vector<schedule::Lowered> Selection::programs() const {
   for (int rank = 0; rank < count; ++rank) {
     if (const std::string reason = schedule::why_not(chosen, {count, rank, root, offers.hosts}, offers);
         !reason.empty()) {
+      if (!schedule::fits(chosen, count)) refuse(fmt::format("{} by {} {}: try another -n", verb, chosen.name, reason));
       const std::string where =
           offers.hosts.several() ? "ranks of different hosts do" : "--transport " + transport + " does";
       throw Error(ErrorCode::unsupported,

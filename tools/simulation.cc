@@ -162,6 +162,7 @@ QuickRows quick_rows(const SimulationRequest& asked, const topology::Topology& t
   QuickRows all{asked.rows(), {}}, quick;
   const int ranks = asked.ranks.value_or(topology.ranks());
   if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return all;
+  std::erase_if(all.rows, [&](const Algorithm* row) { return !schedule::fits(*row, ranks); });
   const Hosts hosts = hosts_of(topology, ranks);
   for (const Algorithm* const row : all.rows) {
     // The root may hear from everybody; the others tell how many edges there are.

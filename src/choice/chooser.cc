@@ -44,12 +44,13 @@ std::vector<std::string_view> names_of(const Verb* verb) {
 }
 
 // Whether prices may choose it, among ranks with what this transport offers.
-bool is_candidate(const Algorithm& row, const Offers& offers) {
+bool is_candidate(const Algorithm& row, int ranks, const Offers& offers) {
   if (row.hierarchical && (!offers.hosts.several() || offers.channels < 2)) return false;
   const bool windows = offers.every(&EdgeOffers::windows_to_scratch);
   if (row.scratch_windows && !windows) return false;
   if (row.only_messages && windows) return false;
   if (!schedule::has_credits_for(row, offers)) return false;
+  if (row.grid && !schedule::why_not(row, {ranks, 0, 0, offers.hosts}, offers).empty()) return false;
   return !row.single_copy || offers.inside.single_copy;
 }
 
@@ -144,7 +145,7 @@ void Chooser::add_candidates(PerVerb& verb, Verb of, const Links& links, bool de
       if (ranks_ > 1 && links.offers.every(&EdgeOffers::windows_to_user)) verb.direct = &row;
       continue;
     }
-    if (!is_candidate(row, links.offers)) continue;
+    if (!is_candidate(row, ranks_, links.offers)) continue;
     if (row.is_for_uneven() && by_price && verb.uneven == nullptr) verb.uneven = &row;
     if (schedule::takes_uneven(row) && ordered) verb.ordered_uneven = &row;
     if (row.is_for_even() && by_price) verb.rows.push_back(&row);

@@ -45,7 +45,9 @@ int most_on_one(const std::vector<schedule::Lowered>& programs) {
 }
 
 std::vector<schedule::Lowered> lower_part(const Algorithm& row, int ranks, int played, const Offers& offers) {
-  return schedule::lower_all(row, played, offers.among(played_ranks(offers.hosts, ranks, played)));
+  Offers among = offers.among(played_ranks(offers.hosts, ranks, played));
+  among.channels = std::max(among.channels, 2u);  // few ranks may meet on an edge where many do not
+  return schedule::lower_all(row, played, among);
 }
 
 }  // namespace

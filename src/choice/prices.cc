@@ -20,7 +20,7 @@ bool needs_alike(const schedule::Algorithm& a, const schedule::Algorithm& b) {
 
 // A row that the survey lacks, because it is newer, is taken to be further off than the worst of its kind: it is to be
 // chosen where the rates leave no doubt, not where they are off the most.
-constexpr float kDoubt = 2;
+constexpr float kDoubt = 2, kMuchDoubt = 8;
 
 void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const schedule::Algorithm& row,
                    Prices& prices) {
@@ -28,7 +28,7 @@ void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const s
     if (!needs_alike(row, *other)) continue;
     for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
       float& factor = prices.factors[number_of(row)][size];
-      factor = std::max(factor, kDoubt * prices.factors[number_of(*other)][size]);
+      factor = std::max(factor, (row.untimed ? kMuchDoubt : kDoubt) * prices.factors[number_of(*other)][size]);
     }
   }
 }

@@ -10,16 +10,21 @@ namespace {
 // Segments of scratch between stages: while one is written, the next stage reads the one before.
 constexpr int kDepth = 2;
 
-// Planes that the messages of a part land in as part of the whole. Chunks land side by side in one plane, blocks of a
-// vector in one each.
-int landing_of(const Program& part, Verb whole) {
-  const bool chunks = facts_of(whole).cut == Cut::chunks;
-  if (chunks || facts_of(part.verb).cut == Cut::vector) return part.landing_planes;
+// Planes that the messages of a part, and sums on their way out, land in as part of the whole. Chunks land side by side
+// in a plane as far as they fit, blocks of a vector in one each.
+int landing_of(const Program& part, const Stage& stage, const Program& whole) {
   int most = part.landing_planes;
+  if (facts_of(part.verb).cut == Cut::vector) return most;
   for (const Lane& lane : part.lanes) {
-    for (const Step& step : lane.steps)
-      if (step.op == StepOp::reduce)
-        most = std::max(most, static_cast<int>(std::count_if(step.sources.begin(), step.sources.end(), is_slot)));
+    for (const Step& step : lane.steps) {
+      if (step.op != StepOp::reduce) continue;
+      const auto messages = std::count_if(step.sources.begin(), step.sources.end(), is_slot);
+      const bool sum_leaves = std::all_of(step.destinations.begin(), step.destinations.end(), is_slot);
+      const int landing = static_cast<int>(messages) + (sum_leaves ? 1 : 0);
+      const int blocks = sized_operand(step)->blocks.count * stage.widest;
+      const int in_a_plane = facts_of(whole.verb).cut == Cut::chunks ? std::max(1, whole.blocks / blocks) : 1;
+      most = std::max(most, (landing + in_a_plane - 1) / in_a_plane);
+    }
   }
   return most;
 }
@@ -84,7 +89,7 @@ void Composition::add(const Stage& stage) {
   for (const int size : stage.sizes) {
     const Program part = stage.generate({size, 0, 0});
     planes = std::max(planes, part.scratch_planes);
-    landing = std::max(landing, landing_of(part, whole_.verb));
+    landing = std::max(landing, landing_of(part, stage, whole_));
     channels = std::max(channels, part.channels);
     whole_.message_blocks = std::max(whole_.message_blocks, part.message_blocks * stage.widest);
     whole_.hears_first = whole_.hears_first || (part.hears_first && stage.output.buffer == Buffer::output);

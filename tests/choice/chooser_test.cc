@@ -104,6 +104,7 @@ TEST(Chooser, ARowThatNobodyHasTimedIsTakenToBeFurtherOffThanTheWorstOfItsKind) 
   };
   EXPECT_EQ(factor("recursive_doubling"), 1.25);
   EXPECT_EQ(factor("recursive_multiplying"), 4.0);
+  EXPECT_EQ(factor("torus"), 16.0);
   EXPECT_EQ(factor("staged"), 1.0);
 }
 
@@ -120,6 +121,49 @@ TEST(Chooser, OverHostsOnlySurveysOfSeveralHostsCount) {
   }
   EXPECT_EQ(factor(1), 2.0);
   EXPECT_EQ(factor(2), 3.0);
+}
+
+// A survey may name a row that there is no more: it was found on another version, and the rest of it still holds.
+TEST(Chooser, RowsOfASurveyThatThereAreNoMoreAreLeftAside) {
+  topology::Survey survey;
+  survey.ranks = 4;
+  survey.factors["all_to_all/bruck"].fill(1.5);
+  const auto prices_of_survey = [&] {
+    topology::CostTable table;
+    table.surveys.push_back(survey);
+    return agreed_costs(table, 4, 1, true).memory;
+  };
+  const Prices before = prices_of_survey();
+  survey.factors["all_to_all/pairwise"].fill(7.0);
+  survey.factors["nothing/at all"].fill(9.0);
+  const Prices after = prices_of_survey();
+  for (const schedule::Algorithm& row : schedule::algorithms()) EXPECT_EQ(after.factor(row, 3), before.factor(row, 3));
+  EXPECT_EQ(after.factor(*schedule::find_algorithm(Verb::all_to_all, "spread_out"), 3), 3.0);
+}
+
+// By the built-in surveys rows that are newer change nothing, but for hosts and sizes that nobody has been at.
+TEST(Chooser, RowsThatNoSurveyHasTimedAreNotChosenOnOneHost) {
+  for (const bool memory : {true, false}) {
+    Offers offers = slots(4);
+    if (!memory) offers.inside.operands_in_slots = false;
+    offers.inside.windows_to_scratch = offers.inside.single_copy = memory;
+    for (const int cores : {2, 4, 16}) {
+      for (const int ranks : {2, 4, 6, 7, 8, 16}) {
+        for (const bool deterministic : {true, false}) {
+          Chooser chooser(ranks, offers, {}, deterministic);
+          chooser.set_costs(agreed_costs(topology::built_in_costs(cores, {}), ranks, 1, false));
+          for (const Verb verb :
+               {Verb::all_reduce, Verb::all_gather, Verb::reduce_scatter, Verb::gather, Verb::scatter}) {
+            for (int power = 0; power < 28; power += 3) {
+              const schedule::Algorithm* row = chooser.choose({.verb = verb, .bytes = std::uint64_t{1} << power});
+              EXPECT_FALSE(row->untimed) << name_of(verb) << " by " << row->name << ", " << ranks << " ranks on "
+                                         << cores << " cores, 2^" << power << " B, " << (memory ? "memory" : "streams");
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 // Inside a host at the rates of memory, across at those of streams; groups of one kind are what they always were.
@@ -153,6 +197,19 @@ TEST(Chooser, LinksArePricedByTheirKind) {
 TEST(Chooser, OrdersThatAreNotCanonicalRunOnlyWhereBitsMayDiffer) {
   EXPECT_THAT(names({4, slots(4), {}, true}, Verb::all_reduce), Not(Contains("ring")));
   EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Contains("ring"));
+}
+
+TEST(Chooser, RowsForGridsRunWhereThereIsOne) {
+  EXPECT_THAT(names({6, slots(4), {}, true}, Verb::all_gather), Contains("torus"));
+  EXPECT_THAT(names({7, slots(4), {}, true}, Verb::all_gather), Not(Contains("torus")));
+  EXPECT_THAT(names({4, slots(4), {}, false}, Verb::all_reduce), Not(Contains("torus"))) << "no second channel";
+  EXPECT_THROW(Chooser(7, slots(4), forced_algorithms("all_gather=torus", true), true), Error);
+  // Of 3 rows of 4 a price is found by 2 rows of 2, which would take a channel more.
+  Chooser chooser(12, slots(4), {}, false);
+  chooser.set_costs(agreed_costs(topology::usual_costs(8), 12, false));
+  EXPECT_THAT(names(chooser, Verb::all_reduce), Contains("torus"));
+  EXPECT_GT(chooser.price_of(*schedule::find_algorithm(Verb::all_reduce, "torus"), 1 << 20), 0);
+  EXPECT_NE(chooser.choose({.verb = Verb::all_reduce, .bytes = 1 << 20}), nullptr);
 }
 
 // Ranks dealt out over hosts in turn: sums of hosts come first, but an operator that is not commutative has the order

@@ -58,7 +58,7 @@ class Measured {
       const bool runs = (!row.scratch_windows || offers.inside.windows_to_scratch) &&
                         (!row.user_windows || offers.inside.windows_to_user) &&
                         !(row.only_messages && offers.inside.windows_to_scratch) && !row.single_copy &&
-                        !row.hierarchical;
+                        !row.hierarchical && schedule::fits(row, ranks) && row.generate({ranks, 0, 0}).channels == 1;
       if (!row.is_for_even() || row.verb == Verb::send_recv || !runs) continue;
       pricers_.emplace_back(row, ranks, offers);
       for (const std::uint64_t bytes : kSizes) {
@@ -224,25 +224,25 @@ TEST(Prices, BetweenTimedSizesLieOnALine) {
 TEST(Prices, WhatKeepsItsInputAsideInPlaceMustGainMoreThanAPartOfThat) {
   constexpr std::size_t kSize = 6;
   constexpr std::uint64_t kBytes = topology::kSurveyBytes[kSize];
-  const schedule::Algorithm& pairwise = *schedule::find_algorithm(Verb::all_to_all, "pairwise");
+  const schedule::Algorithm& spread_out = *schedule::find_algorithm(Verb::all_to_all, "spread_out");
   const schedule::Algorithm& single_copy = *schedule::find_algorithm(Verb::all_to_all, "single_copy");
   Offers offers = memory_offers();
   offers.inside.single_copy = true;
   Prices prices(topology::usual_costs(2).memory);
   prices.rates.inside.cache_bytes = 2 * kBytes;
-  const double other = Pricer(pairwise, 2, offers).at(kBytes, prices);
+  const double other = Pricer(spread_out, 2, offers).at(kBytes, prices);
   const double by_rates = Pricer(single_copy, 2, offers).at(kBytes, prices.rates);
   const double aside = static_cast<double>(kBytes) * prices.rates.inside.copy;
   const auto chosen_where_it_gains = [&](double seconds) {
     prices.factors[&single_copy - schedule::algorithms().data()][kSize] =
         static_cast<float>((other - seconds) / by_rates);
-    const std::vector<const schedule::Algorithm*> rows{&pairwise, &single_copy};
+    const std::vector<const schedule::Algorithm*> rows{&spread_out, &single_copy};
     const std::vector<SizeRow> chosen = size_table(rows, nullptr, 2, offers, prices).rows;
     return std::find_if(chosen.begin(), chosen.end(), [](const SizeRow& row) { return kBytes <= row.bytes; })
         ->algorithm;
   };
   ASSERT_GT(other, aside);
-  EXPECT_EQ(chosen_where_it_gains(0.2 * aside), &pairwise);
+  EXPECT_EQ(chosen_where_it_gains(0.2 * aside), &spread_out);
   EXPECT_EQ(chosen_where_it_gains(0.3 * aside), &single_copy);
 }
 

@@ -87,7 +87,9 @@ std::vector<Case> cases() {
       all.push_back({kind, "", ranks});
       for (const schedule::Algorithm& row : schedule::algorithms()) {
         const bool shared = row.user_windows || row.hierarchical || (kind == Ranks::tcp && row.scratch_windows);
-        if (row.verb == Verb::all_reduce && !shared) all.push_back({kind, std::string(row.name), ranks});
+        const bool runs =
+            schedule::fits(row, ranks) && (kind == Ranks::tcp || row.generate({ranks, 0, 0}).channels == 1);
+        if (row.verb == Verb::all_reduce && !shared && runs) all.push_back({kind, std::string(row.name), ranks});
       }
     }
   }

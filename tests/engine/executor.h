@@ -121,7 +121,7 @@ inline void execute(Way way, int ranks, const std::function<void(Executor&)>& bo
 
 // Whether a row runs over what the way offers, and for this many ranks.
 inline bool runs_over(const schedule::Algorithm& row, Way way, int ranks) {
-  if (row.verb == Verb::send_recv && ranks != 2) return false;
+  if ((row.verb == Verb::send_recv && ranks != 2) || !schedule::fits(row, ranks)) return false;
   return way == Way::slots || !(row.user_windows || row.scratch_windows);
 }
 

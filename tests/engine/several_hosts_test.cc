@@ -47,7 +47,9 @@ std::vector<std::vector<const Algorithm*>> deal(bool canonical, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank % 2);
   std::vector<std::vector<const Algorithm*>> sets;
   for (const Algorithm& row : schedule::algorithms()) {
-    if (!runs_across(row) || schedule::is_canonical(row, Hosts(hosts), ranks) != canonical) continue;
+    if (!runs_across(row) || !schedule::fits(row, ranks) ||
+        schedule::is_canonical(row, Hosts(hosts), ranks) != canonical)
+      continue;
     const auto lacks = [&](const auto& set) {
       return std::none_of(set.begin(), set.end(), [&](const Algorithm* other) { return other->verb == row.verb; });
     };

@@ -73,7 +73,7 @@ std::uint64_t hash_of_programs(const Algorithm& row) {
   streams.channels = 2;
   std::uint64_t hash = 0;
   for (const int ranks : {2, 3, 4, 7}) {
-    if (row.verb == Verb::send_recv && ranks != 2) continue;
+    if (!takes(row, ranks)) continue;
     const bool windows = row.user_windows || row.scratch_windows;
     const auto add = [&](const Offers& offers) {
       for (const char letter : to_json(lower_all(row, ranks, offers, ranks / 2)))

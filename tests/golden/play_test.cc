@@ -124,7 +124,8 @@ TEST(Describe, TrafficOfTheRing) {
 TEST(Traffic, OfTheBusiestRankIsNeverBelowTheLeast) {
   for (const Algorithm& row : algorithms()) {
     if (!only_sends(row)) continue;
-    for (int ranks = 2; ranks <= (row.verb == Verb::send_recv ? 2 : 17); ++ranks) {
+    for (int ranks = 2; ranks <= 17; ++ranks) {
+      if (!takes(row, ranks)) continue;
       const double most = busiest_of(row, ranks, ranks / 2).moved;
       EXPECT_GE(most, least_moved(row.verb, ranks) - 1e-9) << name_of(row.verb) << " by " << row.name << ", " << ranks;
     }

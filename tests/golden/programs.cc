@@ -30,7 +30,9 @@ Offers offers_on_two_hosts(int ranks) {
   return offers;
 }
 
-bool takes(const Algorithm& algorithm, int ranks) { return algorithm.verb != Verb::send_recv || ranks == 2; }
+bool takes(const Algorithm& algorithm, int ranks) {
+  return fits(algorithm, ranks) && (algorithm.verb != Verb::send_recv || ranks == 2);
+}
 
 std::vector<Lowered> programs_of(const Algorithm& algorithm, int ranks, const Offers& offers, int root) {
   return lower_all(algorithm, ranks, offers, root);

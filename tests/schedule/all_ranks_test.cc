@@ -13,6 +13,7 @@ TEST(AllRanks, EveryAlgorithmIsProvedFrom2To64) {
   int proved = 0;
   for (const Algorithm& row : algorithms()) {
     for (int ranks = 2; ranks <= most_ranks(row, 64); ++ranks) {
+      if (!fits(row, ranks)) continue;
       const std::vector<Lowered> programs = programs_of(row, ranks, shared_memory(row.credits), ranks / 2);
       const VerifyReport report = verify(programs, {ragged_count(programs[0].program, 1), 4, 1, 0, false});
       ASSERT_TRUE(report.ok()) << name_of(row.verb) << " by " << row.name << ", " << ranks

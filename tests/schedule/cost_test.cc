@@ -157,7 +157,7 @@ TEST(Cost, EveryAlgorithmHasAPrice) {
   const Rates rates = topology::usual_costs(2).streams;
   for (const Algorithm& row : algorithms()) {
     for (const int ranks : {1, 2, 3, 5, 8}) {
-      if (ranks > most_ranks(row, ranks) || (row.verb == Verb::send_recv && ranks == 1)) continue;
+      if (ranks > most_ranks(row, ranks) || (row.verb == Verb::send_recv && ranks == 1) || !fits(row, ranks)) continue;
       const Offers offers = needs_shared_memory(row) ? shared_memory(4) : byte_streams(4);
       const std::uint64_t count = row.verb == Verb::barrier ? 0 : 10'007;
       const double price = predict(programs_of(row, ranks, offers), count, 4, rates);

@@ -58,10 +58,11 @@ template <class Visit>
 void for_each_of_messages(int most, Visit&& visit) {
   for (const Algorithm& algorithm : algorithms()) {
     const Program sample = algorithm.generate({3, 0, 0});
-    if (has_windows(algorithm) || sample.lanes.size() > 1 || sample.hears_first) continue;
+    if (has_windows(algorithm) || sample.lanes.size() > 1) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, most); ++ranks) {
+        if (!fits(algorithm, ranks) || algorithm.generate({ranks, 0, 0}).hears_first) continue;
         SCOPED_TRACE(std::string(algorithm.name) + ", " + std::to_string(ranks) + " ranks" +
                      (offers.inside.operands_in_slots ? "" : ", byte streams"));
         visit(algorithm, programs_of(algorithm, ranks, offers, ranks - 1));
@@ -251,10 +252,11 @@ TEST(Intact, ProgramsThatHearFirstNeedTo) {
   int seen = 0;
   for (const Algorithm& algorithm : algorithms()) {
     // Programs inside one host, one behind the other, have heard from everybody by themselves.
-    if (!algorithm.generate({3, 0, 0}).hears_first || algorithm.hierarchical) continue;
+    if (algorithm.hierarchical) continue;
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (algorithm.single_copy && !offers.inside.single_copy) continue;
       for (int ranks = 3; ranks <= 9; ++ranks) {
+        if (!fits(algorithm, ranks) || !algorithm.generate({ranks, 0, 0}).hears_first) continue;
         Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         EXPECT_TRUE(verify(programs, {64, 4, 1, 0, false}).ok());
         for (Lowered& lowered : programs) lowered.program.hears_first = false;

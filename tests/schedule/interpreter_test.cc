@@ -29,6 +29,7 @@ TEST(Interpreter, FindsNothingWrongWithTheAlgorithms) {
     for (const Offers& offers : {shared_memory(algorithm.credits), byte_streams(1)}) {
       if (!offers.inside.windows_to_user && needs_shared_memory(algorithm)) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, 7); ++ranks) {
+        if (!fits(algorithm, ranks)) continue;
         const Programs programs = programs_of(algorithm, ranks, offers, ranks - 1);
         for (const bool in_place : {false, true}) {
           if (in_place && !runs_in_place(algorithm)) continue;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "program_sets.h"
+#include "tutti/error.h"
 
 namespace tutti::schedule {
 namespace {
@@ -31,6 +32,7 @@ TEST(Lower, StatesTheScratchThatSomeRankNeeds) {
     for (const Offers& offers : {shared_memory(2), byte_streams(2)}) {
       if (needs_shared_memory(algorithm)) continue;
       for (int ranks = 1; ranks <= most_ranks(algorithm, 33); ++ranks) {
+        if (!fits(algorithm, ranks)) continue;
         int named = 0;
         const std::vector<Lowered> programs = programs_of(algorithm, ranks, offers);
         for (const Lowered& lowered : programs) named = std::max(named, planes_named(lowered.program));
@@ -41,6 +43,21 @@ TEST(Lower, StatesTheScratchThatSomeRankNeeds) {
       }
     }
   }
+}
+
+// Rows for ranks in a grid say why they are not for a prime number of them, or where two ranks lack a second channel.
+TEST(Lower, RefusesRanksThatMakeNoGrid) {
+  const Algorithm& row = *find_algorithm(Verb::all_reduce, "torus");
+  Offers one_channel = shared_memory(2);
+  one_channel.channels = 1;
+  EXPECT_EQ(why_not(row, {7, 0, 0}, one_channel), "needs ranks in rows and columns (7 is prime)");
+  EXPECT_THROW(lower(row, {7, 0, 0}, one_channel), Error);
+  EXPECT_EQ(why_not(row, {4, 0, 0}, one_channel), "sends on 2 channels of an edge, and there are 1");
+  for (const int ranks : {1, 6, 8, 9, 64}) EXPECT_EQ(why_not(row, {ranks, 0, 0}, one_channel), "") << ranks;
+  EXPECT_EQ(rows_of_grid(1), 1);
+  EXPECT_EQ(rows_of_grid(12), 3);
+  EXPECT_EQ(rows_of_grid(36), 6);
+  EXPECT_EQ(rows_of_grid(97), 1);
 }
 
 // A segment of a ring has a block per rank, and each block may be a whole slot.

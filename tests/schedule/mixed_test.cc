@@ -43,6 +43,7 @@ class OverHosts : public ::testing::TestWithParam<Algorithm> {};
 TEST_P(OverHosts, IsProvedWhateverRanksShareAHost) {
   const Algorithm& row = GetParam();
   for (int ranks = 2; ranks <= most_ranks(row, 9); ++ranks) {
+    if (!fits(row, ranks)) continue;
     for (const Hosts& hosts : placements_of(ranks)) {
       SCOPED_TRACE(words_of(hosts));
       const Offers offers = mixed(hosts, row.credits);
@@ -70,7 +71,7 @@ TEST_P(OverHosts, IsProvedWithBoundedSlotsAndScratch) {
   const Algorithm& row = GetParam();
   if (has_windows(row)) return;
   for (const int ranks : {2, 5, 8}) {
-    if (ranks > most_ranks(row, 8)) continue;
+    if (ranks > most_ranks(row, 8) || !fits(row, ranks)) continue;
     for (const Hosts& hosts : placements_of(ranks)) {
       Offers offers = mixed(hosts, 4);
       offers.inside.slot_bytes = 32 << 10;
@@ -88,6 +89,7 @@ TEST_P(OverHosts, HasAPriceWhateverRanksShareAHost) {
   if (has_windows(row)) return;
   const topology::LinkRates rates(topology::usual_costs(2).memory);
   for (int ranks = 2; ranks <= most_ranks(row, 8); ++ranks) {
+    if (!fits(row, ranks)) continue;
     for (const Hosts& hosts : placements_of(ranks)) {
       const double seconds = predict(programs_of(row, ranks, mixed(hosts, 4)), 10007, 4, rates);
       EXPECT_GT(seconds, 0) << words_of(hosts);
@@ -99,7 +101,7 @@ TEST_P(OverHosts, HasNoFaultAtRandomTimings) {
   const Algorithm& row = GetParam();
   if (has_windows(row)) return;
   for (const int ranks : {2, 3, 5}) {
-    if (ranks > most_ranks(row, 5)) continue;
+    if (ranks > most_ranks(row, 5) || !fits(row, ranks)) continue;
     for (const Hosts& hosts : placements_of(ranks)) {
       const std::vector<Lowered> programs = programs_of(row, ranks, mixed(hosts, row.credits), ranks - 1);
       Trial trial{programs, ragged_layout(programs[0].program, 3), 0, false, is_canonical(row, hosts, ranks)};

@@ -39,6 +39,7 @@ std::vector<Subject> subjects() {
   std::vector<Subject> all;
   for (const Algorithm& algorithm : algorithms()) {
     for (int ranks = 2; ranks <= most_ranks(algorithm, 6); ++ranks) {
+      if (!fits(algorithm, ranks)) continue;
       const auto credits = algorithm.credits;
       const std::string row = std::string(name_of(algorithm.verb)) + " by " + std::string(algorithm.name);
       const std::string name = row + ", " + std::to_string(ranks) + " ranks";

@@ -34,7 +34,8 @@ inline Offers mixed(const Hosts& hosts, std::uint32_t credits_inside = 2, std::u
   return offers;
 }
 
-// Ways to place so many ranks on two or three hosts: in blocks, even and uneven, dealt in turn, and in no order.
+// Ways to place so many ranks on two or three hosts: in blocks, even and uneven, dealt in turn, and in no order; and
+// two on one host, each of the others on its own.
 inline std::vector<Hosts> placements_of(int ranks) {
   std::vector<Hosts> placements;
   const auto add = [&](const auto& host_of) {
@@ -50,6 +51,7 @@ inline std::vector<Hosts> placements_of(int ranks) {
   add([](int rank) { return rank % 3; });
   add([](int rank) { return rank == 0 ? 0 : 1; });
   add([&](int rank) { return rank == ranks - 1 ? 1 : 0; });
+  add([](int rank) { return rank == 0 ? 0 : rank - 1; });
   add([](int rank) { return "011020122"[rank % 9] - '0'; });
   return placements;
 }

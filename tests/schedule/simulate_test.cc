@@ -47,6 +47,10 @@ TEST(Simulate, ClosedFormsHoldWhereNothingContends) {
       expect(seconds(Verb::reduce_scatter, "ring", p, chunk, kReduce), (p - 1) * kAlpha + f * n * beta + f * n * gamma);
       expect(seconds(Verb::reduce_scatter, "recursive_halving", p, chunk, kReduce),
              lg * kAlpha + f * n * beta + f * n * gamma);
+      const double rounds = std::ceil(lg / 2);  // of radix 4
+      expect(seconds(Verb::scatter, "knomial", p, chunk), rounds * kAlpha + f * n * beta);
+      expect(seconds(Verb::gather, "knomial", p, chunk), rounds * kAlpha + f * n * beta);
+      expect(seconds(Verb::all_gather, "recursive_multiplying", p, chunk), rounds * kAlpha + f * n * beta);
       expect(seconds(Verb::scatter, "binomial", p, chunk), lg * kAlpha + f * n * beta);
       expect(seconds(Verb::gather, "binomial", p, chunk), lg * kAlpha + f * n * beta);
       expect(seconds(Verb::all_to_all, "bruck", p, chunk), lg * (kAlpha + n / 2 * beta));
@@ -56,6 +60,24 @@ TEST(Simulate, ClosedFormsHoldWhereNothingContends) {
       if (p > 2)
         expect(seconds(Verb::broadcast, "scatter_all_gather", p, elements), (p - 1) * kAlpha + 2 * f * n * beta);
     }
+  }
+}
+
+// Rings along the a rows and b columns of a grid: the bytes of one ring, in a + b - 2 steps.
+TEST(Simulate, ATorusIsAsLongAsItsSides) {
+  constexpr double kReduce = 20e9, kBeta = 1 / kBandwidth, kGamma = 1 / kReduce;
+  for (const int p : {4, 12, 15, 16, 30, 64}) {
+    const int rows = rows_of_grid(p), columns = p / rows;
+    const double f = (p - 1.0) / p, steps = rows + columns - 2;
+    const auto chunk = std::uint64_t{1} << 14, elements = chunk * static_cast<std::uint64_t>(p);
+    const auto n = static_cast<double>(elements * 4);
+    SCOPED_TRACE(p);
+    EXPECT_NEAR(seconds(Verb::all_gather, "torus", p, chunk) / (steps * kAlpha + f * n * kBeta), 1, 0.01);
+    EXPECT_NEAR(seconds(Verb::reduce_scatter, "torus", p, chunk, kReduce) / (steps * kAlpha + f * n * (kBeta + kGamma)),
+                1, 0.01);
+    EXPECT_NEAR(
+        seconds(Verb::all_reduce, "torus", p, elements, kReduce) / (2 * steps * kAlpha + f * n * (2 * kBeta + kGamma)),
+        1, 0.01);
   }
 }
 
@@ -72,6 +94,26 @@ TEST(Simulate, SegmentsPipeline) {
               0.01 * simulated.seconds);
 }
 
+// Two trees, lg p up and lg p down: short vectors pay for nothing else, and for long ones a rank sends each byte twice,
+// up and on to its children, whatever the number of ranks. One tree has its ranks send it three times.
+TEST(Simulate, ADoubleBinaryTreeIsShortAndBusy) {
+  for (const int ranks : {4, 8, 15, 16, 63, 64}) {
+    SCOPED_TRACE(ranks);
+    const double depth = std::floor(std::log2(ranks));
+    EXPECT_NEAR(seconds(Verb::all_reduce, "double_binary_tree", ranks, 2) / (2 * depth * kAlpha), 1, 0.01);
+    SimulateOptions options;
+    options.count = 4 << 20;
+    const double once = 16.0 * (1 << 20) / kBandwidth;
+    const auto trees = [&](const char* name) {
+      return run(Verb::all_reduce, name, ranks, options, crossbar(ranks), ideal(64 << 10)).seconds;
+    };
+    EXPECT_LT(trees("double_binary_tree"), 2.6 * once);
+    if (ranks > 4) {
+      EXPECT_GT(trees("binary_tree"), 2.9 * once);
+    }
+  }
+}
+
 // Eight hosts behind one uplink each: what all_to_all sends out of a host shares it.
 TEST(Simulate, AnUplinkThatIsSharedSetsThePace) {
   const topology::Topology topology = topology::parse_topology(
@@ -80,7 +122,7 @@ TEST(Simulate, AnUplinkThatIsSharedSetsThePace) {
       "uplinks");
   SimulateOptions options;
   options.count = 1 << 18;  // 1 MB for each of 16
-  const Simulated simulated = run(Verb::all_to_all, "pairwise", 16, options, topology);
+  const Simulated simulated = run(Verb::all_to_all, "spread_out", 16, options, topology);
   const double out_of_a_host = 4.0 * 12 * (1 << 20);
   EXPECT_GE(simulated.seconds, out_of_a_host / 10e9);
   EXPECT_LE(simulated.seconds, 1.5 * out_of_a_host / 10e9);
@@ -120,7 +162,7 @@ TEST(Simulate, EveryAlgorithmOfMessagesEnds) {
   for (const Algorithm& row : algorithms()) {
     if (row.user_windows || row.scratch_windows || row.single_copy) continue;
     for (const int ranks : {2, 7, 32}) {
-      if (row.verb == Verb::send_recv && ranks != 2) continue;
+      if ((row.verb == Verb::send_recv && ranks != 2) || !fits(row, ranks)) continue;
       SCOPED_TRACE(std::string(name_of(row.verb)) + " by " + std::string(row.name) + ", " + std::to_string(ranks));
       SimulateOptions options;
       options.count = 100'003;

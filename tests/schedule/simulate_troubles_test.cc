@@ -49,7 +49,7 @@ TEST(Troubles, WaysLeadAroundLinksThatHaveFailed) {
   options.count = 1 << 16;
   const auto links_used = [&] {
     std::set<std::int64_t> links;
-    for (const Simulated::Link& link : run(Verb::all_to_all, "pairwise", 32, options, cluster).links)
+    for (const Simulated::Link& link : run(Verb::all_to_all, "spread_out", 32, options, cluster).links)
       links.insert(link.link);
     return links;
   };

@@ -45,7 +45,7 @@ TEST(Pictures, OfAScheduleHaveAnArrowForEveryMessage) {
 TEST(Pictures, OfLargeSchedulesHaveBarsOrAreRefused) {
   const std::string bars = picture("show all_gather -a bruck -n 128");
   EXPECT_THAT(bars, HasSubstr("rank 127 at the start: 0 of 128 blocks complete"));
-  const Ended refused = tutti::testing::shell(TUTTI_TOOL " show all_to_all -a pairwise -n 400 --svg /dev/null");
+  const Ended refused = tutti::testing::shell(TUTTI_TOOL " show all_to_all -a spread_out -n 400 --svg /dev/null");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("draw fewer ranks"));
 }

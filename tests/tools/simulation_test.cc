@@ -99,7 +99,8 @@ TEST(SimTool, LeavesOutWhatTakesMinutesUnlessItIsNamed) {
   EXPECT_THAT(tutti("sim all_gather --topology cpu-10gbe:100 -n 16 -b 64K").output, Not(HasSubstr("left out")));
   const Ended ended = tutti("sim all_to_all --topology dgx-h100:128 -b 64K");
   EXPECT_EQ(ended.exit_code, 0);
-  EXPECT_THAT(ended.output, AllOf(ContainsRegex("  bruck +[0-9.]+ [um]s"), ContainsRegex("left out, .*: .*pairwise")));
+  EXPECT_THAT(ended.output,
+              AllOf(ContainsRegex("  bruck +[0-9.]+ [um]s"), ContainsRegex("left out, .*: .*spread_out")));
 }
 
 TEST(SimTool, SaysInJsonWhatItLeftOut) {

@@ -103,6 +103,10 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
   expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which no file of programs has");
   expect_usage("verify --file - </dev/zero", "standard input has more than 256 MB");
+  expect_usage("show all_to_all -a pairwise",
+               "no algorithm 'pairwise' for all_to_all; there are: direct, bruck, spread_out");
+  expect_usage("verify all_reduce -a torus -n 7",
+               "all_reduce by torus needs ranks in rows and columns (7 is prime): try another -n");
   expect_usage("verify broadcast -a single_copy --transport stream",
                "may read each other's memory, which --transport stream");
 }
@@ -115,6 +119,8 @@ TEST(Tool, ListsEveryVerb) {
     EXPECT_THAT(ended.output, HasSubstr(word));
   }
   EXPECT_THAT(tutti("list broadcast").output, AllOf(HasSubstr("binomial"), Not(HasSubstr("recursive_doubling"))));
+  EXPECT_THAT(tutti("list all_gather -n 7").output, ContainsRegex("torus .* - +no grid"));
+  EXPECT_THAT(tutti("list all_gather -n 6").output, ContainsRegex("torus .* 0.8333 n"));
   expect_usage("list broadcasd", "no verb 'broadcasd'; did you mean broadcast?");
 }
 

@@ -92,17 +92,18 @@ Program alone(Program program) {
   return program;
 }
 
-int largest_half(int ranks) {
+int largest_half(int ranks, int radix) {
   int most = 1;
-  for (int distance = 1; distance < ranks; distance *= 2) most = std::max(most, std::min(distance, ranks - distance));
+  for (int distance = 1; distance < ranks; distance *= radix)
+    most = std::max(most, std::min(distance, ranks - distance));
   return most;
 }
 
-TreePlace TreePlace::of(const Placement& placement) {
+TreePlace TreePlace::of(const Placement& placement, int radix) {
   const int relative = (placement.rank - placement.root + placement.ranks) % placement.ranks;
   int reach = 1;
-  while (reach < placement.ranks && (relative & reach) == 0) reach *= 2;
-  return {relative, reach, std::min(reach, placement.ranks - relative)};
+  while (reach < placement.ranks && relative / reach % radix == 0) reach *= radix;
+  return {relative, reach, relative / reach % radix * reach, std::min(reach, placement.ranks - relative), radix};
 }
 
 CoreRole CoreRole::of(int ranks, int rank, int root) {

@@ -72,18 +72,25 @@ void add_reduction(Lane& lane, const Placement& placement, std::vector<Operand> 
 // One rank has nothing to ask of others: output <- input, where there is an output.
 Program alone(Program program);
 
-// The largest subtree below a root in a binomial tree, and the longest message of doubling: in ranks.
-int largest_half(int ranks);
+// The largest subtree below a root in a binomial tree, and the longest message of doubling: in ranks. Of a tree of
+// another radix the largest part.
+int largest_half(int ranks, int radix = 2);
 
-// Where a rank stands in the binomial tree over relative = (rank - root) mod p. Its lowest set bit is the distance to
-// its parent; below it lie the distances to its children.
+// Where a rank stands in the k-nomial tree over relative = (rank - root) mod p, written in digits of the radix: its
+// lowest digit that is not 0 is the distance to its parent, and below it lie the distances to its children. Radix 2 is
+// the binomial tree.
 struct TreePlace {
   int relative;
-  int reach;  // distance to the parent; for the root the least power of two >= p
-  int below;  // ranks of its subtree: this one and those behind it
+  int reach;   // what that digit counts; for the root the least power of the radix >= p
+  int parent;  // distance to the parent
+  int below;   // ranks of its subtree: this one and those behind it
+  int radix;
 
-  static TreePlace of(const Placement& placement);
-  int below_child(int distance) const { return below - distance < distance ? below - distance : distance; }
+  static TreePlace of(const Placement& placement, int radix = 2);
+  // Children are 1, 2, ... radix - 1 times a power of the radix away.
+  bool has_child(int child, int power) const { return child < power * radix && child < below; }
+  int below_child(int child, int power) const { return below - child < power ? below - child : power; }
+  Operand parent_slot() const { return Operand::slot(Index::plus(-parent)); }
 };
 
 // Where a place stands in a binary tree over places 1 .. count that are numbered in-order, so that all odd ones are

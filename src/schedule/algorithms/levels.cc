@@ -26,6 +26,12 @@ std::vector<int> sizes_of(const Hosts::Members& members) {
 
 }  // namespace
 
+Placement in_grid(const Placement& placement) {
+  const int rows = rows_of_grid(placement.ranks);
+  const std::vector<int> each(static_cast<std::size_t>(rows), placement.ranks / rows);
+  return {placement.ranks, placement.rank, placement.root, Hosts::in_blocks(each)};
+}
+
 Levels::Levels(const Placement& placement)
     : rank_(placement.rank),
       root_(placement.root),

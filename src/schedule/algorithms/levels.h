@@ -23,6 +23,9 @@ namespace tutti::schedule {
 constexpr StageMemory kInput{Buffer::input}, kOutput{Buffer::output};
 constexpr StageMemory in_plane(int number) { return {Buffer::scratch, number}; }
 
+// Ranks in the rows of a grid, as if each were a host: what levels are made of where there is no other reason for them.
+Placement in_grid(const Placement& placement);
+
 class Levels {
  public:
   using Generate = Program (*)(const Placement& placement);

@@ -29,11 +29,13 @@ std::string why_not(const Algorithm& row, const Placement& placement, const Offe
     return "needs " + std::to_string(row.credits) + " messages under way on each edge, and there may be " +
            std::to_string(offers.inside.credits);
   }
+  if (!fits(row, placement.ranks))
+    return "needs ranks in rows and columns (" + std::to_string(placement.ranks) + " is prime)";
   return why_not(row.generate(placement), offers_for(row, offers));
 }
 
 Lowered lower(const Algorithm& row, const Placement& placement, const Offers& offers) {
-  if (row.single_copy && !offers.inside.single_copy) {
+  if ((row.single_copy && !offers.inside.single_copy) || !fits(row, placement.ranks)) {
     throw Error(ErrorCode::unsupported, std::string(name_of(row.verb)) + " by '" + std::string(row.name) + "' " +
                                             why_not(row, placement, offers));
   }

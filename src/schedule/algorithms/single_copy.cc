@@ -22,7 +22,9 @@ Program single_copy_broadcast(const Placement& placement) { return named_single_
 Program single_copy_scatter(const Placement& placement) { return named_single_copy(linear_scatter(placement)); }
 Program single_copy_gather(const Placement& placement) { return named_single_copy(linear_gather(placement)); }
 Program single_copy_all_gather(const Placement& placement) { return named_single_copy(ring_all_gather(placement)); }
-Program single_copy_all_to_all(const Placement& placement) { return named_single_copy(pairwise_all_to_all(placement)); }
+Program single_copy_all_to_all(const Placement& placement) {
+  return named_single_copy(spread_out_all_to_all(placement));
+}
 Program single_copy_scan(const Placement& placement) { return named_single_copy(exchange_scan(placement)); }
 Program single_copy_exclusive_scan(const Placement& placement) {
   return named_single_copy(exchange_exclusive_scan(placement));

@@ -41,7 +41,7 @@ std::uint64_t hash_of_table() {
     add_name(row.name);
     add(row.order);
     for (const bool fact : {row.user_windows, row.scratch_windows, row.per_edge, row.in_place, row.single_copy,
-                            row.single_copy_in_place, row.only_messages, row.hierarchical})
+                            row.single_copy_in_place, row.only_messages, row.hierarchical, row.grid})
       add(fact);
     add(row.credits);
     add(row.counts);

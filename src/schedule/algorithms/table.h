@@ -43,8 +43,10 @@ struct Algorithm {
   bool single_copy_in_place = false;  // not even where input and output are one memory
   bool only_messages = false;         // no candidate where ranks reach each other's scratch
   bool hierarchical = false;          // made of programs inside hosts and across them: for several hosts only
+  bool grid = false;                  // along the rows and columns of a grid of the ranks
   Counts counts = Counts::even;
-  bool alike = false;        // all ranks have the same text, whatever their number
+  bool alike = false;    // all ranks have the same text, whatever their number
+  bool untimed = false;  // newer than the built-in surveys: chosen only where it is far ahead, until a machine is tuned
   std::string_view good_at;  // for people
 
   // On one host, and for verbs that do not reduce anywhere.
@@ -52,6 +54,17 @@ struct Algorithm {
   bool is_for_even() const { return counts != Counts::uneven; }
   bool is_for_uneven() const { return counts != Counts::even; }
 };
+
+// The shorter side of the grid that so many ranks make, the nearest to a square; 1 where their number is prime.
+constexpr int rows_of_grid(int ranks) {
+  int rows = 1;
+  for (int side = 2; side <= ranks / side; ++side) {
+    if (ranks % side == 0) rows = side;
+  }
+  return rows;
+}
+// Whether its programs are made for so many ranks.
+constexpr bool fits(const Algorithm& row, int ranks) { return !row.grid || ranks == 1 || rows_of_grid(ranks) > 1; }
 
 // Whether it reduces in the canonical order of a group: hosts first where there are several. `ranks_will_do`: the order
 // of the ranks alone is that (joins_hosts_first).

@@ -12,18 +12,19 @@
 //
 // Partial results lie in scratch, and the last reduction alone writes the output: by then the rank has heard from all
 // its peers.
-#include "schedule/algorithms/build.h"
+#include <utility>
+
+#include "schedule/algorithms/radix.h"
 
 namespace tutti::schedule {
 
-Program recursive_multiplying_all_reduce(const Placement& placement) {
-  Program program = begin_program(Verb::all_reduce, "recursive_multiplying", placement, 1, 1);
+Program all_reduce_in_rounds(std::string name, const Placement& placement, int radix) {
+  Program program = begin_program(Verb::all_reduce, std::move(name), placement, 1, 1);
   if (placement.ranks == 1) return alone(std::move(program));
-  constexpr int kRadix = 4;
   const CoreRole role = CoreRole::of(placement.ranks, placement.rank);
   // The same on all ranks, because segments are cut by it.
-  program.scratch_planes = role.core > kRadix || role.pairs != 0 ? 1 : 0;
-  program.landing_planes = role.core >= kRadix ? kRadix - 1 : 1;
+  program.scratch_planes = role.core > radix || role.pairs != 0 ? 1 : 0;
+  program.landing_planes = role.core >= radix ? radix - 1 : 1;
 
   const Operand input = Operand::own(Buffer::input, all_blocks(1));
   const Operand scratch = Operand::own(Buffer::scratch, all_blocks(1));
@@ -41,20 +42,22 @@ Program recursive_multiplying_all_reduce(const Placement& placement) {
     lane.steps.push_back(join_pair(placement, role, all_blocks(1)));
     held = scratch;
   }
+  const bool alike = radix == 2 && role.pairs == 0;  // peers have the same text on every rank
   for (int distance = 1; distance < role.core;) {
-    const int radix = role.core / distance >= kRadix ? kRadix : 2;
-    const int digit = role.member / distance % radix;
+    const int parts = role.core / distance >= radix ? radix : 2;
+    const int digit = role.member / distance % parts;
     std::vector<Operand> peers, sources;
-    for (int other = 0; other < radix; ++other) {
+    for (int other = 0; other < parts; ++other) {
       if (other == digit) {
         sources.push_back(held);
         continue;
       }
-      peers.push_back(Operand::slot(Index::absolute(role.rank_of(role.member + (other - digit) * distance))));
+      const int peer = role.rank_of(role.member + (other - digit) * distance);
+      peers.push_back(Operand::slot(alike ? Index::exclusive_or(distance) : Index::absolute(peer)));
       sources.push_back(peers.back());
     }
     lane.steps.push_back(copy_step(std::move(peers), held));
-    distance *= radix;
+    distance *= parts;
     const bool last = distance == role.core;
     held = last ? output : scratch;
     lane.steps.push_back(reduce_step({held}, std::move(sources), last));
@@ -62,6 +65,10 @@ Program recursive_multiplying_all_reduce(const Placement& placement) {
   if (role.partner >= 0) lane.steps.push_back(copy_step({Operand::slot(Index::plus(1))}, held));
   program.lanes.push_back(std::move(lane));
   return program;
+}
+
+Program recursive_multiplying_all_reduce(const Placement& placement) {
+  return all_reduce_in_rounds("recursive_multiplying", placement, kRadix);
 }
 
 }  // namespace tutti::schedule

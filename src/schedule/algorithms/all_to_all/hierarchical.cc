@@ -19,19 +19,19 @@ namespace tutti::schedule {
 Program hierarchical_all_to_all(const Placement& placement) {
   const Levels levels(placement);
   if (!levels.even()) {
-    Program program = pairwise_all_to_all(placement);
+    Program program = spread_out_all_to_all(placement);
     program.algorithm = "hierarchical";
     return program;
   }
   Composition composition(begin_program(Verb::all_to_all, "hierarchical", placement, placement.ranks, 0), 1);
 
-  Stage inside = levels.inside("inside", pairwise_all_to_all);
+  Stage inside = levels.inside("inside", spread_out_all_to_all);
   inside.blocks = levels.of_columns();
   inside.widest = levels.hosts();
   inside.output = in_plane(0);
   composition.add(inside);
 
-  Stage across = levels.across("across", pairwise_all_to_all);
+  Stage across = levels.across("across", spread_out_all_to_all);
   across.blocks = levels.of_hosts();
   across.widest = levels.columns();
   across.input = in_plane(0);

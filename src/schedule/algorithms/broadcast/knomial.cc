@@ -7,29 +7,27 @@
 //
 // Half the rounds of a binomial tree, with three messages of each rank in flight at once. Segments pipeline down.
 // Cost: log4 p (alpha + 3 n beta).
-#include "schedule/algorithms/build.h"
+#include <utility>
+
+#include "schedule/algorithms/radix.h"
 
 namespace tutti::schedule {
 
-Program knomial_broadcast(const Placement& placement) {
-  constexpr int kRadix = 4;
-  const int p = placement.ranks;
-  Program program = begin_program(Verb::broadcast, "knomial", placement, 1, 1);
-  if (p == 1) return alone(std::move(program));
+Program broadcast_tree(std::string name, const Placement& placement, int radix) {
+  Program program = begin_program(Verb::broadcast, std::move(name), placement, 1, 1);
+  if (placement.ranks == 1) return alone(std::move(program));
 
-  const int place = (placement.rank - placement.root + p) % p;
-  int reach = 1;  // the value of the lowest digit that is not 0: children lie nearer than that
-  while (reach < p && place / reach % kRadix == 0) reach *= kRadix;
+  const TreePlace place = TreePlace::of(placement, radix);
   std::vector<Operand> destinations{Operand::own(Buffer::output, all_blocks(1))};
-  for (int distance = reach / kRadix; distance >= 1; distance /= kRadix) {
-    for (int digit = 1; digit < kRadix && place + digit * distance < p; ++digit)
-      destinations.push_back(Operand::slot(Index::plus(digit * distance)));
+  for (int distance = place.reach / radix; distance >= 1; distance /= radix) {
+    for (int child = distance; place.has_child(child, distance); child += distance)
+      destinations.push_back(Operand::slot(Index::plus(child)));
   }
-  const int behind_parent = place == 0 ? 0 : place / reach % kRadix * reach;
-  const Operand source =
-      place == 0 ? Operand::own(Buffer::input, all_blocks(1)) : Operand::slot(Index::plus(-behind_parent));
+  const Operand source = place.relative == 0 ? Operand::own(Buffer::input, all_blocks(1)) : place.parent_slot();
   program.lanes.push_back({"tree", false, {copy_step(std::move(destinations), source)}});
   return program;
 }
+
+Program knomial_broadcast(const Placement& placement) { return broadcast_tree("knomial", placement, kRadix); }
 
 }  // namespace tutti::schedule

@@ -10,7 +10,7 @@
 // that no circle of messages can close.
 //
 // What comes down the tree waits in scratch: the output is written once the left neighbour was heard as well.
-#include "schedule/algorithms/build.h"
+#include "schedule/algorithms/radix.h"
 
 namespace tutti::schedule {
 
@@ -26,13 +26,7 @@ Program scatter_all_gather_broadcast(const Placement& placement) {
   const Operand to_right = Operand::slot(Index::plus(1));
   const Operand from_left = Operand::slot(Index::plus(-1));
   Lane lane{"scatter", false, {}};
-  if (!root)
-    lane.steps.push_back(copy_step({own_block(held, 0, place.below)}, Operand::slot(Index::plus(-place.reach))));
-  for (int distance = place.reach / 2; distance >= 1; distance /= 2) {
-    if (distance >= place.below) continue;
-    lane.steps.push_back(
-        copy_step({Operand::slot(Index::plus(distance))}, own_block(held, distance, place.below_child(distance))));
-  }
+  add_scatter(lane, place, held);
 
   const bool end = place.relative == p - 1;
   if (!end) lane.steps.push_back(copy_step({to_right}, own_block(held)));

@@ -1,22 +1,23 @@
-// Pairwise all_to_all: every rank sends each other rank its chunk, nearest to the right first, then takes theirs.
+// Spread-out all_to_all: every rank sends each other rank its chunk, nearest to the right first, then takes theirs.
 //
-// 4 ranks; in step k rank i sends to i + k and later takes from i - k:
+// 4 ranks; rank i sends to i + k for all k, one behind the other, and then takes from i - k in the same order:
 //
 //         rank 0        rank 1        rank 2        rank 3
 //   k=1   1 -> 1        2 -> 2        3 -> 3        0 -> 0       chunk -> rank
 //   k=2   2 -> 2        3 -> 3        0 -> 0        1 -> 1
 //   k=3   3 -> 3        0 -> 0        1 -> 1        2 -> 2
 //
-// At every step each rank sends to one and is sent to by one. In place a chunk is sent before the one comes that takes
-// its place, and nothing is written before everybody was heard.
+// All messages are on their way at once, and no two ranks begin with the same one. Pairwise exchange is another
+// algorithm: it takes what comes in a step before it sends in the next, and one slow rank holds up all others. In place
+// a chunk is sent before the one comes that takes its place, and nothing is written before everybody was heard.
 // Cost: (p-1) alpha + f n beta, f = (p-1)/p, n all chunks.
 #include "schedule/algorithms/build.h"
 
 namespace tutti::schedule {
 
-Program pairwise_all_to_all(const Placement& placement) {
+Program spread_out_all_to_all(const Placement& placement) {
   const int p = placement.ranks;
-  Program program = begin_program(Verb::all_to_all, "pairwise", placement, p, 1);
+  Program program = begin_program(Verb::all_to_all, "spread_out", placement, p, 1);
   if (p == 1) return alone(std::move(program));
   program.hears_first = true;
 
