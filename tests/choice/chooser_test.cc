@@ -206,7 +206,7 @@ TEST(Chooser, RowsForGridsRunWhereThereIsOne) {
   EXPECT_THROW(Chooser(7, slots(4), forced_algorithms("all_gather=torus", true), true), Error);
   // Of 3 rows of 4 a price is found by 2 rows of 2, which would take a channel more.
   Chooser chooser(12, slots(4), {}, false);
-  chooser.set_costs(agreed_costs(topology::usual_costs(8), 12, false));
+  chooser.set_costs(agreed_costs(topology::usual_costs(8), 12, 1, false));
   EXPECT_THAT(names(chooser, Verb::all_reduce), Contains("torus"));
   EXPECT_GT(chooser.price_of(*schedule::find_algorithm(Verb::all_reduce, "torus"), 1 << 20), 0);
   EXPECT_NE(chooser.choose({.verb = Verb::all_reduce, .bytes = 1 << 20}), nullptr);

@@ -44,8 +44,7 @@ Program torus_all_reduce(const Placement& placement) {
   Stage gather = grid.inside("gather along rows", ring_all_gather);
   std::ranges::reverse(gather.members);
   gather.level = columns > 2 ? 3 : reduce.level;  // the other way round the edges are others, but for two ranks
-  gather.blocks = reduce.blocks;
-  std::ranges::reverse(gather.blocks);
+  gather.blocks = StageBlocks({.count = columns, .first = (columns - 1) * rows, .step = -rows, .width = rows});
   gather.widest = rows;
   gather.input = in_plane(1);
   gather.output = kOutput;

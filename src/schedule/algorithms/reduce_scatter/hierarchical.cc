@@ -7,7 +7,7 @@
 //   across    0 of all       1 of all   |  2 of all       3 of all      reduce_scatter inside each column
 //
 // Hosts first, so that a sum crosses once, and canonical.
-// Cost: m ranks to each of h hosts: (m-1) alpha + (m-1)/m n beta inside, (h-1) alpha + (h-1)/h n/m beta across.
+// Cost: m ranks to each of h hosts: (m-1) alpha + (m-1)/m n beta inside, lg h alpha + (h-1)/h n/m beta across.
 #include <bit>
 
 #include "schedule/algorithms/build.h"
@@ -17,10 +17,10 @@
 namespace tutti::schedule {
 namespace {
 
+// By halves a link carries one message at a time; hosts that exchange with all others drift, and send to one at once.
 Program share_across(const Placement& placement) {
-  constexpr int kMany = 8;
-  const bool halves = placement.ranks > kMany && std::has_single_bit(static_cast<unsigned>(placement.ranks));
-  return halves ? recursive_halving_reduce_scatter(placement) : pairwise_reduce_scatter(placement);
+  return std::has_single_bit(static_cast<unsigned>(placement.ranks)) ? recursive_halving_reduce_scatter(placement)
+                                                                     : pairwise_reduce_scatter(placement);
 }
 
 }  // namespace
