@@ -108,11 +108,11 @@ TEST(SimTool, SaysInJsonWhatItLeftOut) {
                               "cost all_to_all --topology dgx-h100:96 -b 64K -e 64K --json"}) {
     const json left_out = json::parse(tutti(command).output)["left_out"];
     ASSERT_FALSE(left_out.empty()) << command;
-    const auto pairwise =
-        std::ranges::find_if(left_out, [](const json& row) { return row["algorithm"] == "pairwise"; });
-    ASSERT_NE(pairwise, left_out.end()) << command;
-    EXPECT_EQ((*pairwise)["edges"], 768 * 767);
-    EXPECT_EQ((*pairwise)["most_edges"], 500000);
+    const auto spread_out =
+        std::ranges::find_if(left_out, [](const json& row) { return row["algorithm"] == "spread_out"; });
+    ASSERT_NE(spread_out, left_out.end()) << command;
+    EXPECT_EQ((*spread_out)["edges"], 768 * 767);
+    EXPECT_EQ((*spread_out)["most_edges"], 500000);
   }
   EXPECT_TRUE(json::parse(tutti("sim barrier --topology dgx-h100:1 --json").output)["left_out"].empty());
 }
