@@ -64,7 +64,7 @@ std::string difference(const std::string& reviewed, const std::string& now) {
   }
 }
 
-// Of the programs of a row, as shared memory, streams and two hosts run them.
+// Of the programs of a row, as shared memory, streams and two hosts run them, and hierarchical ones four.
 std::uint64_t hash_of_programs(const Algorithm& row) {
   Offers memory;
   memory.inside = {true, true, true, true, 4, 0};
@@ -72,8 +72,8 @@ std::uint64_t hash_of_programs(const Algorithm& row) {
   Offers streams;
   streams.channels = 2;
   std::uint64_t hash = 0;
-  for (const int ranks : {2, 3, 4, 7}) {
-    if (!takes(row, ranks)) continue;
+  for (const int ranks : {2, 3, 4, 7, 8}) {
+    if (!takes(row, ranks) || (ranks == 8 && !row.hierarchical)) continue;
     const bool windows = row.user_windows || row.scratch_windows;
     const auto add = [&](const Offers& offers) {
       for (const char letter : to_json(lower_all(row, ranks, offers, ranks / 2)))
@@ -85,6 +85,11 @@ std::uint64_t hash_of_programs(const Algorithm& row) {
     Offers mixed = memory;
     mixed.inside.windows_to_user = false;
     mixed.hosts = Hosts::in_blocks(std::vector{(ranks + 1) / 2, ranks / 2});
+    add(mixed);
+    if (!row.hierarchical || ranks < 7) continue;
+    std::vector<int> round_four;
+    for (int rank = 0; rank < ranks; ++rank) round_four.push_back(rank % 4);
+    mixed.hosts = Hosts(round_four);
     add(mixed);
   }
   return hash;
