@@ -104,6 +104,9 @@ Variables plain_variables() {
   return all;
 }
 
+// Over which ranks reach each other.
+std::string interface_of(const StartFacts& facts) { return facts.hosts.empty() ? "lo" : facts.hosts.front().interface; }
+
 Variables variables_for(const Group& group, const StartFacts& facts) {
   Variables all = plain_variables();
   all[kSocketVariable] = group.socket_path();
@@ -111,7 +114,7 @@ Variables variables_for(const Group& group, const StartFacts& facts) {
   all[kRanksVariable] = std::to_string(facts.ranks);
   all[kBytesVariable] = std::to_string(facts.bytes);
   all[kCoresVariable] = fmt::format("{}", fmt::join(facts.processors, ","));
-  all[kInterfaceVariable] = facts.hosts.empty() ? "lo" : facts.hosts.front().interface;
+  all[kInterfaceVariable] = interface_of(facts);
   all["OMP_NUM_THREADS"] = "1";
   return all;
 }
@@ -179,11 +182,9 @@ void add_openmpi_hosts(std::vector<std::string>& command, const Group& group, co
     for (int rank = 0; rank < facts.ranks; ++rank) slots += host_of(facts, rank) == &host ? 1 : 0;
     if (slots > 0) hosts.push_back(fmt::format("{}:{}", host.address, slots));
   }
-  const std::string& interface = facts.hosts.front().interface;
-  command.insert(command.end(),
-                 {"--host", fmt::format("{}", fmt::join(hosts, ",")), "--map-by", facts.round_hosts ? "node" : "slot",
-                  "--mca", "plm_rsh_agent", openmpi_agent(group, facts), "--mca", "oob_tcp_if_include", interface,
-                  "--mca", "btl_tcp_if_include", interface});
+  command.insert(command.end(), {"--host", fmt::format("{}", fmt::join(hosts, ",")), "--map-by",
+                                 facts.round_hosts ? "node" : "slot", "--mca", "plm_rsh_agent",
+                                 openmpi_agent(group, facts), "--mca", "oob_tcp_if_include", interface_of(facts)});
   const std::string name = "hostname " + facts.hosts.front().name + " && exec \"$@\"";
   command.insert(command.begin(), {"unshare", "--uts", "sh", "-c", name, "sh"});
 }
@@ -198,7 +199,7 @@ void start_openmpi(Group& group, const StartFacts& facts) {
   if (one_host) set("plm", "isolated");  // no agent to reach others is looked for
   set("pml", "ob1");
   set("btl", tcp ? "tcp,self" : one_host ? "vader,self" : "vader,tcp,self");
-  if (tcp && one_host) set("btl_tcp_if_include", "lo");
+  if (tcp || !one_host) set("btl_tcp_if_include", interface_of(facts));
   if (!tcp) set("btl_vader_single_copy_mechanism", siblings_may_read() ? "cma" : "none");
   // Otherwise a rank spins while the one it waits for has no core.
   set("mpi_yield_when_idle", static_cast<std::size_t>(facts.ranks) > facts.cores ? "1" : "0");

@@ -24,7 +24,7 @@ ArenaShape shape_for(int ranks, const MemoryUse& use) {
   shape.credits = use.several_hosts ? 2 : 4;
   shape.slot_bytes = ranks <= 8 ? 32 << 10 : 8 << 10;
   if (use.several_hosts) shape.slot_bytes = ranks <= 8 ? 256 << 10 : ranks <= 16 ? 64 << 10 : 8 << 10;
-  shape.scratch_bytes = use.several_hosts ? 8 << 20 : 1 << 20;
+  shape.scratch_bytes = use.several_hosts ? 4 << 20 : 1 << 20;  // as much as the streams beside it have
   return shape;
 }
 
