@@ -78,7 +78,7 @@ void run_rank(int rank, int size, int victim, const Endpoint& lobby, Shared& sha
   options.job = "control_bench";
   options.lobby = lobby;
   options.keep_lobby = rank == 0;
-  options.wanted = Wanted::tcp;
+  options.wanted = TransportKind::tcp;
   options.deadline = Deadline::after(std::chrono::minutes(5));
   const Met met = meet(options);
   Waiting waiting(*met.control);

@@ -37,6 +37,26 @@ inline void expect_all_ok(const std::vector<RankEnd>& ends) {
   }
 }
 
+// Why ranks of this machine cannot have it, in words; empty where they can.
+inline std::string why_missing(TransportKind kind) {
+  Options options;
+  options.transport = kind;
+  try {
+    static_cast<void>(run_threads(
+        1, [](Communicator&) {}, options));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// All that a user can ask for.
+inline std::vector<TransportKind> every_transport() {
+  std::vector<TransportKind> kinds;
+  for (std::size_t kind = 0; kind < kTransportKinds; ++kind) kinds.push_back(static_cast<TransportKind>(kind));
+  return kinds;
+}
+
 // A reduction of vectors whose type is known at run time.
 inline Request all_reduce_of(const void* input, void* output, std::size_t count, DType type, Op op = ReduceOp::sum) {
   return {.verb = Verb::all_reduce,

@@ -303,9 +303,9 @@ void add_what(CLI::App& app, BenchOptions& asked) {
       ->type_name("VERB")
       ->required();
   app.add_option("-n,--ranks", asked.ranks, "How many ranks: 4, or 2..8, or 2,4,8; 2 if left out")->type_name("N");
-  app.add_option("--transport", asked.transport, "auto, shm or tcp")
+  app.add_option("--transport", asked.transport, fmt::format("{}", fmt::join(kTransportWords, ", ")))
       ->type_name("NAME")
-      ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kTransportWords), std::end(kTransportWords))));
   app.add_option("--netns", asked.namespaces,
                  "Network namespaces of this machine to spread the ranks over, each a host of its own; needs root")
       ->type_name("NAMES");

@@ -46,9 +46,6 @@ namespace engine {
 class Engine;
 }  // namespace engine
 
-// What carries the bytes. automatic: shared memory inside a host, TCP across hosts.
-enum class TransportKind : unsigned char { automatic, shm, tcp };
-
 // How far ranks check that they make the same call. quick: every message is checked before it lands, at no cost; a rank
 // that meets another call's message keeps its output, others may not. full: one more round before every collective, and
 // no rank's buffers are touched unless all ranks make the same call.

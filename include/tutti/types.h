@@ -1,10 +1,11 @@
-// The vocabulary of values: element types, reduction operators and verbs, with their names.
+// The vocabulary of values: element types, reduction operators, verbs and transports, with their names.
 //
 // Each list is one X-macro; enums, names, sizes and tests are generated from it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tutti {
@@ -80,10 +81,28 @@ enum class Verb : std::uint8_t {
 #undef X
 };
 
+// What carries the bytes. X(name, word, memory, meaning)
+// word: as people say it, in TUTTI_TRANSPORT and elsewhere; memory: of HostMemory. Numbers travel between processes and
+// are those of tutti.h: new ones come last.
+#define TUTTI_TRANSPORTS(X)                                                      \
+  X(automatic, auto, always, "shared memory inside a host and TCP across hosts") \
+  X(shm, shm, always, "shared memory, and several hosts are an error")           \
+  X(tcp, tcp, never, "TCP between all ranks")
+
+enum class TransportKind : std::uint8_t {
+#define X(name, word, memory, meaning) name,
+  TUTTI_TRANSPORTS(X)
+#undef X
+};
+
+// When the ranks of a host share its memory: if_several, where the job has other hosts, too.
+enum class HostMemory : std::uint8_t { always, never, if_several };
+
 #define X(...) +1
 inline constexpr std::size_t kDTypes = 0 TUTTI_DTYPES(X);
 inline constexpr std::size_t kReduceOps = 0 TUTTI_REDUCE_OPS(X);
 inline constexpr std::size_t kVerbs = 0 TUTTI_VERBS(X);
+inline constexpr std::size_t kTransportKinds = 0 TUTTI_TRANSPORTS(X);
 #undef X
 
 // 0 where there is no such type.
@@ -126,6 +145,30 @@ constexpr std::string_view name_of(Verb verb) {
 #undef X
   };
   return kNames[static_cast<std::size_t>(verb)];
+}
+
+inline constexpr std::string_view kTransportWords[] = {
+#define X(name, word, memory, meaning) #word,
+    TUTTI_TRANSPORTS(X)
+#undef X
+};
+
+constexpr std::string_view name_of(TransportKind kind) { return kTransportWords[static_cast<std::size_t>(kind)]; }
+
+constexpr std::optional<TransportKind> transport_named(std::string_view word) {
+  for (std::size_t kind = 0; kind < kTransportKinds; ++kind) {
+    if (kTransportWords[kind] == word) return static_cast<TransportKind>(kind);
+  }
+  return std::nullopt;
+}
+
+constexpr HostMemory host_memory_of(TransportKind kind) {
+  constexpr HostMemory kMemory[] = {
+#define X(name, word, memory, meaning) HostMemory::memory,
+      TUTTI_TRANSPORTS(X)
+#undef X
+  };
+  return kMemory[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace tutti

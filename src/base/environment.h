@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/types.h"
+
 namespace tutti {
 
 struct Variable {
@@ -20,10 +22,13 @@ struct Variable {
   bool secret = false;       // its value is never shown
 };
 
+#define TUTTI_NEXT_WORD(name, word, memory, meaning) "|" #word
+#define TUTTI_NEXT_MEANING(name, word, memory, meaning) "; " #word ": " meaning
+
 // X(name, unset, values, meaning, secret). What a launcher sets comes last.
 #define TUTTI_VARIABLES(X)                                                                                            \
-  X(TUTTI_TRANSPORT, "auto", "auto|shm|tcp", "shm, tcp, or auto: shared memory inside a host and TCP across hosts",   \
-    false)                                                                                                            \
+  X(TUTTI_TRANSPORT, "auto", std::string_view(TUTTI_TRANSPORTS(TUTTI_NEXT_WORD)).substr(1),                           \
+    "what carries the bytes" TUTTI_TRANSPORTS(TUTTI_NEXT_MEANING), false)                                             \
   X(TUTTI_RENDEZVOUS, "from the launcher", "", "where the ranks meet: host:port, or unix:@name on one host", false)   \
   X(TUTTI_INTERFACE, "the one that routes to the rendezvous", "", "address or interface that TCP binds", false)       \
   X(TUTTI_HOSTID, "this machine", "",                                                                                 \

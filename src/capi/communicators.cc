@@ -57,7 +57,7 @@ tutti::Options options_of(const tutti_options& given) {
     reject("tutti_init: there is no check " + std::to_string(static_cast<int>(given.check)));
   options.check = static_cast<tutti::Check>(given.check);
   const auto transport = static_cast<int>(given.transport);
-  if (transport < TUTTI_TRANSPORT_AUTO || transport > TUTTI_TRANSPORT_TCP)
+  if (transport < 0 || transport >= static_cast<int>(tutti::kTransportKinds))
     reject("tutti_init: there is no transport " + std::to_string(transport));
   options.transport = static_cast<tutti::TransportKind>(transport);
   return options;

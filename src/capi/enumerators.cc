@@ -34,22 +34,25 @@ constexpr Enumerator kVerbNames[] = {NAMED(TUTTI_ALL_REDUCE), NAMED(TUTTI_BROADC
                                      NAMED(TUTTI_ALL_GATHER), NAMED(TUTTI_REDUCE_SCATTER), NAMED(TUTTI_ALL_TO_ALL),
                                      NAMED(TUTTI_SCAN),       NAMED(TUTTI_EXCLUSIVE_SCAN), NAMED(TUTTI_BARRIER)};
 
+constexpr Enumerator kTransports[] = {NAMED(TUTTI_TRANSPORT_AUTO), NAMED(TUTTI_TRANSPORT_SHM),
+                                      NAMED(TUTTI_TRANSPORT_TCP)};
+
 // "TUTTI_PEER_LOST" is "peer_lost".
-constexpr bool is_upper_case_of(std::string_view c_name, std::string_view name) {
-  constexpr std::string_view kPrefix = "TUTTI_";
-  if (!c_name.starts_with(kPrefix) || c_name.size() != kPrefix.size() + name.size()) return false;
+constexpr bool is_upper_case_of(std::string_view c_name, std::string_view name, std::string_view prefix) {
+  if (!c_name.starts_with(prefix) || c_name.size() != prefix.size() + name.size()) return false;
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     const char upper = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    if (c_name[kPrefix.size() + i] != upper) return false;
+    if (c_name[prefix.size() + i] != upper) return false;
   }
   return true;
 }
 
 template <class Enum, std::size_t N>
-constexpr bool agree(const Enumerator (&list)[N], unsigned first) {
+constexpr bool agree(const Enumerator (&list)[N], unsigned first, std::string_view prefix = "TUTTI_") {
   for (unsigned i = 0; i < N; ++i) {
-    if (list[i].value != first + i || !is_upper_case_of(list[i].name, name_of(static_cast<Enum>(i)))) return false;
+    if (list[i].value != first + i) return false;
+    if (!is_upper_case_of(list[i].name, name_of(static_cast<Enum>(i)), prefix)) return false;
   }
   return true;
 }
@@ -65,9 +68,8 @@ static_assert(agree<DType>(kTypes, 0));
 static_assert(agree<ReduceOp>(kOps, 0));
 static_assert(std::size(kVerbNames) == kVerbs && agree<Verb>(kVerbNames, 0));
 
-static_assert(TUTTI_TRANSPORT_AUTO == static_cast<int>(TransportKind::automatic));
-static_assert(TUTTI_TRANSPORT_SHM == static_cast<int>(TransportKind::shm));
-static_assert(TUTTI_TRANSPORT_TCP == static_cast<int>(TransportKind::tcp));
+static_assert(std::size(kTransports) == kTransportKinds && agree<TransportKind>(kTransports, 0, "TUTTI_TRANSPORT_"));
+
 static_assert(TUTTI_CHECK_QUICK == static_cast<int>(Check::quick));
 static_assert(TUTTI_CHECK_FULL == static_cast<int>(Check::full));
 static_assert(TUTTI_ANY_SOURCE == kAnySource && TUTTI_ANY_TAG == kAnyTag);

@@ -216,15 +216,6 @@ std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
   return transport::make_threads_mappers(ranks);
 }
 
-rendezvous::Wanted wanted(TransportKind transport) {
-  switch (transport) {
-    case TransportKind::shm: return rendezvous::Wanted::shm;
-    case TransportKind::tcp: return rendezvous::Wanted::tcp;
-    case TransportKind::automatic: break;
-  }
-  return rendezvous::Wanted::automatic;
-}
-
 std::vector<std::string> settings(const Options& options) {
   return {rendezvous::kBuild + std::to_string(schedule::hash_of_table()),
           "TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
@@ -263,7 +254,8 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     return finish(make_memory());
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
-  const bool mixed = options.transport != TransportKind::tcp && static_cast<int>(hosts.size()) < met.size;
+  const bool mixed =
+      host_memory_of(options.transport) != HostMemory::never && static_cast<int>(hosts.size()) < met.size;
   say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
   auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
   origin.linked = link(met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);

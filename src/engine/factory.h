@@ -14,7 +14,6 @@ namespace tutti::engine {
 // One mapper per rank; each is to be given to make_engine on its own thread.
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
 
-rendezvous::Wanted wanted(TransportKind transport);
 // What all ranks must have alike besides, in the form in which the meeting compares it.
 std::vector<std::string> settings(const Options& options);
 

@@ -26,11 +26,7 @@ Environment with_launch(const Environment& environment, const Launch& launch) {
 Options with_variables(Options options, const Environment& environment) {
   if (const auto ms = environment.number("TUTTI_TIMEOUT_MS")) options.timeout = std::chrono::milliseconds(*ms);
   if (const auto word = environment.word("TUTTI_CHECK")) options.check = *word == "full" ? Check::full : Check::quick;
-  if (const auto word = environment.word("TUTTI_TRANSPORT")) {
-    options.transport = *word == "shm"   ? TransportKind::shm
-                        : *word == "tcp" ? TransportKind::tcp
-                                         : TransportKind::automatic;
-  }
+  if (const auto word = environment.word("TUTTI_TRANSPORT")) options.transport = *transport_named(*word);
   if (const auto name = environment.get("TUTTI_ALGORITHM")) options.algorithm = *name;
   if (const auto files = environment.get("TUTTI_SCHEDULE")) options.schedule = *files;
   if (const auto word = environment.word("TUTTI_VERIFY")) options.verify = *word == "1";
@@ -69,7 +65,7 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.refuge = std::move(place.refuge);
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
-  meeting.wanted = engine::wanted(options.transport);
+  meeting.wanted = options.transport;
   meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
   meeting.hostid = environment.get("TUTTI_HOSTID").value_or("");
   meeting.interface = environment.get("TUTTI_INTERFACE").value_or("");

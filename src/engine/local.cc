@@ -52,7 +52,7 @@ std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::str
   meeting.size = ranks;
   meeting.job = meeting.lobby = place;
   meeting.keep_lobby = keep_lobby;
-  meeting.wanted = engine::wanted(options.transport);
+  meeting.wanted = options.transport;
   meeting.settings = engine::settings(options);
   meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
   meeting.deadline = Deadline::after(options.timeout);
@@ -78,8 +78,8 @@ void pin_to_core(int rank) {
 
 std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options) {
   require_ranks(ranks);
-  const bool tcp = options.transport == TransportKind::tcp;
-  const std::string place = tcp ? new_meeting_place() : "";
+  const bool linked = host_memory_of(options.transport) != HostMemory::always;
+  const std::string place = linked ? new_meeting_place() : "";
   auto mappers = engine::make_threads_group(ranks);
   std::vector<RankEnd> ends(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -87,7 +87,7 @@ std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const 
   const std::shared_future<bool> go = all_there.get_future();
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const MakeEngine make = [&, rank] {
-      if (tcp) return meet_locally(static_cast<int>(rank), ranks, place, rank == 0, options);
+      if (linked) return meet_locally(static_cast<int>(rank), ranks, place, rank == 0, options);
       return engine::make_engine(std::move(mappers[rank]), options, Deadline::after(options.timeout));
     };
     const auto body = [&ends, &function, make, rank, go] {

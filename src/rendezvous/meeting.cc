@@ -138,8 +138,9 @@ class Meeting {
     const topology::CorePlace place = topology::place_of_cores(member.cores);
     member.package = place.package;
     member.cache = place.cache;
-    if (options_.wanted != Wanted::tcp) member.memory = network_->listen(random_unix_endpoint(*network_));
-    if (options_.wanted != Wanted::shm) member.endpoint = listen_for_peers(lobby);
+    if (host_memory_of(options_.wanted) != HostMemory::never)
+      member.memory = network_->listen(random_unix_endpoint(*network_));
+    if (options_.wanted != TransportKind::shm) member.endpoint = listen_for_peers(lobby);
     return member;
   }
 

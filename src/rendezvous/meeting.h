@@ -38,7 +38,7 @@ struct MeetingOptions {
   // Needed where the lobby is reached over TCP. On one host, over a UNIX socket, the kernel vouches for the user, and
   // the lobby hands out a token for whatever TCP connections follow.
   std::optional<Token> token;
-  Wanted wanted = Wanted::automatic;
+  TransportKind wanted = TransportKind::automatic;
   // What else all ranks must have alike, each as NAME=value; the same names in the same order everywhere.
   std::vector<std::string> settings;
   int channels = 1;       // data links per pair of ranks that do not share memory

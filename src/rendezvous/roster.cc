@@ -9,15 +9,6 @@
 namespace tutti::rendezvous {
 namespace {
 
-std::string_view in_words(Wanted wanted) {
-  switch (wanted) {
-    case Wanted::automatic: return "auto";
-    case Wanted::shm: return "shm";
-    case Wanted::tcp: return "tcp";
-  }
-  return "?";
-}
-
 Verdict mismatch(int peer, std::string text) { return {ErrorCode::mismatch, peer, std::move(text)}; }
 
 Verdict differs(std::size_t rank, const Member& member, std::string_view what, std::string_view its,
@@ -106,10 +97,10 @@ Member read_member(Reader& reader) {
   return member;
 }
 
-Wanted read_wanted(Reader& reader) {
+TransportKind read_wanted(Reader& reader) {
   const std::uint8_t wanted = reader.u8();
-  if (wanted > static_cast<std::uint8_t>(Wanted::tcp)) reader.refuse();
-  return static_cast<Wanted>(wanted);
+  if (wanted >= kTransportKinds) reader.refuse();
+  return static_cast<TransportKind>(wanted);
 }
 
 int read_channels(Reader& reader) {
@@ -175,8 +166,11 @@ std::string why_apart(const std::string& one_id, const std::string& other_id) {
 bool share_memory(const Roster& roster, int a, int b) {
   if (a == b) return true;
   const auto& members = roster.members;
-  return roster.wanted != Wanted::tcp &&
-         members[static_cast<std::size_t>(a)].host_id == members[static_cast<std::size_t>(b)].host_id;
+  const std::string& host = members[static_cast<std::size_t>(a)].host_id;
+  const HostMemory memory = host_memory_of(roster.wanted);
+  if (memory == HostMemory::never || members[static_cast<std::size_t>(b)].host_id != host) return false;
+  const auto is_elsewhere = [&](const Member& member) { return member.host_id != host; };
+  return memory == HostMemory::always || std::any_of(members.begin(), members.end(), is_elsewhere);
 }
 
 std::vector<int> memory_ranks(const Roster& roster, int rank) {
@@ -206,8 +200,8 @@ std::vector<Link> links_of(const Roster& roster, int rank) {
 std::optional<Verdict> judge(const std::vector<Join>& joins) {
   for (std::size_t rank = 1; rank < joins.size(); ++rank) {
     if (joins[rank].wanted != joins[0].wanted) {
-      return differs(rank, joins[rank].member, "TUTTI_TRANSPORT=", in_words(joins[rank].wanted),
-                     in_words(joins[0].wanted), "set it alike on all ranks");
+      return differs(rank, joins[rank].member, "TUTTI_TRANSPORT=", name_of(joins[rank].wanted),
+                     name_of(joins[0].wanted), "set it alike on all ranks");
     }
     if (joins[rank].channels != joins[0].channels) {
       return differs(rank, joins[rank].member, "channels: ", std::to_string(joins[rank].channels),
@@ -220,7 +214,7 @@ std::optional<Verdict> judge(const std::vector<Join>& joins) {
                      "set it alike on all ranks");
     }
   }
-  if (joins[0].wanted == Wanted::shm) return judge_memory(joins);
+  if (joins[0].wanted == TransportKind::shm) return judge_memory(joins);
   return judge_loopback(joins);
 }
 

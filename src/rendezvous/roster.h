@@ -10,10 +10,9 @@
 #include "rendezvous/handshake.h"
 #include "rendezvous/network.h"
 #include "tutti/error.h"
+#include "tutti/types.h"
 
 namespace tutti::rendezvous {
-
-enum class Wanted : unsigned char { automatic, shm, tcp };
 
 // What a rank is known by.
 struct Member {
@@ -34,7 +33,7 @@ inline const std::string kBuild = "build=";
 // What a rank tells the lobby.
 struct Join {
   int size = 1;
-  Wanted wanted = Wanted::automatic;
+  TransportKind wanted = TransportKind::automatic;
   int channels = 1;
   Member member;
   // What else all ranks must have alike, each as NAME=value; the same names in the same order everywhere.
@@ -43,7 +42,7 @@ struct Join {
 
 // What the lobby tells every rank once all have joined.
 struct Roster {
-  Wanted wanted = Wanted::automatic;
+  TransportKind wanted = TransportKind::automatic;
   int channels = 1;
   std::vector<Member> members;   // by rank
   std::optional<Token> session;  // for all links that follow, where the ranks brought no token of their own

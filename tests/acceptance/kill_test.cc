@@ -1,5 +1,5 @@
 // kill -9 of a random rank at random points, the meeting and the start of the program included: every survivor names
-// the dead rank, within 100 ms where ranks share a host's memory and within a second over TCP, and nothing is left.
+// the dead rank, within 100 ms where ranks share a host's memory and within a second over others, and nothing is left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,8 +14,10 @@
 #include <regex>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "base/file_descriptor.h"
+#include "check.h"
 
 namespace tutti::testing {
 namespace {
@@ -99,12 +101,14 @@ std::set<std::string> entries_of(const char* folder) {
   return entries;
 }
 
-class KillARank : public ::testing::TestWithParam<const char*> {};
+class KillARank : public ::testing::TestWithParam<TransportKind> {};
 
 TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
-  const bool tcp = std::string(GetParam()) == "tcp";
-  const long long limit_ms = tcp ? 1000 : 100;
-  std::mt19937 random(tcp ? 11 : 7);
+  if (const std::string why = why_missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  const bool shares_memory = host_memory_of(GetParam()) == HostMemory::always;
+  const long long limit_ms = shares_memory ? 100 : 1000;
+  std::mt19937 random(shares_memory ? 7 : 11);
+  const std::string transport(name_of(GetParam()));
   const auto shared_before = entries_of("/dev/shm");
   double slowest_ms = 0;
   int in_the_meeting = 0;
@@ -112,7 +116,7 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
     const std::size_t victim = random() % kRanks;
     // One kill in two falls into the start and the meeting, the others into the work.
     const auto delay = std::chrono::microseconds(random() % (kill % 2 == 0 ? 15'000 : 300'000));
-    Job job(GetParam());
+    Job job(transport.c_str());
     while (job.ranks().size() < kRanks) std::this_thread::yield();
     std::this_thread::sleep_for(delay);
     const auto pids = job.ranks();
@@ -144,11 +148,18 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
   }
   EXPECT_EQ(entries_of("/dev/shm"), shared_before);
   std::printf("%d kills over %s, %d of them before the ranks had met: the slowest survivor knew after %.1f ms\n",
-              kKills, GetParam(), in_the_meeting, slowest_ms);
+              kKills, transport.c_str(), in_the_meeting, slowest_ms);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, KillARank, ::testing::Values("auto", "tcp"),
-                         [](const auto& test) { return std::string(test.param); });
+// shm is auto, on one host.
+std::vector<TransportKind> those_that_differ() {
+  std::vector<TransportKind> kinds = every_transport();
+  std::erase(kinds, TransportKind::shm);
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, KillARank, ::testing::ValuesIn(those_that_differ()),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
 }  // namespace tutti::testing

@@ -348,9 +348,12 @@ TEST_P(ManyGroups, TakeNoMoreThanOne) {
 INSTANTIATE_TEST_SUITE_P(Transports, ManyGroups, ::testing::Values(Ranks::processes, Ranks::tcp, Ranks::mixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
-TEST(GroupsOfThreads, ThatHaveOnlyTcp) {
+class GroupsOfThreads : public ::testing::TestWithParam<TransportKind> {};
+
+TEST_P(GroupsOfThreads, OverEveryTransport) {
+  if (const std::string why = testing::why_missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
   Options options;
-  options.transport = TransportKind::tcp;
+  options.transport = GetParam();
   testing::expect_all_ok(run_threads(
       4,
       [](Communicator& comm) {
@@ -362,6 +365,9 @@ TEST(GroupsOfThreads, ThatHaveOnlyTcp) {
       },
       options));
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, GroupsOfThreads, ::testing::ValuesIn(testing::every_transport()),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(testing::kAlsoMixed),
                          [](const auto& test) { return testing::name_of(test.param); });

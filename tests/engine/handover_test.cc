@@ -31,7 +31,7 @@ std::vector<int> blamed(int victim, int slow) {
     meeting.job = "a test";
     meeting.lobby = lobby;
     meeting.keep_lobby = rank == 0;
-    meeting.wanted = rendezvous::Wanted::shm;
+    meeting.wanted = TransportKind::shm;
     meeting.channels = Engine::kTracks + 1;
     meeting.deadline = Deadline::after(std::chrono::seconds(60));
     Met met = rendezvous::meet(meeting);

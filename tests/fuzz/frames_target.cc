@@ -25,13 +25,13 @@ void look_at(const Frame& frame) {
   if (const auto keeper = decode_greeting(frame)) check(*keeper >= -1, "the keeper is a rank or nobody");
   if (const auto join = decode_join(frame)) {
     check(join->channels >= 1 && join->channels <= static_cast<int>(kMostChannels), "channels");
-    check(join->wanted <= Wanted::tcp, "wanted");
+    check(static_cast<std::size_t>(join->wanted) < tutti::kTransportKinds, "wanted");
     check_member(join->member);
     const auto second = decode_join(again(frame_of(*join)));
     check(second && second->member == join->member && second->settings == join->settings, "a join survives");
   }
   if (const auto roster = decode_roster(frame)) {
-    check(roster->channels >= 1 && roster->wanted <= Wanted::tcp, "roster");
+    check(roster->channels >= 1 && static_cast<std::size_t>(roster->wanted) < tutti::kTransportKinds, "roster");
     for (const Member& member : roster->members) check_member(member);
     const auto second = decode_roster(again(frame_of(*roster)));
     check(second && second->members == roster->members, "a roster survives");

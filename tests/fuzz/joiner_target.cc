@@ -16,7 +16,7 @@ JoinerOptions options() {
   options.lobby = "10.0.0.9:1";
   options.token = tutti::fuzz::token();
   options.deadline = std::chrono::seconds(60);
-  options.join = {kSize, Wanted::automatic, 2, {"host", "id1", "10.0.0.1:1", "unix:@1", 101}, {}};
+  options.join = {kSize, tutti::TransportKind::automatic, 2, {"host", "id1", "10.0.0.1:1", "unix:@1", 101}, {}};
   return options;
 }
 

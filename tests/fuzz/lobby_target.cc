@@ -11,7 +11,11 @@ constexpr int kSize = 2;
 
 Join join_of(int rank) {
   const std::string number = std::to_string(rank);
-  return {kSize, Wanted::automatic, 2, {"host", "id", "10.0.0." + number + ":1", "unix:@" + number, 100 + rank}, {}};
+  return {kSize,
+          tutti::TransportKind::automatic,
+          2,
+          {"host", "id", "10.0.0." + number + ":1", "unix:@" + number, 100 + rank},
+          {}};
 }
 
 }  // namespace

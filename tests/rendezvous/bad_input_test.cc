@@ -119,7 +119,7 @@ TEST(BadInput, TwoRanksWithOneNumberAreToldToAll) {
 
 TEST(BadInput, TooFewDescriptors) {
   const auto words = errors_of(3, fresh_unix_endpoint(), [](MeetingOptions& options) {
-    options.wanted = Wanted::tcp;
+    options.wanted = TransportKind::tcp;
     options.channels = 16;
     if (options.rank != 1) return;
     const rlimit few{64, 64};
@@ -133,7 +133,7 @@ TEST(BadInput, ASoftLimitOfDescriptorsIsRaised) {
   expect_all_ok(meet_forked(
       3, fresh_unix_endpoint(),
       [](MeetingOptions& options) {
-        options.wanted = Wanted::tcp;
+        options.wanted = TransportKind::tcp;
         options.channels = 16;
         rlimit limit{};
         ::getrlimit(RLIMIT_NOFILE, &limit);

@@ -46,7 +46,7 @@ ChildEnd attempt(const MeetingOptions& options, const std::function<void()>& pre
 
 MeetingOptions over_loopback(int rank, const Endpoint& lobby) {
   MeetingOptions options = options_for(rank, 2, lobby);
-  options.wanted = Wanted::tcp;
+  options.wanted = TransportKind::tcp;
   options.interface = "127.0.0.1";
   return options;
 }

@@ -17,7 +17,7 @@ TEST(Denied, AThreadThatOneRankCannotHaveIsToldToAll) {
   const auto ends = meet_forked(
       3, fresh_unix_endpoint(),
       [](MeetingOptions& options) {
-        options.wanted = Wanted::tcp;
+        options.wanted = TransportKind::tcp;
         if (options.rank == 1) deny({SYS_clone, SYS_clone3}, EAGAIN);
       },
       [](Met&) {});
@@ -45,7 +45,7 @@ TEST_P(DeniedCall, IsNamedWhereSharedMemoryWasAskedFor) {
   const auto ends = meet_forked(
       3, fresh_unix_endpoint(),
       [&](MeetingOptions& options) {
-        options.wanted = Wanted::shm;
+        options.wanted = TransportKind::shm;
         if (options.rank == 2) deny({GetParam().second}, EPERM);
       },
       [](Met&) {});

@@ -19,7 +19,7 @@ Endpoint fresh(Place place) {
   return fresh_tcp_endpoint(place == Place::v4 ? "127.0.0.1" : "::1");
 }
 
-class Meeting : public ::testing::TestWithParam<std::tuple<Place, Wanted>> {};
+class Meeting : public ::testing::TestWithParam<std::tuple<Place, TransportKind>> {};
 
 TEST_P(Meeting, LinksAllRanks) {
   const auto [place, wanted] = GetParam();
@@ -32,7 +32,7 @@ TEST_P(Meeting, LinksAllRanks) {
       },
       [&](Met& met) {
         require(met.size == kSize && met.members.size() == kSize, "all are known");
-        const bool shares = wanted != Wanted::tcp;
+        const bool shares = wanted != TransportKind::tcp;
         require(met.memory_ranks.size() == (shares ? 4u : 1u), "who shares memory");
         require((met.control == nullptr) == shares, "a control plane where there are sockets");
         require((met.links == nullptr) == shares, "a source of data links there, too");
@@ -45,7 +45,7 @@ TEST_P(Meeting, LinksAllRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Meeting,
                          ::testing::Combine(::testing::Values(Place::unix_name, Place::v4, Place::v6),
-                                            ::testing::Values(Wanted::automatic, Wanted::tcp)));
+                                            ::testing::Values(TransportKind::automatic, TransportKind::tcp)));
 
 // nullopt for what is no socket.
 std::optional<int> priority_of(int descriptor) {
@@ -59,7 +59,7 @@ std::optional<int> priority_of(int descriptor) {
 TEST(MeetingLinks, ControlGoesBeforeData) {
   constexpr int kSize = 3;
   expect_all_ok(meet_forked(
-      kSize, fresh_tcp_endpoint("127.0.0.1"), [](MeetingOptions& options) { options.wanted = Wanted::tcp; },
+      kSize, fresh_tcp_endpoint("127.0.0.1"), [](MeetingOptions& options) { options.wanted = TransportKind::tcp; },
       [](Met& met) {
         const auto all = link_everywhere(met, 1);
         for (const auto& links : all) {

@@ -11,7 +11,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-Roster roster_on(const std::vector<int>& hosts, Wanted wanted, int channels) {
+Roster roster_on(const std::vector<int>& hosts, TransportKind wanted, int channels) {
   Roster roster{wanted, channels, {}, {}};
   for (const int host : hosts) {
     Member member;
@@ -27,7 +27,7 @@ int count(const std::vector<Link>& links, Purpose purpose) {
 }
 
 TEST(Roster, OneHostNeedsOnlyMemoryLinks) {
-  const Roster roster = roster_on({0, 0, 0}, Wanted::automatic, 2);
+  const Roster roster = roster_on({0, 0, 0}, TransportKind::automatic, 2);
   EXPECT_EQ(memory_ranks(roster, 1), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(links_of(roster, 0).size(), 2u);
   EXPECT_EQ(links_of(roster, 2).size(), 1u);
@@ -35,7 +35,7 @@ TEST(Roster, OneHostNeedsOnlyMemoryLinks) {
 }
 
 TEST(Roster, TwoHostsHaveControlBetweenNeighbours) {
-  const Roster roster = roster_on({0, 1, 0, 1}, Wanted::automatic, 3);
+  const Roster roster = roster_on({0, 1, 0, 1}, TransportKind::automatic, 3);
   EXPECT_EQ(memory_ranks(roster, 3), (std::vector<int>{1, 3}));
   for (int rank = 0; rank < 4; ++rank) {
     const auto links = links_of(roster, rank);
@@ -46,22 +46,34 @@ TEST(Roster, TwoHostsHaveControlBetweenNeighbours) {
 }
 
 TEST(Roster, TcpSharesNothing) {
-  const Roster roster = roster_on({0, 0, 0}, Wanted::tcp, 2);
+  const Roster roster = roster_on({0, 0, 0}, TransportKind::tcp, 2);
   EXPECT_EQ(memory_ranks(roster, 1), std::vector<int>{1});
   EXPECT_EQ(count(links_of(roster, 1), Purpose::memory), 0);
   EXPECT_EQ(count(links_of(roster, 1), Purpose::control), 2);
 }
 
+TEST(Roster, MemoryIsSharedAsTheTableOfTransportsSays) {
+  const std::vector<int> one_host{0, 0, 0}, two_hosts{0, 1, 0};
+  for (std::size_t i = 0; i < kTransportKinds; ++i) {
+    const auto kind = static_cast<TransportKind>(i);
+    const HostMemory memory = host_memory_of(kind);
+    const auto alone = std::vector<int>{0}, with_2 = std::vector<int>{0, 2}, all = std::vector<int>{0, 1, 2};
+    EXPECT_EQ(memory_ranks(roster_on(one_host, kind, 2), 0), memory == HostMemory::always ? all : alone) << i;
+    EXPECT_EQ(memory_ranks(roster_on(two_hosts, kind, 2), 0), memory == HostMemory::never ? alone : with_2) << i;
+    EXPECT_EQ(memory_ranks(roster_on(two_hosts, kind, 2), 1), std::vector<int>{1}) << i;
+  }
+}
+
 TEST(Roster, ControlLinksGrowWithTheLogarithm) {
   for (const auto& [size, links] : {std::pair(2, 1), std::pair(64, 11), std::pair(100, 12), std::pair(1024, 19)}) {
-    const Roster roster = roster_on(std::vector<int>(static_cast<std::size_t>(size), 0), Wanted::tcp, 1);
+    const Roster roster = roster_on(std::vector<int>(static_cast<std::size_t>(size), 0), TransportKind::tcp, 1);
     for (const int rank : {0, size / 3, size - 1}) EXPECT_EQ(count(links_of(roster, rank), Purpose::control), links);
   }
 }
 
 // Each link has two ends, of which one connects.
 TEST(Roster, BothEndsAgreeOnEveryLink) {
-  for (const Wanted wanted : {Wanted::automatic, Wanted::tcp}) {
+  for (const TransportKind wanted : {TransportKind::automatic, TransportKind::tcp}) {
     const Roster roster = roster_on({0, 1, 0, 1, 2, 0}, wanted, 2);
     for (int rank = 0; rank < 6; ++rank) {
       for (const Link& link : links_of(roster, rank)) {
@@ -78,7 +90,7 @@ TEST(Roster, BothEndsAgreeOnEveryLink) {
 }
 
 TEST(Roster, SurvivesTheWire) {
-  Roster roster = roster_on({0, 1}, Wanted::tcp, 7);
+  Roster roster = roster_on({0, 1}, TransportKind::tcp, 7);
   roster.session = Token::from_hex(std::string(64, 'e'));
   roster.members[0].pid = 1;
   roster.members[1] = {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}};
@@ -88,7 +100,7 @@ TEST(Roster, SurvivesTheWire) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->session->hex(), roster.session->hex());
   EXPECT_EQ(again->channels, 7);
-  EXPECT_EQ(again->wanted, Wanted::tcp);
+  EXPECT_EQ(again->wanted, TransportKind::tcp);
   EXPECT_EQ(again->members[1].endpoint, "[::1]:80");
   EXPECT_EQ(again->members[1].pid, 17);
   EXPECT_EQ(again->members[1].cores, (std::vector<std::uint64_t>{6, 1}));
@@ -97,7 +109,7 @@ TEST(Roster, SurvivesTheWire) {
 // Each change alone makes what was right into something that no rank says.
 TEST(Roster, FieldsThatCannotBeAreRefused) {
   const auto understood = [](const std::function<void(Join&)>& change) {
-    Join join{2, Wanted::shm, 4, {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}}, {"A=b"}};
+    Join join{2, TransportKind::shm, 4, {"name", "id", "[::1]:80", "unix:@x", 17, {6, 1}}, {"A=b"}};
     change(join);
     FrameReader reader(kMostFromMember);
     reader.add(frame_of(join));
@@ -109,7 +121,7 @@ TEST(Roster, FieldsThatCannotBeAreRefused) {
     return again.has_value();
   };
   EXPECT_TRUE(understood([](Join&) {}));
-  EXPECT_FALSE(understood([](Join& join) { join.wanted = static_cast<Wanted>(3); }));
+  EXPECT_FALSE(understood([](Join& join) { join.wanted = static_cast<TransportKind>(kTransportKinds); }));
   EXPECT_FALSE(understood([](Join& join) { join.channels = 0; }));
   EXPECT_FALSE(understood([](Join& join) { join.channels = 1 << 20; }));
   EXPECT_FALSE(understood([](Join& join) { join.member.pid = -1; }));

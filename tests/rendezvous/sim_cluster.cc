@@ -14,7 +14,7 @@ ClusterOptions linked_layout(std::uint64_t seed) {
   options.hosts = {0, 1};
   while (options.hosts.size() < static_cast<std::size_t>(options.size))
     options.hosts.push_back(static_cast<int>(random() % 3));
-  if (random() % 4 == 0) options.wanted = Wanted::tcp;
+  if (random() % 4 == 0) options.wanted = TransportKind::tcp;
   options.with_token = random() % 2 == 0;
   return options;
 }

@@ -40,7 +40,7 @@ struct Rank {
 struct ClusterOptions {
   int size = 4;
   std::vector<int> hosts;  // by rank; all on one where it is empty
-  Wanted wanted = Wanted::automatic;
+  TransportKind wanted = TransportKind::automatic;
   int channels = 1;
   bool with_token = true;
   int keeper = -1;

@@ -22,7 +22,7 @@ ClusterOptions any_layout(std::uint64_t seed) {
   const int hosts = 1 + static_cast<int>(random() % 3);
   for (int rank = 0; rank < options.size; ++rank)
     options.hosts.push_back(static_cast<int>(random() % static_cast<unsigned>(hosts)));
-  options.wanted = random() % 3 == 0 ? Wanted::tcp : Wanted::automatic;
+  options.wanted = random() % 3 == 0 ? TransportKind::tcp : TransportKind::automatic;
   options.channels = 1 + static_cast<int>(random() % 3);
   options.with_token = random() % 2 == 0;
   return options;
@@ -152,7 +152,7 @@ TEST(SimMeeting, BadInputIsToldToAll) {
                     HasSubstr("pid 102 on host0")));
   EXPECT_THAT(verdict_for([](JoinerOptions& joining) { joining.rank = 4; }),
               HasSubstr("rank 4 (pid 102 on host0) is out of range: the job has 4 ranks, numbered from 0 to 3"));
-  EXPECT_THAT(verdict_for([](JoinerOptions& joining) { joining.join.wanted = Wanted::tcp; }),
+  EXPECT_THAT(verdict_for([](JoinerOptions& joining) { joining.join.wanted = TransportKind::tcp; }),
               HasSubstr("rank 2 (pid 102 on host0) wants TUTTI_TRANSPORT=tcp, rank 0 TUTTI_TRANSPORT=auto"));
   EXPECT_THAT(verdict_for([](JoinerOptions& joining) { joining.join.channels = 3; }), HasSubstr("channels: 3"));
 }
@@ -161,10 +161,10 @@ TEST(SimMeeting, HostsThatCannotWorkTogetherAreNamed) {
   ClusterOptions two_hosts;
   two_hosts.hosts = {0, 0, 1, 0};
   const auto nothing = [](JoinerOptions&) {};
-  two_hosts.wanted = Wanted::shm;
+  two_hosts.wanted = TransportKind::shm;
   EXPECT_THAT(verdict_for(nothing, two_hosts),
               AllOf(HasSubstr("rank 2 (pid 102 on host1)"), HasSubstr("host0"), HasSubstr("TUTTI_TRANSPORT=auto")));
-  two_hosts.wanted = Wanted::automatic;
+  two_hosts.wanted = TransportKind::automatic;
   EXPECT_THAT(verdict_for([](JoinerOptions& joining) { joining.join.member.endpoint = "127.0.0.1:7"; }, two_hosts),
               AllOf(HasSubstr("rank 2 (pid 102 on host1)"), HasSubstr("loopback"), HasSubstr("TUTTI_INTERFACE")));
 }

@@ -55,7 +55,7 @@ TEST(Strangers, DoNotDisturbARealMeeting) {
   ForkedGroup group(kSize, [&](int rank) {
     MeetingOptions options = options_for(rank, kSize, server.endpoint());
     options.keep_lobby = false;
-    options.wanted = Wanted::tcp;
+    options.wanted = TransportKind::tcp;
     Met met = meet(options);
     exchange_everywhere(met);
   });
@@ -175,7 +175,7 @@ TEST(Strangers, SilentOnesTakeNoRanksPlace) {
     ::setrlimit(RLIMIT_NOFILE, &few);
     if (rank == kSize - 1) last_may_come.await();
     MeetingOptions options = options_for(rank, kSize, lobby);
-    options.wanted = Wanted::tcp;
+    options.wanted = TransportKind::tcp;
     options.channels = 5;
     Met met = meet(options);
     exchange_everywhere(met, options.channels);
@@ -198,7 +198,7 @@ TEST(Strangers, AreGoneWhenTheMeetingIsOver) {
   ForkedGroup group(kSize, [&](int rank) {
     if (rank == kSize - 1) last_may_come.await();
     MeetingOptions options = options_for(rank, kSize, "unix:@tutti-test-strangers-" + std::to_string(::getppid()));
-    options.wanted = Wanted::tcp;
+    options.wanted = TransportKind::tcp;
     Met met = meet(options);
     all_may_end.await();
   });

@@ -78,7 +78,7 @@ class SharedMoment {
   std::atomic<std::int64_t>* word_;
 };
 
-void over_tcp(MeetingOptions& options) { options.wanted = Wanted::tcp; }
+void over_tcp(MeetingOptions& options) { options.wanted = TransportKind::tcp; }
 
 void over_tcp_with_short_silence(MeetingOptions& options) {
   over_tcp(options);
@@ -314,7 +314,7 @@ TEST(Watch, AKillAtAnyPointOfTheMeetingIsNamedByEverySurvivor) {
     ForkedGroup group(kSize, [&](int rank) {
       MeetingOptions options = options_for(rank, kSize, server.endpoint());
       options.keep_lobby = false;
-      options.wanted = Wanted::tcp;
+      options.wanted = TransportKind::tcp;
       const Met met = meet(options);
       Listening listening(*met.control);
       listening.await([&] { return met.control->failure().has_value(); }, "a failure");

@@ -5,10 +5,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/environment.h"
 #include "shell.h"
 #include "tools/launched.h"
+#include "tutti/types.h"
 
 namespace tutti::testing {
 namespace {
@@ -56,11 +58,17 @@ TEST(Env, PointsOutSlips) {
 struct Invalid {
   const char* name;
   const char* value;
-  const char* complaint;
+  std::string complaint;
 };
 
-constexpr Invalid kInvalid[] = {
-    {"TUTTI_TRANSPORT", "rdma", "TUTTI_TRANSPORT is 'rdma'; it may be: auto, shm, tcp"},
+std::string every_transport_word() {
+  std::string words;
+  for (const std::string_view word : kTransportWords) words += (words.empty() ? "" : ", ") + std::string(word);
+  return words;
+}
+
+const Invalid kInvalid[] = {
+    {"TUTTI_TRANSPORT", "rdma", "TUTTI_TRANSPORT is 'rdma'; it may be: " + every_transport_word()},
     {"TUTTI_CHECK", "x", "TUTTI_CHECK is 'x'; it may be: quick, full"},
     {"TUTTI_LOG", "blah", "TUTTI_LOG is 'blah'; it may be: off, warn, info, debug"},
     {"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS is 'soon'; it must be a number from 1 to 1000000000"},

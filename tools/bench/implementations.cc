@@ -287,7 +287,7 @@ std::optional<std::string> why_missing(const std::string& name, const std::strin
                             fmt::join(known_peers(), ", ")));
   }
   if (peer->one_host && several_hosts) return "it runs on one host only, here";
-  if (peer->shm && transport == "tcp") return "it is about shared memory";
+  if (peer->shm && !shares_memory(transport)) return "it is about shared memory";
   if (!fs::exists(driver(peer->program)) || (peer->launcher != nullptr && peer->launcher().empty())) {
     return std::string(peer->remedy);
   }

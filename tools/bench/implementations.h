@@ -11,6 +11,7 @@
 
 #include "tools/bench/group.h"
 #include "tools/bench/namespaces.h"
+#include "tutti/types.h"
 
 namespace tutti::bench {
 
@@ -22,7 +23,7 @@ inline constexpr const char* kLimit = "limit";
 
 struct StartFacts {
   int ranks = 2;
-  std::string transport = "auto";       // auto, shm or tcp
+  std::string transport = "auto";       // a word of kTransportWords
   std::uint64_t bytes = 0;              // the most memory that a rank will need
   std::vector<int> processors;          // rank r on the r-th (mod their number); none: not pinned
   std::size_t cores = 1;                // that this process may use
@@ -31,6 +32,11 @@ struct StartFacts {
   std::string schedule;                 // verb=file that our ranks run; empty: none
   std::string costs;                    // what our ranks choose by: a file, or built-in; empty: as they find
 };
+
+// Whether the ranks of a host reach each other's memory over it.
+inline bool shares_memory(const std::string& transport) {
+  return host_memory_of(transport_named(transport).value()) == HostMemory::always;
+}
 
 // Names of all that can be asked for, besides programs of the user's own (names with a slash).
 std::vector<std::string> known_peers();

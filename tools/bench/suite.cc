@@ -176,7 +176,7 @@ class Suite {
 
   std::vector<Contestant> contestants(const Cell& cell) const {
     std::vector<Contestant> all;
-    const bool two_kinds = plan_.symmetric && plan_.transport != "tcp";
+    const bool two_kinds = plan_.symmetric && shares_memory(plan_.transport);
     for (const auto& group : groups_) {
       const bool ours = group->name() == kOurs;
       if (!ours && group->name() != kTuned && group->name() != kLimit) {
@@ -212,8 +212,8 @@ void check_plan(const Plan& plan) {
   if (plan.root < 0 || plan.root >= fewest) {
     refuse(fmt::format("-r must be one of the ranks 0 to {}, not {}", fewest - 1, plan.root));
   }
-  if (plan.symmetric && !plan.ordinary && plan.transport == "tcp") {
-    refuse("--buffers symmetric means nothing over tcp: memory that ranks share needs shm");
+  if (plan.symmetric && !plan.ordinary && !shares_memory(plan.transport)) {
+    refuse(fmt::format("--buffers symmetric means nothing over {}: memory that ranks share needs shm", plan.transport));
   }
   for (const Verb verb : plan.verbs) {
     if (verb == Verb::send_recv && fewest < 2) refuse("send_recv needs two ranks at least: -n 2");

@@ -11,6 +11,7 @@
 #include "core/verbs.h"
 #include "tutti/fusion.h"
 #include "tutti/init.h"
+#include "tutti/types.h"
 
 namespace tutti::python {
 namespace {
@@ -21,6 +22,13 @@ std::chrono::milliseconds timeout_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(std::min(seconds, kMost) * 1e3)));
 }
 
+TransportKind transport_of(const std::string& word) {
+  if (const auto kind = transport_named(word)) return *kind;
+  std::string known;
+  for (const std::string_view each : kTransportWords) known += (known.empty() ? "" : ", ") + std::string(each);
+  refuse("init: there is no transport '" + word + "'; known: " + known);
+}
+
 Options options_of(bool deterministic, std::optional<double> timeout_s, std::optional<std::string> algorithm,
                    const std::string& check, const std::string& transport) {
   Options options;
@@ -29,13 +37,7 @@ Options options_of(bool deterministic, std::optional<double> timeout_s, std::opt
   if (algorithm) options.algorithm = *algorithm;
   if (check != "quick" && check != "full") refuse("init: there is no check '" + check + "'; known: quick, full");
   options.check = check == "full" ? Check::full : Check::quick;
-  if (transport == "shm") {
-    options.transport = TransportKind::shm;
-  } else if (transport == "tcp") {
-    options.transport = TransportKind::tcp;
-  } else if (transport != "auto") {
-    refuse("init: there is no transport '" + transport + "'; known: auto, shm, tcp");
-  }
+  options.transport = transport_of(transport);
   return options;
 }
 

@@ -161,7 +161,7 @@ class Communicator:
     def self(self) -> "Communicator": ...
 
 def init(*, timeout: Optional[float] = None, deterministic: bool = True, algorithm: Optional[str] = None,
-         check: Literal["quick", "full"] = "quick", transport: Literal["auto", "shm", "tcp"] = "auto",
+         check: Literal["quick", "full"] = "quick", transport: str = "auto",
          rank: Optional[int] = None, world_size: Optional[int] = None, rendezvous: Optional[str] = None,
          job: Optional[str] = None, token_file: Optional[str] = None,
          network_interface: Optional[str] = None) -> Communicator: ...

@@ -230,7 +230,7 @@ def init(*, timeout=None, deterministic=True, algorithm=None, check="quick", tra
     deterministic      the same bits whatever the size, the algorithm or the transport
     algorithm          run this one wherever a verb has it (`tutti list`)
     check              "full": all ranks compare each call before any array is touched
-    transport          "auto", "shm" or "tcp"
+    transport          what carries the bytes: a word that TUTTI_TRANSPORT takes (`tutti env`), such as "shm" or "tcp"
     rank, world_size   where no launcher says them; they need a rendezvous ("host:port", or "unix:@name" on one host),
                        a token_file made by `tutti token` unless it is a UNIX socket, and may have a job name
     network_interface  address or interface that TCP binds
