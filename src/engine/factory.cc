@@ -15,6 +15,7 @@
 #include "schedule/algorithms/table.h"
 #include "schedule/lower.h"
 #include "topology/discover/cost_file.h"
+#include "transport/fabric.h"
 #include "transport/memory/memory_transport.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/shm/shm_mapper.h"
@@ -26,6 +27,25 @@ namespace {
 
 constexpr int kChannels = Engine::kChannels;
 constexpr int kPerChannel = Engine::kPerChannel;
+
+// What goes between processes that share no memory, by what is asked for.
+struct FabricRow {
+  TransportKind kind;
+  const char* name;  // for people
+  transport::MakeFabric make;
+  void (*require)();  // throws Error(unsupported) where there is none here; nullptr: it is everywhere
+};
+constexpr FabricRow kFabrics[] = {
+    {TransportKind::automatic, "TCP", transport::make_tcp_fabric, nullptr},
+    {TransportKind::tcp, "TCP", transport::make_tcp_fabric, nullptr},
+};
+
+// nullptr: nothing does.
+const FabricRow* fabric_for(TransportKind kind) {
+  const auto row =
+      std::find_if(std::begin(kFabrics), std::end(kFabrics), [&](const auto& it) { return it.kind == kind; });
+  return row == std::end(kFabrics) ? nullptr : row;
+}
 
 // Of the memory that so many of the members share.
 transport::MemoryUse use_of_memory(std::size_t here, std::size_t members) {
@@ -156,40 +176,40 @@ struct LinkedGroup {
 };
 
 // `memory`: of this rank's host, or nullptr.
-std::unique_ptr<transport::TcpTransport> make_tcp(const LinkedGroup& group, std::unique_ptr<Control> control,
-                                                  transport::Transport* memory) {
-  transport::TcpOptions options;
+std::unique_ptr<transport::StreamTransport> make_streams(const LinkedGroup& group, std::unique_ptr<Control> control,
+                                                         transport::Transport* memory) {
+  transport::StreamOptions options;
   options.channels = kChannels;
   options.per_channel = kPerChannel;
   if (!group.linked.mixed) options.hosts = group.hosts();
   options.oversubscribed = group.oversubscribed();
   if (memory != nullptr)
     options.said = [memory](int channel) { return transport::stated(*memory->flags(channel, memory->rank())); };
-  transport::TcpGroup tcp{group.rank, group.ranks, group.number, group.linked.connections};
-  return std::make_unique<transport::TcpTransport>(std::move(tcp), std::move(control), std::move(options));
+  return group.linked.fabric->make_transport({group.rank, group.ranks, group.number}, std::move(control),
+                                             std::move(options));
 }
 
 // What is offered follows from what all ranks know, the whole roster: also where this one is alone on its host.
 std::unique_ptr<transport::Transport> make_linked(const LinkedGroup& group, std::unique_ptr<Control> control,
                                                   std::unique_ptr<transport::Transport> inner,
                                                   std::optional<bool> single_copy, const Deadline& deadline) {
-  auto outer = make_tcp(group, std::move(control), inner.get());
+  auto outer = make_streams(group, std::move(control), inner.get());
   if (!group.linked.mixed) return outer;
   transport::MixedTransport::Parts parts;
   parts.hosts = group.hosts();
   parts.memory = transport::MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(outer->size()));
   parts.single_copy = single_copy;
   parts.inner = std::move(inner);
-  parts.arm = [arms = outer.get()] { arms->arm(); };
   parts.outer = std::move(outer);
   return std::make_unique<transport::MixedTransport>(std::move(parts), deadline);
 }
 
-// What all groups of the job have. `elsewhere`: see SocketBell.
-std::shared_ptr<Linked> link(rendezvous::Met& met, const Hosts& hosts, bool mixed, std::function<void()> elsewhere) {
+// What all groups of the job have. `elsewhere`: see MakeFabric.
+std::shared_ptr<Linked> link(const FabricRow& row, rendezvous::Met& met, const Hosts& hosts, bool mixed,
+                             std::function<void()> elsewhere) {
   auto linked = std::make_shared<Linked>();
   linked->plane = std::move(met.plane);
-  linked->connections = std::make_shared<transport::Connections>(std::move(met.links), std::move(elsewhere));
+  linked->fabric = row.make({met.rank, met.size, kChannels * kPerChannel}, std::move(met.links), std::move(elsewhere));
   linked->members = met.members;
   linked->hosts = hosts;
   linked->mixed = mixed;
@@ -214,6 +234,13 @@ std::shared_ptr<const ScheduleFiles> those_that_fit(ScheduleFiles files, const O
 
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
   return transport::make_threads_mappers(ranks);
+}
+
+void require_transport(TransportKind kind) {
+  if (static_cast<std::size_t>(kind) >= kTransportKinds)
+    throw Error(ErrorCode::invalid_argument, "there is no transport " + std::to_string(static_cast<int>(kind)));
+  const FabricRow* const row = fabric_for(kind);
+  if (row != nullptr && row->require != nullptr) row->require();
 }
 
 std::vector<std::string> settings(const Options& options) {
@@ -244,7 +271,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
                       log);
   };
   const auto hosts = hosts_of(met);
-  const auto say = [&](const char* how) {
+  const auto say = [&](const std::string& how) {
     if (met.rank != 0 || !log.says(Log::Level::info)) return;
     log.info(words_of(met, hosts) + "; " + how);
     log.info(words_of_sharing(met.members, hosts));
@@ -254,11 +281,12 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
     return finish(make_memory());
   }
   if (options.transport == TransportKind::automatic) warn_of_slow_links(met, hosts, log);
-  const bool mixed =
-      host_memory_of(options.transport) != HostMemory::never && static_cast<int>(hosts.size()) < met.size;
-  say(mixed ? "shared memory inside hosts, TCP across" : "TCP");
+  const FabricRow& row = *fabric_for(options.transport);  // where there is none, the meeting has refused
+  const bool mixed = host_memory_of(options.transport) != HostMemory::never && hosts.size() > 1 &&
+                     static_cast<int>(hosts.size()) < met.size;
+  say(mixed ? std::string("shared memory inside hosts, ") + row.name + " across" : row.name);
   auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
-  origin.linked = link(met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
+  origin.linked = link(row, met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
   origin.job_ranks = all_of(met.size);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
   return finish(make_linked(group, std::move(met.control), std::move(memory), std::nullopt, deadline));

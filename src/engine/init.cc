@@ -65,6 +65,7 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.refuge = std::move(place.refuge);
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
+  engine::require_transport(options.transport);
   meeting.wanted = options.transport;
   meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
   meeting.hostid = environment.get("TUTTI_HOSTID").value_or("");

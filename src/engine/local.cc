@@ -78,6 +78,7 @@ void pin_to_core(int rank) {
 
 std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options) {
   require_ranks(ranks);
+  engine::require_transport(options.transport);
   const bool linked = host_memory_of(options.transport) != HostMemory::always;
   const std::string place = linked ? new_meeting_place() : "";
   auto mappers = engine::make_threads_group(ranks);

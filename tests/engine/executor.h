@@ -19,12 +19,38 @@
 
 namespace tutti::testing {
 
-// What programs are lowered to: slots and windows of memory, byte streams through memory, TCP, or memory inside two
-// hosts and TCP across.
-enum class Way { slots, streams, tcp, mixed };
+// What programs are lowered to. X(name, kind of transport)
+#define TUTTI_WAYS(X)                                       \
+  X(slots, threads)       /* slots and windows of memory */ \
+  X(streams, threads)     /* byte streams through memory */ \
+  X(tcp, tcp_threads)     /* byte streams over TCP */       \
+  X(mixed, mixed_threads) /* memory inside two hosts, byte streams across them */
+
+enum class Way {
+#define X(name, kind) name,
+  TUTTI_WAYS(X)
+#undef X
+};
+inline constexpr Way kEveryWay[] = {
+#define X(name, kind) Way::name,
+    TUTTI_WAYS(X)
+#undef X
+};
 inline std::string name_of(Way way) {
-  constexpr const char* kNames[] = {"slots", "streams", "tcp", "mixed"};
+  constexpr const char* kNames[] = {
+#define X(name, kind) #name,
+      TUTTI_WAYS(X)
+#undef X
+  };
   return kNames[static_cast<std::size_t>(way)];
+}
+constexpr Kind kind_of(Way way) {
+  constexpr Kind kKindOf[] = {
+#define X(name, kind) Kind::kind,
+      TUTTI_WAYS(X)
+#undef X
+  };
+  return kKindOf[static_cast<std::size_t>(way)];
 }
 
 inline void PrintTo(Way way, std::ostream* out) { *out << name_of(way); }
@@ -106,8 +132,8 @@ class Executor {
 // One thread per rank; what one throws fails the test, and nobody waits for it.
 inline void execute(Way way, int ranks, const std::function<void(Executor&)>& body) {
   Group group(ranks);
-  const Kind kind = way == Way::tcp ? Kind::tcp_threads : way == Way::mixed ? Kind::mixed_threads : Kind::threads;
-  const auto words = run_transport(kind, ranks, [&](transport::Transport& transport) {
+  if (const std::string why = why_missing(kind_of(way)); !why.empty()) GTEST_SKIP() << why;
+  const auto words = run_transport(kind_of(way), ranks, [&](transport::Transport& transport) {
     Executor executor(transport, group);
     try {
       body(executor);

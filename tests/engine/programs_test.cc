@@ -40,7 +40,7 @@ TEST_P(Programs, AgreeWithTheReferenceBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Programs,
-                         ::testing::Combine(::testing::Values(Way::slots, Way::streams, Way::tcp, Way::mixed),
+                         ::testing::Combine(::testing::ValuesIn(testing::kEveryWay),
                                             ::testing::Values(1, 2, 3, 4, 5, 7, 8)),
                          [](const auto& test) {
                            return testing::name_of(std::get<0>(test.param)) + "_" +

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "check.h"
 #include "effort.h"
@@ -23,6 +25,10 @@ using testing::require;
 
 class SeveralHosts : public ::testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (const std::string why = testing::why_missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+
   static void run(int ranks, const RankFunction& body, Options options = {}) {
     options.timeout = std::chrono::seconds(20);
     const auto make = [&](std::unique_ptr<transport::Transport> transport) {
@@ -137,7 +143,15 @@ TEST_P(SeveralHosts, RanksInDifferentCallsAreTold) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixed, SeveralHosts, ::testing::Values(Kind::mixed_threads, Kind::mixed),
+std::vector<Kind> several_hosts() {
+  std::vector<Kind> kinds;
+  for (const testing::KindFacts& facts : testing::kKinds) {
+    if (facts.sharers == testing::Sharers::of_two_hosts) kinds.push_back(facts.kind);
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixed, SeveralHosts, ::testing::ValuesIn(several_hosts()),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

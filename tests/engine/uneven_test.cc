@@ -132,7 +132,7 @@ TEST_P(Uneven, ChunksArriveWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Uneven,
-                         ::testing::Combine(::testing::Values(Way::slots, Way::streams, Way::tcp, Way::mixed),
+                         ::testing::Combine(::testing::ValuesIn(testing::kEveryWay),
                                             ::testing::Values(1, 2, 3, 4, 5, 8)),
                          [](const auto& test) {
                            return testing::name_of(std::get<0>(test.param)) + "_" +
@@ -193,7 +193,7 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
   EXPECT_GE(tried, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, Hearing, ::testing::Values(Way::slots, Way::streams, Way::tcp, Way::mixed),
+INSTANTIATE_TEST_SUITE_P(Everywhere, Hearing, ::testing::ValuesIn(testing::kEveryWay),
                          [](const auto& test) { return testing::name_of(test.param); });
 
 }  // namespace

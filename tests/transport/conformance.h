@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
+
+#include <string>
+#include <vector>
 
 #include "transport/harness.h"
 
@@ -11,7 +13,7 @@ namespace tutti::testing {
 class Conformance : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    if (GetParam() == Kind::tcp_v6 && !connect_loopback(AF_INET6).first.valid()) GTEST_SKIP() << "no IPv6 here";
+    if (const std::string why = why_missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
   }
 
   // Every rank must end in good order.
@@ -22,8 +24,9 @@ class Conformance : public ::testing::TestWithParam<Kind> {
 };
 
 inline auto every_kind() {
-  return ::testing::Values(Kind::threads, Kind::shm, Kind::tcp_threads, Kind::tcp, Kind::tcp_v6, Kind::mixed_threads,
-                           Kind::mixed);
+  std::vector<Kind> kinds;
+  for (const KindFacts& facts : kKinds) kinds.push_back(facts.kind);
+  return ::testing::ValuesIn(kinds);
 }
 inline const auto kind_name = [](const auto& test) { return name_of(test.param); };
 

@@ -57,8 +57,8 @@ TEST_P(Edges, AreTheSameOnAllRanks) {
 
 TEST_P(Edges, InsideAHostHaveWhatItsMemoryOffers) {
   run(kRanks, [](Transport& transport) {
-    const bool memory = GetParam() == Kind::threads || GetParam() == Kind::shm;
-    const bool mixed = GetParam() == Kind::mixed_threads || GetParam() == Kind::mixed;
+    const bool memory = testing::facts_of(GetParam()).sharers == testing::Sharers::all;
+    const bool mixed = testing::facts_of(GetParam()).sharers == testing::Sharers::of_two_hosts;
     for (int to = 0; to < kRanks; ++to) {
       const bool near = memory || (mixed && to % 2 == transport.rank() % 2);
       const EdgeOffers& edge = transport.offers().of(transport.rank(), to);

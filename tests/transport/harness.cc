@@ -18,14 +18,28 @@
 #include "transport/test_control.h"
 #include "transport/threads/threads_mapper.h"
 #include "transport/wiring.h"
+#include "tutti/error.h"
 
 namespace tutti::testing {
 namespace {
 
 using namespace transport;  // NOLINT: this file is all about it
 
-bool has_memory_alone(Kind kind) { return kind == Kind::threads || kind == Kind::shm; }
-bool is_mixed(Kind kind) { return kind == Kind::mixed_threads || kind == Kind::mixed; }
+// By Carrier.
+struct Carrying {
+  MakeFabric make;
+  void (*require)();  // as the engine's factory has it
+  int family;         // of the connections that it is brought up with
+};
+constexpr Carrying kCarrying[] = {
+    {nullptr, nullptr, AF_UNSPEC},
+    {make_tcp_fabric, nullptr, AF_INET},
+    {make_tcp_fabric, nullptr, AF_INET6},
+};
+const Carrying& fabric_of(Kind kind) { return kCarrying[static_cast<std::size_t>(facts_of(kind).carrier)]; }
+
+bool has_memory_alone(Kind kind) { return facts_of(kind).sharers == Sharers::all; }
+bool is_mixed(Kind kind) { return facts_of(kind).sharers == Sharers::of_two_hosts; }
 int host_of(int rank) { return rank % 2; }  // which is also the first rank of it
 
 Hosts hosts_of(int ranks) {
@@ -86,7 +100,7 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels, int per_ch
       std::tie(links[a].control[b], links[b].control[a]) = make_control_pair();
       if (is_mixed(kind) && host_of(static_cast<int>(a)) == host_of(static_cast<int>(b))) continue;
       for (int channel = 0; channel < channels; ++channel) {
-        auto [one, other] = connect_loopback(kind == Kind::tcp_v6 ? AF_INET6 : AF_INET);
+        auto [one, other] = connect_loopback(fabric_of(kind).family);
         links[a].data[b].push_back(std::move(one));
         links[b].data[a].push_back(std::move(other));
       }
@@ -96,29 +110,40 @@ std::vector<RankLinks> make_links(Kind kind, int ranks, int channels, int per_ch
   return links;
 }
 
-std::unique_ptr<TcpTransport> make_tcp(RankLinks& links, TcpOptions options = {},
-                                       std::function<void()> elsewhere = {}) {
+std::vector<int> everybody(int ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Over connections that stand.
+std::shared_ptr<Fabric> make_fabric(Kind kind, RankLinks& links, std::function<void()> elsewhere) {
+  std::vector<Links::Made> made;
+  for (int peer = 0; peer < links.size; ++peer) {
+    std::uint32_t channel = 0;
+    for (FileDescriptor& socket : links.data[static_cast<std::size_t>(peer)])
+      made.push_back({peer, channel++, std::move(socket), {}, 0});
+  }
+  const FabricJob job{links.rank, links.size, links.channels};
+  return fabric_of(kind).make(job, make_test_links(std::move(made)), std::move(elsewhere));
+}
+
+std::unique_ptr<StreamTransport> make_streams(Kind kind, RankLinks& links, StreamOptions options = {},
+                                              std::function<void()> elsewhere = {}) {
   options.channels = links.channels / links.per_channel;
   options.per_channel = links.per_channel;
   options.oversubscribed = true;
   auto control = make_test_control(links.rank, std::move(links.control));
-  TcpGroup group{links.rank, std::vector<int>(static_cast<std::size_t>(links.size)), 0,
-                 std::make_shared<Connections>(elsewhere ? make_test_links() : nullptr, elsewhere)};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  for (int peer = 0; peer < links.size; ++peer) {
-    int channel = 0;
-    for (FileDescriptor& socket : links.data[static_cast<std::size_t>(peer)])
-      group.connections->add(peer, channel++, std::move(socket));
-  }
-  return std::make_unique<TcpTransport>(std::move(group), std::move(control), std::move(options));
+  const auto fabric = make_fabric(kind, links, std::move(elsewhere));
+  return fabric->make_transport({links.rank, everybody(links.size), 0}, std::move(control), std::move(options));
 }
 
 // As the engine's factory does it. A rank that is alone on its host has no mapper.
-std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> mapper) {
+std::unique_ptr<Transport> make_mixed(Kind kind, RankLinks& links, std::unique_ptr<Mapper> mapper) {
   MixedTransport::Parts parts;
   parts.hosts = hosts_of(links.size);
   parts.memory = MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(links.size));
-  TcpOptions options;
+  StreamOptions options;
   std::function<void()> elsewhere;
   if (mapper) {
     auto inner = std::make_unique<MemoryTransport>(std::move(mapper), MemoryUse(links.channels, true), soon());
@@ -126,9 +151,7 @@ std::unique_ptr<Transport> make_mixed(RankLinks& links, std::unique_ptr<Mapper> 
     options.said = [memory = inner.get()](int channel) { return stated(*memory->flags(channel, memory->rank())); };
     parts.inner = std::move(inner);
   }
-  auto outer = make_tcp(links, std::move(options), std::move(elsewhere));
-  parts.arm = [tcp = outer.get()] { tcp->arm(); };
-  parts.outer = std::move(outer);
+  parts.outer = make_streams(kind, links, std::move(options), std::move(elsewhere));
   return std::make_unique<MixedTransport>(std::move(parts), soon());
 }
 
@@ -158,10 +181,10 @@ std::vector<std::string> run_threads(Kind kind, int ranks, int channels, int per
         std::unique_ptr<Transport> transport;
         if (kind == Kind::threads) {
           transport = std::make_unique<MemoryTransport>(std::move(mappers[rank]), channels, soon());
-        } else if (kind == Kind::tcp_threads) {
-          transport = make_tcp(links[rank]);
+        } else if (is_mixed(kind)) {
+          transport = make_mixed(kind, links[rank], std::move(mappers[rank]));
         } else {
-          transport = make_mixed(links[rank], std::move(mappers[rank]));
+          transport = make_streams(kind, links[rank]);
         }
         body(std::move(transport));
       } catch (const std::exception& error) {
@@ -178,9 +201,9 @@ std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLi
     ShmLinks shm{rank, size, std::move(host.sockets), std::move(host.life), {}};
     return std::make_unique<MemoryTransport>(make_shm_mapper(std::move(shm), soon()), links.channels, soon());
   }
-  if (!is_mixed(kind)) return make_tcp(links);
+  if (!is_mixed(kind)) return make_streams(kind, links);
   const auto neighbours = neighbours_of(rank, size);
-  if (neighbours.size() == 1) return make_mixed(links, nullptr);
+  if (neighbours.size() == 1) return make_mixed(kind, links, nullptr);
   ShmLinks shm;
   shm.known_as = neighbours;
   shm.size = static_cast<int>(neighbours.size());
@@ -189,7 +212,7 @@ std::unique_ptr<Transport> make_in_process(Kind kind, int rank, int size, HostLi
     if (neighbours[i] == rank) shm.rank = static_cast<int>(i);
     shm.life.push_back(std::move(host.life[static_cast<std::size_t>(neighbours[i])]));
   }
-  return make_mixed(links, make_shm_mapper(std::move(shm), soon()));
+  return make_mixed(kind, links, make_shm_mapper(std::move(shm), soon()));
 }
 
 std::vector<std::string> run_processes(Kind kind, int ranks, int channels, int per_channel, const OwningBody& body) {
@@ -213,9 +236,15 @@ std::vector<std::string> run_processes(Kind kind, int ranks, int channels, int p
 
 }  // namespace
 
-std::string name_of(Kind kind) {
-  constexpr const char* kNames[] = {"threads", "shm", "tcp_threads", "tcp", "tcp_v6", "mixed_threads", "mixed"};
-  return kNames[static_cast<std::size_t>(kind)];
+std::string why_missing(Kind kind) {
+  const Carrying& fabric = fabric_of(kind);
+  if (fabric.family == AF_INET6 && !connect_loopback(AF_INET6).first.valid()) return "no IPv6 here";
+  try {
+    if (fabric.require != nullptr) fabric.require();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 std::vector<std::string> run_transport(Kind kind, int ranks, int channels, const OwningBody& body, int per_channel) {

@@ -16,21 +16,44 @@ namespace tutti::testing {
 
 inline constexpr int kChannels = 2;
 
+// X(name, what ranks are, which of them share memory, what carries bytes between the others)
+#define TUTTI_TRANSPORT_KINDS(X)               \
+  X(threads, threads, all, none)               \
+  X(shm, processes, all, none)                 \
+  X(tcp_threads, threads, none, tcp)           \
+  X(tcp, processes, none, tcp)                 \
+  X(tcp_v6, processes, none, tcp_v6)           \
+  X(mixed_threads, threads, of_two_hosts, tcp) \
+  X(mixed, processes, of_two_hosts, tcp)
+
 enum class Kind {
-  threads,        // memory, ranks are threads
-  shm,            // memory, ranks are processes
-  tcp_threads,    // connections over the loopback
-  tcp,            // ... between processes
-  tcp_v6,         // ... over IPv6
-  mixed_threads,  // two hosts with memory inside, connections across; even and odd ranks
-  mixed,          // ... as processes
+#define X(name, ranks, sharers, carrier) name,
+  TUTTI_TRANSPORT_KINDS(X)
+#undef X
 };
-std::string name_of(Kind kind);
+enum class RanksAre { threads, processes };
+enum class Sharers { all, none, of_two_hosts };  // even and odd ranks are those of a host
+enum class Carrier { none, tcp, tcp_v6 };
+
+struct KindFacts {
+  Kind kind;
+  const char* name;
+  RanksAre ranks;
+  Sharers sharers;
+  Carrier carrier;
+};
+inline constexpr KindFacts kKinds[] = {
+#define X(name, ranks, sharers, carrier) {Kind::name, #name, RanksAre::ranks, Sharers::sharers, Carrier::carrier},
+    TUTTI_TRANSPORT_KINDS(X)
+#undef X
+};
+constexpr const KindFacts& facts_of(Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+inline std::string name_of(Kind kind) { return facts_of(kind).name; }
 inline void PrintTo(Kind kind, std::ostream* out) { *out << name_of(kind); }
 
-inline bool has_processes(Kind kind) {
-  return kind == Kind::shm || kind == Kind::tcp || kind == Kind::tcp_v6 || kind == Kind::mixed;
-}
+inline bool has_processes(Kind kind) { return facts_of(kind).ranks == RanksAre::processes; }
+// Why there can be none of the kind here, in words; empty where there can.
+std::string why_missing(Kind kind);
 
 using Body = std::function<void(transport::Transport&)>;
 using OwningBody = std::function<void(std::unique_ptr<transport::Transport>)>;

@@ -287,15 +287,15 @@ class SilentControl final : public Control {
   Hooks* hooks_;
 };
 
-TcpOptions options_for(int channels) {
-  TcpOptions options;
+StreamOptions options_for(int channels) {
+  StreamOptions options;
   options.channels = channels;
   return options;
 }
 
 // With one connection for each channel.
 TcpGroup group_with(int rank, int peer, std::vector<FileDescriptor> sockets) {
-  TcpGroup group{rank, {0, 1}, 0, std::make_shared<Connections>(nullptr)};
+  TcpGroup group{{rank, {0, 1}, 0}, std::make_shared<Connections>(nullptr)};
   for (int channel = 0; channel < static_cast<int>(sockets.size()); ++channel)
     group.connections->add(peer, channel, std::move(sockets[static_cast<std::size_t>(channel)]));
   return group;
@@ -419,7 +419,7 @@ bool drained_once_left(bool told) {
       parts.single_copy = false;
       parts.inner = std::make_unique<MemoryTransport>(std::move(mappers[static_cast<std::size_t>(rank)]),
                                                       MemoryUse(1, true), soon());
-      TcpGroup group{rank, {0, 1}, 0, std::make_shared<Connections>(nullptr)};
+      TcpGroup group{{rank, {0, 1}, 0}, std::make_shared<Connections>(nullptr)};
       parts.outer =
           std::make_unique<TcpTransport>(std::move(group), std::make_unique<SilentControl>(told), options_for(1));
       mixed[static_cast<std::size_t>(rank)] = std::make_unique<MixedTransport>(std::move(parts), soon());

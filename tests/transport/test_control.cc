@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/system_error.h"
 
@@ -145,10 +146,13 @@ class TestControl final : public Control {
   std::thread thread_;
 };
 
-// All connections are there already: only asks for what happens at them.
+constexpr int kLookEvery = 50;  // ms
+
+// All connections are there already: tells of them, and asks for what happens at them.
 class TestLinks final : public Links {
  public:
-  TestLinks() : event_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
+  explicit TestLinks(std::vector<Made> made)
+      : made_(std::move(made)), event_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
   ~TestLinks() override {
     stop_ = true;
     ::eventfd_write(event_.get(), 1);
@@ -159,6 +163,8 @@ class TestLinks final : public Links {
   void attach(Hooks hooks) override {
     const std::lock_guard lock(mutex_);
     hooks_ = std::move(hooks);
+    if (!hooks_.linked) return;
+    for (Made& made : std::exchange(made_, {})) hooks_.linked(std::move(made));
   }
   void arm() override {
     armed_ = true;
@@ -169,12 +175,13 @@ class TestLinks final : public Links {
   void run() {
     while (!stop_) {
       pollfd entries[] = {{event_.get(), POLLIN, 0}, {armed_ ? readable() : -1, POLLIN, 0}};
-      ::poll(entries, 2, -1);
+      ::poll(entries, 2, kLookEvery);
       eventfd_t count = 0;
       if (entries[0].revents != 0) ::eventfd_read(event_.get(), &count);
+      const std::lock_guard lock(mutex_);
+      if (hooks_.look) hooks_.look();
       if (entries[1].revents == 0) continue;
       armed_ = false;
-      const std::lock_guard lock(mutex_);
       if (hooks_.happened) hooks_.happened();
     }
   }
@@ -183,6 +190,7 @@ class TestLinks final : public Links {
     return hooks_.readable;
   }
 
+  std::vector<Made> made_;
   FileDescriptor event_;
   std::atomic<bool> stop_{false}, armed_{false};
   std::mutex mutex_;
@@ -192,7 +200,9 @@ class TestLinks final : public Links {
 
 }  // namespace
 
-std::shared_ptr<Links> make_test_links() { return std::make_shared<TestLinks>(); }
+std::shared_ptr<Links> make_test_links(std::vector<Links::Made> made) {
+  return std::make_shared<TestLinks>(std::move(made));
+}
 
 std::pair<FileDescriptor, FileDescriptor> make_control_pair() {
   int ends[2];

@@ -16,7 +16,7 @@ std::pair<FileDescriptor, FileDescriptor> make_control_pair();
 // `peers`: by rank, invalid for this rank itself.
 std::unique_ptr<Control> make_test_control(int rank, std::vector<FileDescriptor> peers);
 
-// For connections that are there already: tells only of what happens at them.
-std::shared_ptr<Links> make_test_links();
+// For connections that are there already: tells of `made`, and of what happens at them.
+std::shared_ptr<Links> make_test_links(std::vector<Links::Made> made = {});
 
 }  // namespace tutti::testing

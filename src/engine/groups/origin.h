@@ -17,7 +17,7 @@
 #include "transport/memory/mapper.h"
 
 namespace tutti::transport {
-class Connections;
+class Fabric;
 }
 
 namespace tutti::engine {
@@ -25,7 +25,7 @@ namespace tutti::engine {
 // What the ranks of a job have between their processes where they do not all share memory.
 struct Linked {
   std::shared_ptr<ControlPlane> plane;
-  std::shared_ptr<transport::Connections> connections;
+  std::shared_ptr<transport::Fabric> fabric;
   std::vector<rendezvous::Member> members;  // of the job, by rank
   Hosts hosts;                              // of the job
   bool mixed = false;                       // ranks of a host share memory

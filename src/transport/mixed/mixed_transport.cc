@@ -28,7 +28,6 @@ Offers offers_of(const Hosts& hosts, int ranks, const Offers& memory, const Offe
 MixedTransport::MixedTransport(Parts parts, const Deadline& deadline)
     : inner_(std::move(parts.inner)),
       outer_(std::move(parts.outer)),
-      arm_(std::move(parts.arm)),
       inside_(static_cast<std::size_t>(outer_->size()), kOutside),
       offers_(offers_of(parts.hosts, outer_->size(), parts.memory, outer_->offers())) {
   for (int peer = 0; peer < size(); ++peer) {
@@ -64,7 +63,7 @@ std::byte* MixedTransport::scratch(int channel, int rank) {
 
 std::uint32_t MixedTransport::prepare_sleep() {
   const std::uint32_t ticket = bell().prepare_sleep();
-  if (inner_) arm_();  // afterwards: the ring it asks for must come after the ticket
+  if (inner_) outer_->arm();  // afterwards: the ring it asks for must come after the ticket
   return ticket;
 }
 

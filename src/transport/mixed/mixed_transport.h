@@ -10,11 +10,11 @@
 // beginning has no inner transport and sleeps on the outer one.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "transport/fabric.h"
 #include "transport/transport.h"
 
 namespace tutti::transport {
@@ -24,10 +24,8 @@ class MixedTransport final : public Transport {
   struct Parts {
     Hosts hosts;
     std::unique_ptr<Transport> inner;  // may be nullptr where this rank is alone on its host
-    std::unique_ptr<Transport> outer;
-    // Asks the outer transport for one inner.notify_self() as soon as something has happened there; nothing of it may
-    // run once `outer` is gone. Unused without `inner`.
-    std::function<void()> arm;
+    // Where it is armed it calls inner.notify_self(); nothing of it may run once it is gone.
+    std::unique_ptr<StreamTransport> outer;
     Offers memory;  // what is offered inside the host that offers the least: the same on all ranks
     // Whether ranks of a host may read each other's memory, where all know.
     std::optional<bool> single_copy;
@@ -80,8 +78,7 @@ class MixedTransport final : public Transport {
   bool receive_word(int peer, const Deadline& deadline);
 
   std::unique_ptr<Transport> inner_;  // outlives `outer_`, which rings it
-  std::unique_ptr<Transport> outer_;
-  std::function<void()> arm_;
+  std::unique_ptr<StreamTransport> outer_;
   std::vector<int> neighbours_;  // by rank of the inner transport: its number in the group
   std::vector<int> inside_;      // by rank of the group: its number in the inner transport, or kOutside
   Offers offers_;

@@ -29,7 +29,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/spin_lock.h"
-#include "transport/tcp/breakage.h"
+#include "transport/breakage.h"
 #include "transport/tcp/pace.h"
 #include "transport/tcp/socket_bell.h"
 #include "transport/transport.h"

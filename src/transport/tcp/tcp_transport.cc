@@ -1,30 +1,21 @@
 #include "transport/tcp/tcp_transport.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <string>
+#include <utility>
 
-#include "base/system_error.h"
+#include "transport/private_memory.h"
 
 namespace tutti::transport {
 namespace {
 
 constexpr std::size_t kSlotBytes = 256 << 10;
 // Of a channel; segments are longer where they go to other hosts.
-std::size_t scratch_bytes_of(const TcpOptions& options) { return options.hosts.several() ? 8 << 20 : 4 << 20; }
+std::size_t scratch_bytes_of(const StreamOptions& options) { return options.hosts.several() ? 8 << 20 : 4 << 20; }
 
 // A peer whose connection broke has mostly ended or left; the control plane knows which, and has this long to say so.
 constexpr std::chrono::milliseconds kGrace{500};
 
-// Zeroed; pages that are never touched cost nothing.
-std::shared_ptr<void> map_private(std::size_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw_errno("mapping " + std::to_string(bytes) + " bytes");
-  return {memory, [bytes](void* mapped) { ::munmap(mapped, bytes); }};
-}
-
-Offers offers_of_streams(const TcpOptions& options) {
+Offers offers_of_streams(const StreamOptions& options) {
   Offers offers;
   offers.inside.credits = 1;
   offers.inside.slot_bytes = kSlotBytes;
@@ -32,9 +23,29 @@ Offers offers_of_streams(const TcpOptions& options) {
   return offers;
 }
 
+class TcpFabric final : public Fabric {
+ public:
+  TcpFabric(std::shared_ptr<Links> links, std::function<void()> elsewhere)
+      : connections_(std::make_shared<Connections>(std::move(links), std::move(elsewhere))) {}
+
+  std::unique_ptr<StreamTransport> make_transport(StreamGroup group, std::unique_ptr<Control> control,
+                                                  StreamOptions options) override {
+    TcpGroup members{{std::move(group)}, connections_};
+    return std::make_unique<TcpTransport>(std::move(members), std::move(control), std::move(options));
+  }
+
+ private:
+  std::shared_ptr<Connections> connections_;
+};
+
 }  // namespace
 
-TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, TcpOptions options)
+std::shared_ptr<Fabric> make_tcp_fabric(const FabricJob&, std::shared_ptr<Links> links,
+                                        std::function<void()> elsewhere) {
+  return std::make_shared<TcpFabric>(std::move(links), std::move(elsewhere));
+}
+
+TcpTransport::TcpTransport(TcpGroup group, std::unique_ptr<Control> control, StreamOptions options)
     : group_(std::move(group)),
       options_(std::move(options)),
       offers_(offers_of_streams(options_)),

@@ -8,8 +8,8 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
+#include "transport/fabric.h"
 #include "transport/tcp/connections.h"
 #include "transport/tcp/edges.h"
 #include "transport/tcp/socket_bell.h"
@@ -17,28 +17,18 @@
 
 namespace tutti::transport {
 
-struct TcpGroup {
-  int rank = 0;
-  std::vector<int> ranks;  // of the job, by those of the group
-  std::uint64_t number = 0;
+struct TcpGroup : StreamGroup {
   std::shared_ptr<Connections> connections;
-
-  int size() const { return static_cast<int>(ranks.size()); }
 };
 
-struct TcpOptions {
-  int channels = 1;
-  int per_channel = 1;  // channels of an edge for one program: channel + n * channels, for n < per_channel
-  Hosts hosts = {};     // which ranks share one, though they share no memory
-  bool oversubscribed = false;
-  // Where this rank's flags are elsewhere: what they say of its call on a channel.
-  std::function<Statement(int)> said;
-};
+// A MakeFabric: the connections of this process. Throws Error(system).
+std::shared_ptr<Fabric> make_tcp_fabric(const FabricJob& job, std::shared_ptr<Links> links,
+                                        std::function<void()> elsewhere);
 
-class TcpTransport final : public Transport {
+class TcpTransport final : public StreamTransport {
  public:
   // `control` may be nullptr. Throws Error(system) when the system refuses.
-  TcpTransport(TcpGroup group, std::unique_ptr<Control> control, TcpOptions options);
+  TcpTransport(TcpGroup group, std::unique_ptr<Control> control, StreamOptions options);
   ~TcpTransport() override;
   TcpTransport(const TcpTransport&) = delete;
   TcpTransport& operator=(const TcpTransport&) = delete;
@@ -66,8 +56,7 @@ class TcpTransport final : public Transport {
     return bell_.rings();
   }
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) override { bell_.sleep(ticket, at_most); }
-  // For those who sleep elsewhere (connections.h) instead of calling prepare_sleep() and sleep().
-  void arm() {
+  void arm() override {
     settling_.fetch_add(1, std::memory_order_relaxed);
     group_.connections->arm();
   }
@@ -99,7 +88,7 @@ class TcpTransport final : public Transport {
   void hear();
 
   const TcpGroup group_;
-  TcpOptions options_;
+  StreamOptions options_;
   Offers offers_;
   SocketBell& bell_;
   std::shared_ptr<void> scratch_;           // per channel; pages that are never touched cost nothing
