@@ -3,9 +3,11 @@
 #
 # Where nothing is missing it does nothing, says nothing and uses no network. On Debian it installs what is missing
 # (as root, or through sudo) and says so in one line; where it may not, it prints the command to run and exits with 1.
+# Packages that one can do without come along with others, where they can be had; alone they are not asked for.
 set -eu
 
-# One line per purpose: package=probe, where a probe is a command, or empty for a package that brings no command.
+# One line per purpose: package=probe, where a probe is a command, empty for a package that brings no command, or ? for one
+# that brings none and that one can do without.
 packages_for() {
   case "$1" in
     build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" \
@@ -24,7 +26,7 @@ packages_for() {
 is_there() {
   package=${1%%=*}
   probe=${1#*=}
-  if [ -n "$probe" ]; then
+  if [ -n "${probe#\?}" ]; then
     command -v "$probe" >/dev/null 2>&1
   else
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ]
@@ -34,11 +36,15 @@ is_there() {
 # Other systems bring these under other names: CMake then says what it does not find.
 command -v dpkg-query >/dev/null 2>&1 || exit 0
 
-missing=""
+missing="" optional=""
 for purpose in "$@"; do
   list=$(packages_for "$purpose")
   for entry in $list; do
-    is_there "$entry" || missing="$missing ${entry%%=*}"
+    is_there "$entry" && continue
+    case "$entry" in
+      *=\?) optional="$optional ${entry%%=*}" ;;
+      *) missing="$missing ${entry%%=*}" ;;
+    esac
   done
 done
 [ -n "$missing" ] || exit 0
@@ -52,10 +58,16 @@ else
   exit 1
 fi
 
-echo "bootstrap: installing missing packages:$missing"
+echo "bootstrap: installing missing packages:$missing${optional:+, and if there is one$optional}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { $as_root apt-get update -qq &&
+update() {
+  $as_root apt-get update -qq || return 1
+  for package in $optional; do
+    if apt-cache show "$package" >/dev/null 2>&1; then missing="$missing $package"; fi
+  done
+}
+if ! { update &&
        $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
   cat "$log" >&2
   echo "bootstrap: could not install:$missing" >&2
