@@ -13,7 +13,7 @@ packages_for() {
     build) echo "g++=g++ cmake=cmake ninja-build=ninja libhwy-dev= nlohmann-json3-dev= libcli11-dev= libfmt-dev= libssl-dev=" \
                 "libpmix-dev= libhwloc-dev=" ;;
     test) echo "pkg-config=pkg-config libgtest-dev= libgmock-dev= iproute2=ip openmpi-bin=mpirun.openmpi mpich=mpiexec.hydra slurmctld=slurmctld" \
-               "slurmd=slurmd slurm-client=srun munge=munged" ;;
+               "slurmd=slurmd slurm-client=srun munge=munged libucx-dev=?" ;;
     python) echo "python3=python3 python3-venv= python3-dev=" ;;
     torch) echo "python3-venv=" ;;
     bench) echo "libbenchmark-dev= openmpi-bin=mpirun.openmpi libopenmpi-dev= mpich=mpiexec.hydra libmpich-dev= libgloo-dev=" ;;

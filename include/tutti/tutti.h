@@ -157,7 +157,12 @@ tutti_code tutti_reduce_local(const void* left, const void* right, void* output,
 typedef struct tutti_comm_s* tutti_comm;
 typedef struct tutti_work_s* tutti_work;
 
-typedef enum tutti_transport { TUTTI_TRANSPORT_AUTO, TUTTI_TRANSPORT_SHM, TUTTI_TRANSPORT_TCP } tutti_transport;
+typedef enum tutti_transport {
+  TUTTI_TRANSPORT_AUTO,
+  TUTTI_TRANSPORT_SHM,
+  TUTTI_TRANSPORT_TCP,
+  TUTTI_TRANSPORT_UCX
+} tutti_transport;
 typedef enum tutti_check { TUTTI_CHECK_QUICK, TUTTI_CHECK_FULL } tutti_check;
 
 /* Filled in by tutti_options_default, then changed where wanted; what they mean is said in communicator.h and init.h.

@@ -87,7 +87,8 @@ enum class Verb : std::uint8_t {
 #define TUTTI_TRANSPORTS(X)                                                      \
   X(automatic, auto, always, "shared memory inside a host and TCP across hosts") \
   X(shm, shm, always, "shared memory, and several hosts are an error")           \
-  X(tcp, tcp, never, "TCP between all ranks")
+  X(tcp, tcp, never, "TCP between all ranks")                                    \
+  X(ucx, ucx, if_several, "shared memory inside hosts and UCX across them (InfiniBand, RoCE), UCX alone on one host")
 
 enum class TransportKind : std::uint8_t {
 #define X(name, word, memory, meaning) name,

@@ -35,7 +35,7 @@ constexpr Enumerator kVerbNames[] = {NAMED(TUTTI_ALL_REDUCE), NAMED(TUTTI_BROADC
                                      NAMED(TUTTI_SCAN),       NAMED(TUTTI_EXCLUSIVE_SCAN), NAMED(TUTTI_BARRIER)};
 
 constexpr Enumerator kTransports[] = {NAMED(TUTTI_TRANSPORT_AUTO), NAMED(TUTTI_TRANSPORT_SHM),
-                                      NAMED(TUTTI_TRANSPORT_TCP)};
+                                      NAMED(TUTTI_TRANSPORT_TCP), NAMED(TUTTI_TRANSPORT_UCX)};
 
 // "TUTTI_PEER_LOST" is "peer_lost".
 constexpr bool is_upper_case_of(std::string_view c_name, std::string_view name, std::string_view prefix) {

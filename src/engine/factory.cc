@@ -21,6 +21,7 @@
 #include "transport/shm/shm_mapper.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/threads/threads_mapper.h"
+#include "transport/ucx/ucx.h"
 
 namespace tutti::engine {
 namespace {
@@ -38,6 +39,7 @@ struct FabricRow {
 constexpr FabricRow kFabrics[] = {
     {TransportKind::automatic, "TCP", transport::make_tcp_fabric, nullptr},
     {TransportKind::tcp, "TCP", transport::make_tcp_fabric, nullptr},
+    {TransportKind::ucx, "UCX", transport::make_ucx_fabric, transport::require_ucx},
 };
 
 // nullptr: nothing does.

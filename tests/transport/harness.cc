@@ -17,6 +17,7 @@
 #include "transport/tcp/tcp_transport.h"
 #include "transport/test_control.h"
 #include "transport/threads/threads_mapper.h"
+#include "transport/ucx/ucx.h"
 #include "transport/wiring.h"
 #include "tutti/error.h"
 
@@ -35,6 +36,7 @@ constexpr Carrying kCarrying[] = {
     {nullptr, nullptr, AF_UNSPEC},
     {make_tcp_fabric, nullptr, AF_INET},
     {make_tcp_fabric, nullptr, AF_INET6},
+    {make_ucx_fabric, require_ucx, AF_INET},
 };
 const Carrying& fabric_of(Kind kind) { return kCarrying[static_cast<std::size_t>(facts_of(kind).carrier)]; }
 

@@ -17,14 +17,18 @@ namespace tutti::testing {
 inline constexpr int kChannels = 2;
 
 // X(name, what ranks are, which of them share memory, what carries bytes between the others)
-#define TUTTI_TRANSPORT_KINDS(X)               \
-  X(threads, threads, all, none)               \
-  X(shm, processes, all, none)                 \
-  X(tcp_threads, threads, none, tcp)           \
-  X(tcp, processes, none, tcp)                 \
-  X(tcp_v6, processes, none, tcp_v6)           \
-  X(mixed_threads, threads, of_two_hosts, tcp) \
-  X(mixed, processes, of_two_hosts, tcp)
+#define TUTTI_TRANSPORT_KINDS(X)                   \
+  X(threads, threads, all, none)                   \
+  X(shm, processes, all, none)                     \
+  X(tcp_threads, threads, none, tcp)               \
+  X(tcp, processes, none, tcp)                     \
+  X(tcp_v6, processes, none, tcp_v6)               \
+  X(mixed_threads, threads, of_two_hosts, tcp)     \
+  X(mixed, processes, of_two_hosts, tcp)           \
+  X(ucx_threads, threads, none, ucx)               \
+  X(ucx, processes, none, ucx)                     \
+  X(ucx_mixed_threads, threads, of_two_hosts, ucx) \
+  X(ucx_mixed, processes, of_two_hosts, ucx)
 
 enum class Kind {
 #define X(name, ranks, sharers, carrier) name,
@@ -33,7 +37,7 @@ enum class Kind {
 };
 enum class RanksAre { threads, processes };
 enum class Sharers { all, none, of_two_hosts };  // even and odd ranks are those of a host
-enum class Carrier { none, tcp, tcp_v6 };
+enum class Carrier { none, tcp, tcp_v6, ucx };
 
 struct KindFacts {
   Kind kind;
