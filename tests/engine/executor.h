@@ -20,11 +20,13 @@
 namespace tutti::testing {
 
 // What programs are lowered to. X(name, kind of transport)
-#define TUTTI_WAYS(X)                                       \
-  X(slots, threads)       /* slots and windows of memory */ \
-  X(streams, threads)     /* byte streams through memory */ \
-  X(tcp, tcp_threads)     /* byte streams over TCP */       \
-  X(mixed, mixed_threads) /* memory inside two hosts, byte streams across them */
+#define TUTTI_WAYS(X)                                                                     \
+  X(slots, threads)               /* slots and windows of memory */                       \
+  X(streams, threads)             /* byte streams through memory */                       \
+  X(tcp, tcp_threads)             /* byte streams over TCP */                             \
+  X(mixed, mixed_threads)         /* memory inside two hosts, byte streams across them */ \
+  X(ucx, ucx_threads)             /* byte streams over UCX */                             \
+  X(ucx_mixed, ucx_mixed_threads) /* memory inside two hosts, UCX across them */
 
 enum class Way {
 #define X(name, kind) name,
