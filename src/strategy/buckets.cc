@@ -49,7 +49,8 @@ BucketLayout lay_out(std::span<const TensorSize> parameters, std::span<const std
   BucketLayout layout;
   layout.places.resize(parameters.size());
   for (Filling& done : closed) {
-    done.bucket.elements = rounded_up(done.bucket.filled, kBlock * static_cast<std::size_t>(rule.ranks));
+    done.bucket.elements =
+        rounded_up(std::max<std::size_t>(1, done.bucket.filled), kBlock * static_cast<std::size_t>(rule.ranks));
     for (std::size_t i = 0; i < done.offsets.size(); ++i)
       layout.places[done.bucket.parameters[i]] = {layout.buckets.size(), done.offsets[i]};
     layout.buckets.push_back(std::move(done.bucket));
