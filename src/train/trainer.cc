@@ -24,7 +24,7 @@ std::size_t Trainer::checked(std::size_t parameter) const {
 }
 
 std::string Trainer::words_for(std::size_t parameter) const {
-  return "rank " + std::to_string(comm_.rank()) + ", parameter \"" + parameters_[parameter].name + "\"";
+  return "rank " + std::to_string(rank_) + ", parameter \"" + parameters_[parameter].name + "\"";
 }
 
 std::byte* Trainer::values(std::size_t parameter) const {
@@ -119,7 +119,7 @@ void Trainer::complete_missing() {
   if (lacking == 0) return;
   if (!joined && !options_.unused_parameters) {
     if (lacking > kNamedParameters) names += " and " + std::to_string(lacking - kNamedParameters) + " more";
-    fail("rank " + std::to_string(comm_.rank()) + ": no gradient came of " + names +
+    fail("rank " + std::to_string(rank_) + ": no gradient came of " + names +
          " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
   }
   for (std::size_t b = 0; b < runs_.size(); ++b) {
@@ -337,17 +337,15 @@ void Trainer::verify() {
 
 void Trainer::fail(const std::string& words) {
   comm_.abort();
-  try {
-    comm_.barrier();  // fails, and that is what the others hear of
-  } catch (const Error&) {
-  }
+  for (BucketRun& run : runs_) run.work = {};
+  comm_.close();  // which the others hear of, whatever becomes of this strategy
   refuse_call(words);
 }
 
 Report Trainer::report() const {
   const std::scoped_lock lock(mutex_);
   const strategy::StepShape shape{.stage = stage_,
-                                  .ranks = comm_.size(),
+                                  .ranks = ranks_,
                                   .state_arrays = state_arrays(optimizer_),
                                   .weighted = weighted_,
                                   .may_skip = options_.unused_parameters,
@@ -355,7 +353,7 @@ Report Trainer::report() const {
                                   .parameters = size(),
                                   .blocks = strategy::blocks_of(sizes_)};
   Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
-                .ranks = comm_.size(),
+                .ranks = ranks_,
                 .steps = steps_,
                 .once = once_,
                 .each_step = strategy::sentence_of(layout_, shape),

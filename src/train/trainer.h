@@ -98,6 +98,7 @@ class Trainer {
   [[noreturn]] void fail(const std::string& words);
 
   Communicator comm_;  // of our own
+  int rank_ = 0, ranks_ = 1;
   Parameters parameters_;
   std::vector<strategy::TensorSize> sizes_;
   Optimizer optimizer_;

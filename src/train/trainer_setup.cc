@@ -47,6 +47,8 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
       optimizer_(optimizer),
       options_(options),
       stage_(stage) {
+  rank_ = comm_.rank();
+  ranks_ = comm_.size();
   check_parameters();
   for (const Parameter& parameter : parameters_) {
     first_block_.push_back(strategy::blocks_of(sizes_));
@@ -107,7 +109,7 @@ std::size_t Trainer::agreed_cap() {
   const std::size_t priced = std::clamp<std::size_t>(bytes, 4, kMostPricedBytes);
   const auto memory = comm_.allocate_bytes(priced);  // of the kind that buckets lie in
   std::uint64_t cap = 0;
-  if (comm_.rank() == 0) {
+  if (rank_ == 0) {
     cap = strategy::cheapest_cap(bytes, [&](std::size_t bucket) {
       const std::size_t count = std::clamp<std::size_t>(bucket, 4, priced) / size_of(DType::float32);
       return comm_.predicted_us({.verb = Verb::all_reduce,
@@ -118,14 +120,13 @@ std::size_t Trainer::agreed_cap() {
     });
   }
   comm_.broadcast(std::span(&cap, 1), 0);
-  once_.push_back({Verb::broadcast, "cap of a bucket", sizeof cap, 1, comm_.size()});
+  once_.push_back({Verb::broadcast, "cap of a bucket", sizeof cap, 1, ranks_});
   return cap;
 }
 
 void Trainer::set_layout(std::span<const std::size_t> order) {
   order_.assign(order.begin(), order.end());
-  layout_ =
-      strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = comm_.size()});
+  layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
   memory_ = BucketMemory(comm_, layout_, stage_);
 }
 
@@ -141,7 +142,7 @@ void Trainer::copy_values_in() {
                .input_count = bucket.filled,
                .output_count = bucket.filled,
                .element = bucket.type});
-    once_.push_back({Verb::broadcast, "values of bucket " + std::to_string(b), bucket.filled_bytes(), 1, comm_.size()});
+    once_.push_back({Verb::broadcast, "values of bucket " + std::to_string(b), bucket.filled_bytes(), 1, ranks_});
   }
 }
 
@@ -158,7 +159,7 @@ void Trainer::settle() {
   std::vector<std::uint64_t> order(size());
   std::ranges::copy(strategy::completed_order(seen_, size()), order.begin());
   comm_.broadcast(order, 0);
-  once_.push_back({Verb::broadcast, "order of gradients", order.size() * sizeof order[0], 1, comm_.size()});
+  once_.push_back({Verb::broadcast, "order of gradients", order.size() * sizeof order[0], 1, ranks_});
   if (!std::ranges::equal(order, order_)) {
     const strategy::BucketLayout before = layout_;
     const BucketMemory old = std::move(memory_);
