@@ -30,7 +30,8 @@ namespace train = tutti::train;
 
 constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--batch N] [--report] [--json] [--svg FILE]
 
-  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too)
+  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
+                zero3 (values, too: a layer is gathered when it is used)
   --steps N     updates (200)
   --batch N     examples of all ranks in one step (128)
   --report      what a step says to other ranks, what a rank holds, and where the time went
@@ -128,8 +129,8 @@ struct FirstValues {
       values.emplace_back(out);
       const std::string name = "layer" + std::to_string(layer);
       const auto rows = static_cast<std::int64_t>(out), columns = static_cast<std::int64_t>(in);
-      parameters.push_back({.name = name + ".weight", .shape = {rows, columns}});
-      parameters.push_back({.name = name + ".bias", .shape = {rows}});
+      parameters.push_back({.name = name + ".weight", .shape = {rows, columns}, .unit = layer});
+      parameters.push_back({.name = name + ".bias", .shape = {rows}, .unit = layer});
     }
     for (std::size_t i = 0; i < values.size(); ++i) parameters[i].values = values[i].data();
   }
@@ -140,10 +141,12 @@ struct FirstValues {
 
 using Rows = std::vector<std::vector<float>>;  // one row per example
 
-// outputs[l] is what layer l makes; the last one's are scores.
-void forward(const train::Strategy& strategy, const std::vector<Example>& batch, std::array<Rows, kLayers>& outputs) {
+// outputs[l] is what layer l makes; the last one's are scores. gather() and release() matter to zero3 only, and there to
+// all ranks alike, be the batch empty or not.
+void forward(train::Strategy& strategy, const std::vector<Example>& batch, std::array<Rows, kLayers>& outputs) {
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
     const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
+    strategy.gather(layer);
     const auto weights = strategy.values_as<const float>(2 * layer),
                offsets = strategy.values_as<const float>(2 * layer + 1);
     outputs[layer].assign(batch.size(), std::vector<float>(out));
@@ -155,6 +158,7 @@ void forward(const train::Strategy& strategy, const std::vector<Example>& batch,
         outputs[layer][e][o] = layer + 1 < kLayers ? std::max(0.0F, sum) : sum;
       }
     }
+    strategy.release(layer);
   }
 }
 
@@ -171,7 +175,7 @@ double loss_and_gradient(const std::vector<Example>& batch, Rows& scores) {
     row[batch[e].digit] -= 1;
     for (float& score : row) score /= static_cast<float>(batch.size());
   }
-  return loss / static_cast<double>(batch.size());
+  return batch.empty() ? 0 : loss / static_cast<double>(batch.size());
 }
 
 // From the last layer to the first; each gradient travels while those before it are computed.
@@ -179,6 +183,7 @@ void backward(train::Strategy& strategy, const std::vector<Example>& batch, cons
               Rows errors) {
   for (std::size_t layer = kLayers; layer-- > 0;) {
     const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
+    strategy.gather(layer);
     const auto weights = strategy.values_as<const float>(2 * layer);
     const auto of_weights = strategy.gradient_as<float>(2 * layer),
                of_offsets = strategy.gradient_as<float>(2 * layer + 1);
@@ -196,6 +201,8 @@ void backward(train::Strategy& strategy, const std::vector<Example>& batch, cons
       for (std::size_t i = 0; layer > 0 && i < in; ++i)
         if (x[i] <= 0) before[e][i] = 0;  // of relu
     }
+    strategy.release(layer);
+    if (batch.empty()) continue;
     strategy.ready(2 * layer + 1);
     strategy.ready(2 * layer);
     errors = std::move(before);
@@ -210,7 +217,8 @@ train::Strategy make(const std::string& name, tutti::Communicator& comm, const t
   if (name == "dp") return train::data_parallel(comm, parameters, optimizer, options);
   if (name == "zero1") return train::zero(1, comm, parameters, optimizer, options);
   if (name == "zero2") return train::zero(2, comm, parameters, optimizer, options);
-  throw std::runtime_error("there is no strategy '" + name + "'; it is one of dp, zero1 and zero2");
+  if (name == "zero3") return train::zero(3, comm, parameters, optimizer, options);
+  throw std::runtime_error("there is no strategy '" + name + "'; it is one of dp, zero1, zero2 and zero3");
 }
 
 // This rank's part of the examples of a step: numbers from `first` on, dealt out one by one.
@@ -220,7 +228,7 @@ std::vector<Example> part_of(const tutti::Communicator& comm, std::uint64_t firs
   return part;
 }
 
-double share_read_right(tutti::Communicator& comm, const train::Strategy& strategy) {
+double share_read_right(tutti::Communicator& comm, train::Strategy& strategy) {
   constexpr int kNew = 1000;
   const std::vector<Example> part = part_of(comm, 1'000'000'000, kNew);
   std::array<Rows, kLayers> outputs;
@@ -245,13 +253,10 @@ int run(const Arguments& arguments, tutti::Communicator comm) {
     // Ranks may have one example more than others, or none: the mean is over examples.
     strategy.weight(static_cast<double>(batch.size()));
     strategy.zero_gradients();
-    double loss = 0;
-    if (!batch.empty()) {
-      std::array<Rows, kLayers> outputs;
-      forward(strategy, batch, outputs);
-      loss = loss_and_gradient(batch, outputs.back());
-      backward(strategy, batch, outputs, outputs.back());
-    }
+    std::array<Rows, kLayers> outputs;
+    forward(strategy, batch, outputs);
+    const double loss = loss_and_gradient(batch, outputs.back());
+    backward(strategy, batch, outputs, outputs.back());
     const train::StepResult result = strategy.step();
     if (tells && (step % 50 == 0 || step + 1 == arguments.steps))
       std::printf("step %4d: loss of rank 0 %.4f, norm of all gradients %.4f\n", step, loss, result.gradient_norm);

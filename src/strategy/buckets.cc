@@ -1,6 +1,8 @@
 #include "strategy/buckets.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -54,6 +56,22 @@ BucketLayout lay_out(std::span<const TensorSize> parameters, std::span<const std
     for (std::size_t i = 0; i < done.offsets.size(); ++i)
       layout.places[done.bucket.parameters[i]] = {layout.buckets.size(), done.offsets[i]};
     layout.buckets.push_back(std::move(done.bucket));
+  }
+  return layout;
+}
+
+BucketLayout lay_out_units(std::span<const TensorSize> parameters, std::span<const std::size_t> units, int ranks) {
+  constexpr std::size_t kUnlimited = ~std::size_t{0};
+  std::map<std::size_t, std::vector<std::size_t>, std::greater<>> members;
+  for (std::size_t i = 0; i < parameters.size(); ++i) members[units[i]].push_back(i);
+  BucketLayout layout;
+  layout.places.resize(parameters.size());
+  for (const auto& [unit, order] : members) {
+    BucketLayout part =
+        lay_out(parameters, order, {.first_bytes = kUnlimited, .cap_bytes = kUnlimited, .ranks = ranks});
+    for (const std::size_t i : order)
+      layout.places[i] = {part.places[i].bucket + layout.buckets.size(), part.places[i].offset};
+    std::ranges::move(part.buckets, std::back_inserter(layout.buckets));
   }
   return layout;
 }

@@ -60,6 +60,10 @@ struct BucketRule {
 BucketLayout lay_out(std::span<const TensorSize> parameters, std::span<const std::size_t> order,
                      const BucketRule& rule);
 
+// Stage 3: a unit's parameters lie together, in a bucket for each type, and the last unit's gradients come first.
+// `units` has the unit of every parameter.
+BucketLayout lay_out_units(std::span<const TensorSize> parameters, std::span<const std::size_t> units, int ranks);
+
 // The order that is tried first: the last parameter's gradient comes first.
 std::vector<std::size_t> reverse_order(std::size_t parameters);
 // `seen` with the parameters that it lacks behind it, in reverse order.

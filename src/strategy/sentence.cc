@@ -32,7 +32,13 @@ train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape) 
   if (shape.may_skip) say(Verb::all_reduce, "which parameters were used", shape.parameters);
   // Whoever has all gradients needs nobody to find their norm.
   if (shape.measured && shape.stage > 0) say(Verb::all_reduce, "squares of blocks", shape.blocks * sizeof(double));
-  for (std::size_t i = 0; shape.stage > 0 && i < layout.buckets.size(); ++i)
+  for (std::size_t i = 0; i < shape.gathers.size(); ++i) {
+    if (shape.gathers[i] == 0) continue;
+    say(Verb::all_gather, "values of " + name_of_bucket(i, layout.buckets[i]), layout.buckets[i].bytes());
+    sentence.back().times = shape.gathers[i];
+  }
+  const bool gathers_at_end = shape.stage == 1 || shape.stage == 2;
+  for (std::size_t i = 0; gathers_at_end && i < layout.buckets.size(); ++i)
     say(Verb::all_gather, "values of " + name_of_bucket(i, layout.buckets[i]), layout.buckets[i].bytes());
   return sentence;
 }
@@ -46,15 +52,16 @@ train::StateBytes state_bytes_of(const BucketLayout& layout, const StepShape& sh
   for (const TensorSize& parameter : parameters) bytes.elements += parameter.elements;
   for (const Bucket& bucket : layout.buckets) {
     const std::size_t own = bucket.shard(cut), size = size_of(bucket.type);
-    bytes.values += bucket.bytes();
-    bytes.gradients += (shape.stage == 2 ? own : bucket.elements) * size;
+    bytes.values += (shape.stage == 3 ? own : bucket.elements) * size;
+    bytes.gradients += (shape.stage >= 2 ? own : bucket.elements) * size;
     bytes.master += bucket.type == DType::float32 ? 0 : own * sizeof(float);  // 32-bit values are their own
     bytes.optimizer += own * states;
     bytes.padding += bucket.elements;
     largest = std::max(largest, bucket.bytes());
   }
   bytes.padding -= bytes.elements;
-  if (shape.stage == 2) bytes.in_flight = std::min(kGradientBuffers, layout.buckets.size()) * largest;
+  if (shape.stage >= 2)
+    bytes.in_flight = std::min(kGradientBuffers, layout.buckets.size()) * largest + shape.gathered_bytes;
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "strategy/buckets.h"
 #include "tutti/train/report.h"
@@ -20,11 +21,14 @@ struct StepShape {
   bool measured = false;  // the norm is needed: for clipping, or for the loss scale
   std::size_t parameters = 0;
   std::size_t blocks = 0;  // of the norm
+  // Stage 3: how often each bucket is gathered in a step, and the bytes of units that are held at once.
+  std::vector<std::size_t> gathers = {};
+  std::size_t gathered_bytes = 0;
 };
 
 train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape);
 
-// Buckets of gradients that stage 2 holds whole at once, in symmetric memory.
+// Buckets of gradients that stages 2 and 3 hold whole at once, in symmetric memory.
 inline constexpr std::size_t kGradientBuffers = 3;
 
 train::StateBytes state_bytes_of(const BucketLayout& layout, const StepShape& shape,

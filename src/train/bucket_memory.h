@@ -1,8 +1,9 @@
 // The memory behind a layout of buckets on one rank: values, gradients, and what the optimizer keeps of the own part.
 //
 // The own part of a bucket is what this rank updates: all of it in stage 0, its shard in others. Values and whole
-// gradients are symmetric memory, so that verbs run in it. Stage 2 has no whole gradients of its own: a bucket borrows
-// a buffer while its gradients come in, and gets ordinary memory where all buffers are lent out.
+// gradients are symmetric memory, so that verbs run in it. Stages 2 and 3 have no whole gradients of their own: a
+// bucket borrows a buffer while its gradients come in, and gets ordinary memory where all buffers are lent out. Stage 3
+// has no whole values either: GatheredUnits has those.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +23,22 @@ class BucketMemory {
   // Collective: allocates symmetric memory, zeroed.
   BucketMemory(Communicator& communicator, const strategy::BucketLayout& layout, int stage);
 
+  // Whole values; in stage 3 the own ones.
   std::byte* values(std::size_t bucket) const { return bytes_of(buckets_[bucket].values); }
-  // Whole gradients; nullptr where stage 2 has lent none.
+  // Whole gradients; nullptr where stages 2 and 3 have lent none.
   std::byte* gradients(std::size_t bucket) const { return bytes_of(buckets_[bucket].gradients); }
 
   // The own part, in elements of the bucket.
   std::size_t own_begin(std::size_t bucket) const { return buckets_[bucket].own_begin; }
   std::size_t own_count(std::size_t bucket) const { return buckets_[bucket].own_count; }
-  std::byte* own_values(std::size_t bucket) const { return values(bucket) + own_offset(bucket); }
+  std::byte* own_values(std::size_t bucket) const { return values(bucket) + (cut_values_ ? 0 : own_offset(bucket)); }
   // What a reduction leaves for this rank, and its optimizer reads.
   std::byte* own_gradients(std::size_t bucket) const {
     const Block& block = buckets_[bucket];
     return block.reduced ? bytes_of(block.reduced) : gradients(bucket) + own_offset(bucket);
   }
 
-  // Stage 2: whether a buffer in symmetric memory is free; lends memory, zeroed; takes it back.
+  // Stages 2 and 3: whether a buffer in symmetric memory is free; lends memory, zeroed; takes it back.
   bool has_free_buffer() const;
   std::byte* lend(std::size_t bucket);
   void take_back(std::size_t bucket);
@@ -61,7 +63,8 @@ class BucketMemory {
   }
 
   std::vector<Block> buckets_;
-  std::vector<std::shared_ptr<void>> buffers_;  // stage 2; free where nobody else holds one
+  bool cut_values_ = false;
+  std::vector<std::shared_ptr<void>> buffers_;  // stages 2 and 3; free where nobody else holds one
 };
 
 }  // namespace tutti::train

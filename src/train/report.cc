@@ -66,9 +66,10 @@ std::string json_of(const Sentence& sentence) {
 std::string to_text(const Report& report) {
   using strategy::bytes_in_words;
   const auto share = [&](double us) { return report.times.total_us > 0 ? 100 * us / report.times.total_us : 0.0; };
-  std::string text =
-      formatted_line("%s, %d ranks, after %lld steps; buckets up to %s\n", report.strategy.c_str(), report.ranks,
-                     static_cast<long long>(report.steps), bytes_in_words(report.bucket_bytes).c_str());
+  const std::string cap =
+      report.bucket_bytes == 0 ? "a bucket for each unit" : "buckets up to " + bytes_in_words(report.bucket_bytes);
+  std::string text = formatted_line("%s, %d ranks, after %lld steps; %s\n", report.strategy.c_str(), report.ranks,
+                                    static_cast<long long>(report.steps), cap.c_str());
   text += "every step says\n" + told(gathered(report.each_step));
   text += formatted_line(
       "model states of a rank: %s (values %s, gradients %s, master %s, optimizer %s)\n"
@@ -78,7 +79,7 @@ std::string to_text(const Report& report) {
       bytes_in_words(report.bytes.optimizer).c_str(), static_cast<std::size_t>(report.bytes.elements),
       static_cast<std::size_t>(report.bytes.padding));
   if (report.bytes.in_flight > 0)
-    text += "; besides, " + bytes_in_words(report.bytes.in_flight) + " for gradients on their way";
+    text += "; besides, " + bytes_in_words(report.bytes.in_flight) + " for what is on its way";
   text += "\n";
   if (report.steps == 0) return text;
   const StepTimes& times = report.times;

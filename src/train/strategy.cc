@@ -21,6 +21,8 @@ void* Strategy::values(std::size_t parameter) const { return trainer_->values(pa
 void* Strategy::gradient(std::size_t parameter) { return trainer_->gradient(parameter); }
 std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
 std::size_t Strategy::size() const { return trainer_->size(); }
+void Strategy::gather(std::size_t unit) { trainer_->gather(unit); }
+void Strategy::release(std::size_t unit) { trainer_->release(unit); }
 void Strategy::ready(std::size_t parameter) { trainer_->ready(parameter, {}); }
 void Strategy::ready(std::size_t parameter, std::span<const std::int64_t> shape) { trainer_->ready(parameter, shape); }
 StepResult Strategy::step(std::optional<double> learning_rate) { return trainer_->step(learning_rate); }
@@ -39,8 +41,8 @@ Strategy data_parallel(Communicator& communicator, const Parameters& parameters,
 
 Strategy zero(int stage, Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
               const StrategyOptions& options) {
-  if (stage != 1 && stage != 2)
-    throw Error(ErrorCode::invalid_argument, "zero: stage " + std::to_string(stage) + " is not one of 1 and 2");
+  if (stage < 1 || stage > 3)
+    throw Error(ErrorCode::invalid_argument, "zero: stage " + std::to_string(stage) + " is not one of 1, 2 and 3");
   return Strategy(std::make_unique<Trainer>(communicator, parameters, optimizer, options, stage));
 }
 

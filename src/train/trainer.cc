@@ -29,18 +29,53 @@ std::string Trainer::words_for(std::size_t parameter) const {
 
 std::byte* Trainer::values(std::size_t parameter) const {
   const strategy::BucketPlace& place = layout_.places[checked(parameter)];
-  return memory_.values(place.bucket) + place.offset * size_of(sizes_[parameter].type);
+  std::byte* bucket = units_ ? units_->values(place.bucket) : memory_.values(place.bucket);
+  if (bucket == nullptr) {
+    const std::string unit = std::to_string(parameters_[parameter].unit);
+    refuse_call(words_for(parameter) + ": its unit " + unit + " is not gathered; call gather(" + unit + ") first");
+  }
+  return bucket + place.offset * size_of(sizes_[parameter].type);
+}
+
+void Trainer::check_unit(std::size_t unit) const {
+  if (unit < unit_count_) return;
+  refuse_call("there is no unit " + std::to_string(unit) + "; the strategy has 0 .. " +
+              std::to_string(unit_count_ - 1));
+}
+
+void Trainer::gather(std::size_t unit) {
+  check_unit(unit);
+  if (!units_) return;
+  units_->gather(unit);
+  for (std::size_t i = 0; options_.placed && i < size(); ++i)
+    if (parameters_[i].unit == unit) options_.placed(i, values(i), nullptr);
+}
+
+void Trainer::release(std::size_t unit) {
+  check_unit(unit);
+  if (units_) units_->release(unit);
+}
+
+Counters Trainer::counters() const {
+  Counters all = comm_.counters();
+  const Counters more = units_ ? units_->counters() : Counters();
+  for (std::size_t verb = 0; verb < kVerbs; ++verb) {
+    all.verbs[verb].calls += more.verbs[verb].calls;
+    all.verbs[verb].bytes += more.verbs[verb].bytes;
+    all.verbs[verb].waited += more.verbs[verb].waited;
+  }
+  return all;
 }
 
 std::byte* Trainer::gradient(std::size_t parameter) {
   const std::scoped_lock lock(mutex_);
   const strategy::BucketPlace& place = layout_.places[checked(parameter)];
-  if (stage_ == 2 && ready_[parameter] != 0)
+  if (stage_ >= 2 && ready_[parameter] != 0)
     refuse_call(words_for(parameter) + ": its gradient is on its way to its shard; ask for it before ready()");
   return whole_gradients(place.bucket) + place.offset * size_of(sizes_[parameter].type);
 }
 
-// In stage 2 a bucket that was submitted first gives its buffer back first.
+// From stage 2 on a bucket that was submitted first gives its buffer back first.
 std::byte* Trainer::whole_gradients(std::size_t bucket) {
   if (std::byte* gradients = memory_.gradients(bucket)) return gradients;
   for (std::size_t earlier = 0; earlier < next_ && !memory_.has_free_buffer(); ++earlier) {
@@ -200,7 +235,7 @@ void Trainer::exchange_and_update(double factor, std::optional<double> learning_
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
     update_bucket(b, factor, learning_rate);
-    if (stage_ == 0) continue;
+    if (stage_ == 0 || stage_ == 3) continue;
     gathers.push_back(comm_.submit({.verb = Verb::all_gather,
                                     .input = memory_.own_values(b),
                                     .output = memory_.values(b),
@@ -217,6 +252,10 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   const std::scoped_lock lock(mutex_);
   const Clock::time_point called = Clock::now();
   if (paused_ > 0) refuse_call("step() under no_sync(): let the last backward pass of a step send its gradients");
+  if (const std::size_t unit = units_ ? units_->first_in_use() : unit_count_; unit < unit_count_) {
+    refuse_call("step() while unit " + std::to_string(unit) +
+                " is gathered: its values are about to change; call release(" + std::to_string(unit) + ") first");
+  }
   complete_missing();
   if (!settled_) settle();
   launch();
@@ -236,6 +275,7 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
     }
   }
   ++steps_;
+  if (units_) units_->end_step();
   record_times(called);
   weighted_ = examples_.has_value();
   begin_step();
@@ -247,7 +287,7 @@ void Trainer::begin_step() {
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     runs_[b].missing = layout_.buckets[b].parameters.size();
     runs_[b].work = {};
-    if (stage_ == 2) memory_.take_back(b);
+    if (stage_ >= 2) memory_.take_back(b);
   }
   next_ = 0;
   ready_.assign(size(), 0);
@@ -264,7 +304,9 @@ void Trainer::record_times(Clock::time_point called) {
   };
   const auto lasted = [](Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); };
   const Clock::time_point now = Clock::now();
-  times_ = {us(called), lasted(waited_ + waited_for_values_), lasted(updated_), us(now)};
+  const Clock::duration gathering = units_ ? units_->take_waited() : Clock::duration(0);
+  waited_for_values_ += gathering;
+  times_ = {us(called) - lasted(gathering), lasted(waited_ + waited_for_values_), lasted(updated_), us(now)};
   timeline_.clear();
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     const BucketRun& run = runs_[b];
@@ -273,10 +315,10 @@ void Trainer::record_times(Clock::time_point called) {
     const double end = ended == 0 ? us(now) : us(Clock::time_point(Clock::duration(ended)));
     timeline_.push_back({stage_ == 0 ? layout_.buckets[b].filled_bytes() : layout_.buckets[b].bytes(),
                          layout_.buckets[b].parameters.size(), us(run.ready), start, end,
-                         strategy::exposed_us(start, end, times_.computing_us)});
+                         strategy::exposed_us(start, end, us(called))});
   }
   if (times_.computing_us <= 0) return;
-  // Values are gathered behind the computation: all of that is exposed.
+  // What is waited for when values are gathered is exposed, and what of that is hidden nobody sees.
   gamma_raw_ = (strategy::busy_us(timeline_) + lasted(waited_for_values_)) / times_.computing_us;
   gamma_exposed_ = times_.waiting_us / times_.computing_us;
 }
@@ -288,7 +330,7 @@ void Trainer::zero_gradients() {
         "zero_gradients() between ready() and step() would change what is being averaged; call it after step()");
   std::ranges::fill(used_, std::uint8_t{0});
   for (std::size_t b = 0; b < runs_.size(); ++b) {
-    if (stage_ == 2) {
+    if (stage_ >= 2) {
       memory_.take_back(b);
     } else {
       std::memset(memory_.gradients(b), 0, layout_.buckets[b].filled_bytes());
@@ -325,9 +367,14 @@ double Trainer::weight(double examples) {
 void Trainer::verify() {
   const std::scoped_lock lock(mutex_);
   if (!seen_.empty()) refuse_call("verify() between ready() and step(): values are compared between steps");
-  std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i < size(); ++i)
-    hashes.push_back(hash_of_bytes({values(i), sizes_[i].elements * size_of(sizes_[i].type)}));
+  std::vector<std::uint64_t> hashes(size());
+  for (std::size_t unit = 0; unit < unit_count_; ++unit) {
+    gather(unit);
+    for (std::size_t i = 0; i < size(); ++i)
+      if (parameters_[i].unit == unit)
+        hashes[i] = hash_of_bytes({values(i), sizes_[i].elements * size_of(sizes_[i].type)});
+    release(unit);
+  }
   Sentence said;
   require_alike(
       comm_, hashes,
@@ -351,7 +398,9 @@ Report Trainer::report() const {
                                   .may_skip = options_.unused_parameters,
                                   .measured = options_.clip_norm || options_.loss_scale,
                                   .parameters = size(),
-                                  .blocks = strategy::blocks_of(sizes_)};
+                                  .blocks = strategy::blocks_of(sizes_),
+                                  .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),
+                                  .gathered_bytes = units_ ? units_->bytes() : 0};
   Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
                 .ranks = ranks_,
                 .steps = steps_,

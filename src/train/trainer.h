@@ -1,4 +1,4 @@
-// What is behind a Strategy: data parallel (stage 0) and ZeRO 1 and 2.
+// What is behind a Strategy: data parallel (stage 0) and ZeRO 1 to 3.
 //
 // A step: ready() counts a bucket's gradients; one that is complete is submitted once all before it are, so that all
 // ranks submit in one order. step() waits for each bucket in turn, updates the own part of its values and, from
@@ -7,11 +7,13 @@
 //
 //   stage 0   all_reduce ........ update all ......................
 //   stage 1   reduce_scatter .... update the own shard .... all_gather
+//   stage 3   the same, but units are gathered when they are used
 //
 // In the first step of stages 0 and 1 nothing is submitted before step(): it records in which order gradients become
 // ready, rank 0's order counts, and the buckets are laid out by it before anything else depends on where they lie.
 //
-// mutex_ guards everything: ready() comes from any thread. It is held while step() waits.
+// mutex_ guards everything but units_, which has a mutex and a communicator of its own: ready() comes from any thread.
+// It is held while step() waits.
 #pragma once
 
 #include <atomic>
@@ -28,6 +30,7 @@
 #include "strategy/buckets.h"
 #include "strategy/sentence.h"
 #include "train/bucket_memory.h"
+#include "train/gathered_units.h"
 #include "tutti/communicator.h"
 #include "tutti/train/strategy.h"
 
@@ -45,6 +48,8 @@ class Trainer {
   std::size_t elements(std::size_t parameter) const { return sizes_[checked(parameter)].elements; }
   std::byte* values(std::size_t parameter) const;
   std::byte* gradient(std::size_t parameter);
+  void gather(std::size_t unit);
+  void release(std::size_t unit);
   void ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape);
   StepResult step(std::optional<double> learning_rate);
   void zero_gradients();
@@ -53,7 +58,7 @@ class Trainer {
   double weight(double examples);
   double loss_scale() const { return scale_; }
   void verify();
-  Counters counters() const { return comm_.counters(); }
+  Counters counters() const;
   Report report() const;
 
  private:
@@ -73,13 +78,16 @@ class Trainer {
   void check_models();
   std::size_t agreed_cap();
   void set_layout(std::span<const std::size_t> order);
+  void make_units();
   void copy_values_in();
+  void scatter_values_in();
   void tell_places() const;
   // Lays the buckets out in rank 0's order, once it is known.
   void settle();
 
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
+  void check_unit(std::size_t unit) const;
   std::string words_for(std::size_t parameter) const;
   std::byte* whole_gradients(std::size_t bucket);
   void launch();
@@ -105,9 +113,11 @@ class Trainer {
   StrategyOptions options_;
   int stage_;
   std::size_t cap_ = 0;
+  std::size_t unit_count_ = 1;
   std::vector<std::size_t> order_;
   strategy::BucketLayout layout_;
   BucketMemory memory_;
+  std::unique_ptr<GatheredUnits> units_;  // stage 3
   std::vector<std::size_t> first_block_;  // of each parameter, in the sums of squares
 
   mutable std::mutex mutex_;

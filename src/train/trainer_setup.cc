@@ -35,7 +35,8 @@ std::string in_words(const StrategyOptions& options, const Optimizer& optimizer,
   return "the settings stage " + std::to_string(stage) + ", optimizer " + in_words(optimizer) + ", bucket_bytes " +
          std::to_string(options.bucket_bytes) + ", unused_parameters " + (options.unused_parameters ? "yes" : "no") +
          ", clip_norm " + number(options.clip_norm) + ", loss_scale " +
-         number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt);
+         number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) + ", gathered_units " +
+         std::to_string(options.gathered_units);
 }
 
 }  // namespace
@@ -53,14 +54,19 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
   for (const Parameter& parameter : parameters_) {
     first_block_.push_back(strategy::blocks_of(sizes_));
     sizes_.push_back({parameter.elements(), parameter.type});
+    unit_count_ = std::max(unit_count_, parameter.unit + 1);
   }
   check_models();
-  cap_ = agreed_cap();
+  if (stage_ < 3) cap_ = agreed_cap();
   scale_ = options_.loss_scale ? options_.loss_scale->initial : 1;
   set_layout(strategy::reverse_order(size()));
   copy_values_in();
-  tell_places();
-  if (stage_ == 2) {
+  if (stage_ == 3) {
+    make_units();
+  } else {
+    tell_places();
+  }
+  if (stage_ >= 2) {
     memory_.begin_states(state_arrays(optimizer_));
     settled_ = true;
   }
@@ -75,7 +81,6 @@ Trainer::~Trainer() {
 
 void Trainer::check_parameters() const {
   std::set<std::string_view> names;
-  if (stage_ < 0 || stage_ > 2) refuse_call("zero: stage " + std::to_string(stage_) + " is not one of 1 and 2");
   if (parameters_.empty()) refuse_call("a strategy needs parameters to train; the list is empty");
   for (const Parameter& parameter : parameters_) {
     if (!names.insert(parameter.name).second)
@@ -87,6 +92,13 @@ void Trainer::check_parameters() const {
     if (parameter.values == nullptr && parameter.elements() != 0)
       refuse_call(in_words(parameter) + ": its values are null");
   }
+  std::set<std::size_t> units;
+  for (const Parameter& parameter : parameters_) units.insert(parameter.unit);
+  if (*units.rbegin() + 1 != units.size()) {
+    refuse_call("units of parameters are numbered from 0 on without gaps; there are " + std::to_string(units.size()) +
+                ", and one is unit " + std::to_string(*units.rbegin()));
+  }
+  if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");
   if (options_.clip_norm && !(*options_.clip_norm > 0))
     refuse_call("clip_norm is " + std::to_string(*options_.clip_norm) + "; give a norm above 0, or none");
   if (options_.loss_scale && !(options_.loss_scale->initial > 0))
@@ -126,11 +138,19 @@ std::size_t Trainer::agreed_cap() {
 
 void Trainer::set_layout(std::span<const std::size_t> order) {
   order_.assign(order.begin(), order.end());
+  if (stage_ == 3) {
+    std::vector<std::size_t> units;
+    for (const Parameter& parameter : parameters_) units.push_back(parameter.unit);
+    layout_ = strategy::lay_out_units(sizes_, units, ranks_);
+    memory_ = BucketMemory(comm_, layout_, stage_);
+    return;
+  }
   layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
   memory_ = BucketMemory(comm_, layout_, stage_);
 }
 
 void Trainer::copy_values_in() {
+  if (stage_ == 3) return scatter_values_in();
   for (std::size_t i = 0; i < size(); ++i)
     if (sizes_[i].elements != 0)
       std::memcpy(values(i), parameters_[i].values, sizes_[i].elements * size_of(sizes_[i].type));
@@ -144,6 +164,33 @@ void Trainer::copy_values_in() {
                .element = bucket.type});
     once_.push_back({Verb::broadcast, "values of bucket " + std::to_string(b), bucket.filled_bytes(), 1, ranks_});
   }
+}
+
+void Trainer::scatter_values_in() {
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const strategy::Bucket& bucket = layout_.buckets[b];
+    std::vector<std::byte> whole(rank_ == 0 ? bucket.bytes() : 0);
+    for (const std::size_t i : bucket.parameters) {
+      const std::size_t element = size_of(bucket.type);
+      if (rank_ == 0 && sizes_[i].elements != 0)
+        std::memcpy(whole.data() + layout_.places[i].offset * element, parameters_[i].values,
+                    sizes_[i].elements * element);
+    }
+    comm_.run({.verb = Verb::scatter,
+               .input = whole.data(),
+               .output = memory_.own_values(b),
+               .input_count = rank_ == 0 ? bucket.elements : 0,
+               .output_count = memory_.own_count(b),
+               .element = bucket.type});
+    once_.push_back({Verb::scatter, "values of bucket " + std::to_string(b), bucket.bytes(), 1, ranks_});
+  }
+}
+
+void Trainer::make_units() {
+  std::vector<std::vector<std::size_t>> buckets_of(unit_count_);
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
+    buckets_of[parameters_[layout_.buckets[b].parameters.front()].unit].push_back(b);
+  units_ = std::make_unique<GatheredUnits>(comm_, layout_, memory_, std::move(buckets_of), options_.gathered_units);
 }
 
 void Trainer::tell_places() const {

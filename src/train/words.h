@@ -21,7 +21,7 @@ inline std::string in_words(std::span<const std::int64_t> shape) {
 
 inline std::string in_words(const Parameter& parameter) {
   return "parameter \"" + parameter.name + "\", " + std::string(name_of(parameter.type)) + " " +
-         in_words(parameter.shape);
+         in_words(parameter.shape) + (parameter.unit == 0 ? "" : " of unit " + std::to_string(parameter.unit));
 }
 
 }  // namespace tutti::train

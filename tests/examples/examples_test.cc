@@ -99,7 +99,13 @@ std::string told_by_digits(const std::string& strategy) {
 TEST(Digits, AreLearnedAlikeByEveryStrategy) {
   const std::string data_parallel = told_by_digits("dp");
   EXPECT_THAT(data_parallel, HasSubstr("step   50: loss of rank 0"));
-  for (const char* strategy : {"zero1", "zero2"}) EXPECT_EQ(told_by_digits(strategy), data_parallel) << strategy;
+  for (const char* strategy : {"zero1", "zero2", "zero3"})
+    EXPECT_EQ(told_by_digits(strategy), data_parallel) << strategy;
+}
+
+TEST(Digits, AreLearnedWhereSomeRanksHaveNoExamples) {
+  const Ended ended = run("digits --batch 2 --steps 1000 --strategy zero3", 3, "shm");
+  EXPECT_THAT(ended.output, ContainsRegex("ranks: 3, zero3: [0-9.]+ % of 1000 new digits are read right"));
 }
 
 TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {

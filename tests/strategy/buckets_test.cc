@@ -50,6 +50,18 @@ TEST(Buckets, HoldOneTypeAndComeInTheOrderInWhichTheyAreComplete) {
   EXPECT_THAT(layout.buckets[1].parameters, ElementsAre(0, 2));
 }
 
+TEST(Buckets, OfUnitsHoldAUnitsParametersOfOneType) {
+  const std::vector<TensorSize> sizes{
+      {10, DType::float32}, {3000, DType::float32}, {20, DType::float32}, {10, DType::bfloat16}};
+  const BucketLayout layout = lay_out_units(sizes, std::vector<std::size_t>{0, 1, 0, 0}, 2);
+  ASSERT_EQ(layout.buckets.size(), 3U);
+  EXPECT_THAT(layout.buckets[0].parameters, ElementsAre(1)) << "the last unit comes first";
+  EXPECT_THAT(layout.buckets[1].parameters, ElementsAre(0, 2));
+  EXPECT_THAT(layout.buckets[2].parameters, ElementsAre(3));
+  EXPECT_EQ(layout.places[2], (BucketPlace{1, 10}));
+  EXPECT_EQ(layout.buckets[0].elements, 4 * kBlock);
+}
+
 TEST(Buckets, OrdersAreCompleted) {
   EXPECT_THAT(reverse_order(3), ElementsAre(2, 1, 0));
   EXPECT_THAT(completed_order(std::vector<std::size_t>{1}, 4), ElementsAre(1, 3, 2, 0));

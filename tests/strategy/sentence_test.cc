@@ -38,6 +38,14 @@ TEST(Sentence, OfZeroReducesAndGathersWholeShards) {
   }
 }
 
+TEST(Sentence, OfStageThreeGathersUnitsAsOftenAsTheyAreUsed) {
+  StepShape asked = shape(3);
+  asked.gathers = {1, 2};
+  const train::Sentence said = sentence_of(model(DType::float32).layout, asked);
+  EXPECT_EQ(spoken(said, Verb::reduce_scatter), (Spoken{2, 4 * (4096 + 6144)}));
+  EXPECT_EQ(spoken(said, Verb::all_gather), (Spoken{3, 4 * (4096 + 2 * 6144)}));
+}
+
 TEST(Sentence, HasWhatOptionsAskForBesides) {
   StepShape asked = shape(0);
   asked.weighted = asked.may_skip = asked.measured = true;
@@ -58,9 +66,11 @@ TEST(Sentence, StateBytesAreTheTableOfZero) {
   EXPECT_EQ(total(DType::bfloat16, 0), 16 * kPsi);
   EXPECT_EQ(total(DType::bfloat16, 1), 4 * kPsi + 12 * kPsi / 2);
   EXPECT_EQ(total(DType::bfloat16, 2), 2 * kPsi + 14 * kPsi / 2);
+  EXPECT_EQ(total(DType::bfloat16, 3), 16 * kPsi / 2);
   EXPECT_EQ(total(DType::float32, 0), 16 * kPsi);
   EXPECT_EQ(total(DType::float32, 1), 8 * kPsi + 8 * kPsi / 2);
   EXPECT_EQ(total(DType::float32, 2), 4 * kPsi + 12 * kPsi / 2);
+  EXPECT_EQ(total(DType::float32, 3), 16 * kPsi / 2);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void trains_alike(Ranks kind, int ranks, int stage, DType type, std::optional<do
       const train::StepResult result = testing::train_step(strategy, model, comm.rank(), step);
       if (clip) require(result.gradient_norm == norms[static_cast<std::size_t>(step)], "the norm");
     }
-    require(testing::same_values(strategy, reference.values()), "the values of one process");
+    require(testing::values_of(strategy, model) == reference.values(), "the values of one process");
     strategy.verify();
   }));
 }
@@ -59,13 +59,13 @@ std::string named(const ::testing::TestParamInfo<std::tuple<int, int, DType>>& t
   return std::to_string(ranks) + "_ranks_stage_" + std::to_string(stage) + "_" + std::string(name_of(type));
 }
 INSTANTIATE_TEST_SUITE_P(All, Bits,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 8), ::testing::Values(0, 1, 2),
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 8), ::testing::Values(0, 1, 2, 3),
                                             ::testing::Values(DType::float32, DType::bfloat16)),
                          named);
 
 TEST(BitsOverTransports, AreTheSame) {
   for (const Ranks kind : {Ranks::processes, Ranks::tcp})
-    for (const int stage : {0, 1, 2}) trains_alike(kind, 3, stage, DType::bfloat16, 2.0);
+    for (const int stage : {0, 1, 2, 3}) trains_alike(kind, 3, stage, DType::bfloat16, 2.0);
 }
 
 // What was called is what the formulas say, verb by verb.
@@ -97,10 +97,26 @@ void says_its_sentence(Communicator& comm, const ToyModel& model, int stage, boo
 TEST(CountedCalls, EqualTheSentence) {
   const ToyModel model;
   for (const int ranks : {1, 2, 3})
-    for (const int stage : {0, 1, 2})
+    for (const int stage : {0, 1, 2, 3})
       for (const bool all_options : {false, true})
         testing::expect_all_ok(testing::run_ranks(
             Ranks::threads, ranks, [&](Communicator& comm) { says_its_sentence(comm, model, stage, all_options); }));
+}
+
+// Two passes over four units gather twice, but for those that are still there.
+TEST(CountedCalls, OfUnitsAreTwiceTheUnitsLessTheLimit) {
+  const ToyModel model;
+  for (const std::size_t limit : {1, 2, 3, 9}) {
+    testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+      train::StrategyOptions options;
+      options.gathered_units = limit;
+      train::Strategy strategy = make(3, comm, model, options);
+      const std::uint64_t before = strategy.counters()[Verb::all_gather].calls;
+      for (int step = 0; step < 3; ++step) testing::train_step(strategy, model, comm.rank(), step);
+      const std::uint64_t each = 2 * ToyModel::kUnitCount - std::min(limit, ToyModel::kUnitCount);
+      require(strategy.counters()[Verb::all_gather].calls - before == 3 * each, "gathers");
+    }));
+  }
 }
 
 TEST(BucketCap, IsChosenByPriceAndAlikeWhereNoneIsGiven) {

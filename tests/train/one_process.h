@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/canonical.h"
+#include "check.h"
 #include "engine/reference.h"
 #include "kernels/kernels.h"
 #include "tutti/train/optimizer.h"
@@ -59,8 +60,13 @@ struct ToyModel {
       from_floats(values, type, memory.back().data());
       parameters.push_back(std::move(parameter));
     }
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].values = memory[i].data();
+    constexpr std::size_t kUnits[] = {0, 1, 1, 2, 2, 2, 3, 3};
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i].values = memory[i].data();
+      parameters[i].unit = kUnits[i];
+    }
   }
+  static constexpr std::size_t kUnitCount = 4;
 
   train::Parameters parameters;
   std::vector<Bytes> memory;
@@ -144,23 +150,41 @@ class OneProcess {
   std::int64_t steps_ = 0;
 };
 
-// One step of a rank: every gradient, in an order of this rank's own.
+// What a rank has, gathered unit by unit.
+inline std::vector<Bytes> values_of(train::Strategy& strategy, const ToyModel& model) {
+  std::vector<Bytes> values(model.parameters.size());
+  for (std::size_t unit = 0; unit < ToyModel::kUnitCount; ++unit) {
+    strategy.gather(unit);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (model.parameters[i].unit != unit) continue;
+      const auto* place = static_cast<const std::byte*>(strategy.values(i));
+      values[i].assign(place, place + model.memory[i].size());
+    }
+    strategy.release(unit);
+  }
+  return values;
+}
+
+// One step of a rank: a forward pass, and every gradient, in an order of this rank's own.
 inline train::StepResult train_step(train::Strategy& strategy, const ToyModel& model, int rank, int step) {
   strategy.zero_gradients();
+  const std::vector<Bytes> values = values_of(strategy, model);
+  for (std::size_t unit = ToyModel::kUnitCount; unit-- > 0;) {
+    strategy.gather(unit);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (model.parameters[i].unit != unit || values[i].empty()) continue;
+      require(std::memcmp(strategy.values(i), values[i].data(), values[i].size()) == 0, "the values of forward");
+    }
+    strategy.release(unit);
+  }
   for (std::size_t turn = 0; turn < strategy.size(); ++turn) {
     const std::size_t i = rank % 2 == 0 ? strategy.size() - 1 - turn : (turn + 3) % strategy.size();
-    const Bytes gradient = gradient_of(model.parameters[i], i, strategy.values(i), rank, step);
+    const Bytes gradient = gradient_of(model.parameters[i], i, values[i].data(), rank, step);
     void* place = strategy.gradient(i);
     if (!gradient.empty()) std::memcpy(place, gradient.data(), gradient.size());
     strategy.ready(i);
   }
   return strategy.step();
-}
-
-inline bool same_values(const train::Strategy& strategy, const std::vector<Bytes>& values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!values[i].empty() && std::memcmp(strategy.values(i), values[i].data(), values[i].size()) != 0) return false;
-  return true;
 }
 
 }  // namespace tutti::testing

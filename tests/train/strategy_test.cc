@@ -21,7 +21,7 @@ using testing::ToyModel;
 using train::Strategy;
 using train::StrategyOptions;
 
-constexpr int kStages[] = {0, 1, 2};
+constexpr int kStages[] = {0, 1, 2, 3};
 
 Strategy make(int stage, Communicator& comm, const train::Parameters& parameters, const StrategyOptions& options = {},
               const train::Optimizer& optimizer = train::AdamW{}) {
@@ -37,6 +37,13 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 void fill(Strategy& strategy, std::size_t parameter, float value) {
   for (float& gradient : strategy.gradient_as<float>(parameter)) gradient += value;
+}
+
+float value_of(Strategy& strategy, std::size_t parameter) {
+  strategy.gather(0);
+  const float value = strategy.values_as<float>(parameter)[0];
+  strategy.release(0);
+  return value;
 }
 
 // Two parameters of four and of two ones, trained by plain gradient descent with rate 1: values say what the mean was.
@@ -73,7 +80,7 @@ TEST(Accumulation, SendsOnceForAllMicroBatches) {
         require(after - before == 1, "one call");
       }
       // Each step: the mean of 2 and 2 + 2.
-      require(strategy.values_as<float>(0)[3] == 1 - 3 * 3, "three steps of 3");
+      require(value_of(strategy, 0) == 1 - 3 * 3, "three steps of 3");
     });
   }
 }
@@ -94,8 +101,8 @@ TEST(UnusedParameters, CountAsZerosWhereSomeRankUsedThemAndAreLeftAloneWhereNone
         strategy.step();
       }
       // 1 - (1 + 0.5) = -0.5, then -0.5 - (1 - 0.25).
-      require(strategy.values_as<float>(0)[0] == -1.25F, "the mean of 3, 0 and 0, twice");
-      require(strategy.values_as<float>(1)[0] == 1.0F, "nobody used it");
+      require(value_of(strategy, 0) == -1.25F, "the mean of 3, 0 and 0, twice");
+      require(value_of(strategy, 1) == 1.0F, "nobody used it");
     });
   }
 }
@@ -122,7 +129,7 @@ TEST(UnevenBatches, WeighByExamplesAndRanksThatRanOutKeepAnswering) {
       }
       require(steps == 2, "as many as the longest");
       // (3 * 4 + 1 * 8) / 4 = 5, then 4 of rank 0 alone.
-      require(strategy.values_as<float>(1)[1] == 1 - 5 - 4, "the mean over examples");
+      require(value_of(strategy, 1) == 1 - 5 - 4, "the mean over examples");
     });
   }
 }
@@ -142,13 +149,13 @@ TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
         }
         return strategy.step();
       };
-      require(!step(1).skipped && strategy.values_as<float>(0)[0] == 0, "the scale is taken out again");
+      require(!step(1).skipped && value_of(strategy, 0) == 0, "the scale is taken out again");
       const bool bad_here = comm.rank() == 1;
       require(step(bad_here ? INFINITY : 1).skipped, "one rank's overflow is everybody's");
-      require(strategy.loss_scale() == 4 && strategy.values_as<float>(0)[0] == 0, "nothing was updated");
+      require(strategy.loss_scale() == 4 && value_of(strategy, 0) == 0, "nothing was updated");
       require(!step(1).skipped && strategy.loss_scale() == 4, "not yet");
       require(!step(1).skipped && strategy.loss_scale() == 8, "two good steps");
-      require(strategy.values_as<float>(0)[0] == -2, "three updates");
+      require(value_of(strategy, 0) == -2, "three updates");
     });
   }
 }
@@ -164,12 +171,13 @@ TEST(Threads, MayCallReadyAtOnce) {
       Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
       for (int step = 0; step < kSteps; ++step) {
         strategy.zero_gradients();
+        const std::vector<testing::Bytes> values = testing::values_of(strategy, model);
         std::vector<std::thread> threads;
         for (std::size_t part = 0; part < 3; ++part) {
           threads.emplace_back([&, part] {
             for (std::size_t i = part; i < strategy.size(); i += 3) {
               const testing::Bytes gradient =
-                  testing::gradient_of(model.parameters[i], i, strategy.values(i), comm.rank(), step);
+                  testing::gradient_of(model.parameters[i], i, values[i].data(), comm.rank(), step);
               void* place = strategy.gradient(i);
               if (!gradient.empty()) std::memcpy(place, gradient.data(), gradient.size());
               strategy.ready(i);
@@ -179,7 +187,7 @@ TEST(Threads, MayCallReadyAtOnce) {
         for (std::thread& thread : threads) thread.join();
         strategy.step();
       }
-      require(testing::same_values(strategy, reference.values()), "the same bits");
+      require(testing::values_of(strategy, model) == reference.values(), "the same bits");
     });
   }
 }
@@ -268,7 +276,7 @@ TEST(Mistakes, OfOneRankAreRefusedInWords) {
     require(contains(words({{.name = "i", .type = DType::int32, .shape = {}}}), "only float32"), "type");
     require(contains(words({{.name = "n", .shape = {3}}}), "values are null"), "null");
     require(contains(words({{.name = "n", .shape = {-3}}}), "negative"), "shape");
-    require(contains(words(ones.parameters, 3), "stage 3 is not"), "stage");
+    require(contains(words(ones.parameters, 4), "stage 4 is not"), "stage");
     require(contains(words(ones.parameters, 0, {.clip_norm = 0}), "above 0"), "clip");
   });
 }
@@ -290,6 +298,37 @@ TEST(Mistakes, InAStepNameTheParameterAndTheRemedy) {
   });
 }
 
+TEST(Mistakes, WithUnitsAreToldWithTheRemedy) {
+  on_ranks(1, [&](Communicator& comm) {
+    Ones ones;
+    const auto words = [](auto&& call) { return std::string(error_of(call).what()); };
+    ones.parameters[1].unit = 2;
+    require(contains(words([&] { make(3, comm, ones.parameters); }), "without gaps"), "gaps");
+    ones.parameters[1].unit = 1;
+    require(contains(words([&] { make(3, comm, ones.parameters, {.gathered_units = 0}); }), "gathered_units is 0"),
+            "0");
+    Strategy strategy = make(3, comm, ones.parameters, {.gathered_units = 1});
+    require(contains(words([&] { strategy.values(1); }), "\"b\": its unit 1 is not gathered; call gather(1)"),
+            "values");
+    require(contains(words([&] { strategy.gather(2); }), "no unit 2"), "range");
+    require(contains(words([&] { strategy.release(0); }), "not in use"), "release");
+    strategy.gather(1);
+    require(contains(words([&] { strategy.gather(0); }), "as many as gathered_units allows"), "limit");
+    require(contains(words([&] { strategy.step(); }), "step() while unit 1 is gathered"), "step");
+  });
+}
+
+// One rank goes through units in another order: both are told.
+TEST(Mistakes, UnitsInAnotherOrderAreFound) {
+  on_ranks(2, [&](Communicator& comm) {
+    Ones ones;
+    ones.parameters[1].unit = 1;
+    Strategy strategy = make(3, comm, ones.parameters);
+    const Error error = error_of([&] { strategy.gather(comm.rank() == 0 ? 0 : 1); });
+    require(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_failed, error.what());
+  });
+}
+
 TEST(Mistakes, AGradientThatNeverCameIsToldEverywhere) {
   for (const int stage : kStages) {
     const auto ends = testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
@@ -297,13 +336,16 @@ TEST(Mistakes, AGradientThatNeverCameIsToldEverywhere) {
       Strategy strategy = make(stage, comm, ones.parameters);
       for (int step = 0; step < 2; ++step) {
         strategy.zero_gradients();
-        if (step == 0 || comm.rank() != 1) strategy.ready(1);
-        strategy.ready(0);
-        if (step == 0) {
+        const auto finish = [&] {
+          if (step == 0 || comm.rank() != 1) strategy.ready(1);
+          strategy.ready(0);
           strategy.step();
+        };
+        if (step == 0) {
+          finish();
           continue;
         }
-        const Error error = error_of([&] { strategy.step(); });
+        const Error error = error_of(finish);
         if (comm.rank() == 1) {
           require(contains(error.what(), "rank 1: no gradient came of \"b\""), error.what());
         } else {

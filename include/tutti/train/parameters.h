@@ -17,6 +17,8 @@ struct Parameter {
   // Where the values lie when the strategy is made. It copies them into memory of its own; Strategy::values() tells
   // where they are from then on.
   const void* values = nullptr;
+  // ZeRO stage 3: parameters that are gathered together, a layer for example; numbers from 0 on, without gaps.
+  std::size_t unit = 0;
 
   std::size_t elements() const {
     std::size_t count = 1;

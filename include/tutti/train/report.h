@@ -46,7 +46,8 @@ inline Spoken spoken(const Sentence& sentence, Verb verb) {
 struct StateBytes {
   std::uint64_t values = 0, gradients = 0, master = 0, optimizer = 0;
   std::uint64_t elements = 0, padding = 0;  // numbers of the model; numbers that only fill up blocks and shards
-  std::uint64_t in_flight = 0;              // stage 2: buckets of gradients on their way to their shards, besides
+  // Besides, from stage 2 on: room for buckets of gradients on their way to their shards, and for gathered units.
+  std::uint64_t in_flight = 0;
 
   std::uint64_t total() const { return values + gradients + master + optimizer; }
   bool operator==(const StateBytes&) const = default;
@@ -62,7 +63,7 @@ struct BucketTimes {
   bool operator==(const BucketTimes&) const = default;
 };
 
-// Where a step's time went: computing until step() was called, waiting for others in it, updating values.
+// Where a step's time went: computing until step() was called, waiting for others in it and in gather(), updating.
 struct StepTimes {
   double computing_us = 0, waiting_us = 0, updating_us = 0, total_us = 0;
 };
@@ -73,7 +74,7 @@ struct Report {
   std::int64_t steps = 0;
   Sentence once, each_step;  // when it was made and in the first step; in every step
   StateBytes bytes;
-  std::uint64_t bucket_bytes = 0;     // the cap
+  std::uint64_t bucket_bytes = 0;     // the cap; 0 where buckets are units
   std::vector<BucketTimes> timeline;  // of the last step
   StepTimes times;                    // of the last step
   // Communication over computation: of all time that a bucket was under way, and of what step() waited for.

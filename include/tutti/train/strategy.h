@@ -13,8 +13,11 @@
 // backward still computes others. docs/training.md teaches the whole.
 //
 // The strategy owns values and gradients, in memory that all ranks of a host reach. In the first step it learns in
-// which order gradients become ready and lays its buckets out anew (stage 2 keeps the order it began with): what
-// values() and gradient() returned before that is void then; StrategyOptions::placed tells the new places.
+// which order gradients become ready and lays its buckets out anew (stages 2 and 3 keep the order they began with):
+// what values() and gradient() returned before that is void then; StrategyOptions::placed tells the new places.
+//
+// Stage 3 has values only while their unit is gathered: gather(unit) before a layer's forward and again before its
+// backward, release(unit) behind each. In other strategies both do nothing, so that one program serves all.
 //
 // In a deterministic communicator p ranks train to the bits of one process that adds p partial gradients in canonical
 // order, and all stages to the same bits.
@@ -57,8 +60,11 @@ struct StrategyOptions {
   std::optional<double> clip_norm = {};
   // Multiply the loss by Strategy::loss_scale(); a step that overflows updates nothing.
   std::optional<LossScale> loss_scale = {};
+  // Stage 3: units that a rank holds whole at once, those that are gathered ahead among them.
+  std::size_t gathered_units = 3;
   // Called for every parameter, by the thread that makes the strategy or takes the first step, whenever its places
-  // change. Stage 2 has no lasting place for gradients and passes nullptr.
+  // change; in stage 3 for those of a unit in gather(). Stages 2 and 3 have no lasting place for gradients and pass
+  // nullptr.
   std::function<void(std::size_t parameter, void* values, void* gradient)> placed = {};
 };
 
@@ -87,8 +93,8 @@ class TUTTI_API Strategy {
   Strategy& operator=(Strategy&&) noexcept;
   ~Strategy();
 
-  // Where a parameter's values and its gradient are. Stage 2 hands out a gradient's memory, zeroed, with the first
-  // gradient() of its bucket in a step, and takes it back when the bucket is complete.
+  // Where a parameter's values and its gradient are. Stages 2 and 3 hand out a gradient's memory, zeroed, with the
+  // first gradient() of its bucket in a step, and take it back when the bucket is complete.
   void* values(std::size_t parameter) const;
   void* gradient(std::size_t parameter);
   template <class T>
@@ -101,6 +107,11 @@ class TUTTI_API Strategy {
   }
   std::size_t elements(std::size_t parameter) const;
   std::size_t size() const;  // parameters
+
+  // Stage 3: values() of the unit's parameters are there from gather() to release(). All ranks use units in the same
+  // order; that of the last step is gathered ahead.
+  void gather(std::size_t unit);
+  void release(std::size_t unit);
 
   // This rank's gradient of the parameter is final; its memory is the strategy's until step() has returned. With a
   // shape, which must be the one that the parameter had when the strategy was made.
@@ -134,7 +145,7 @@ class TUTTI_API Strategy {
 // settings; it names the rank and the parameter.
 TUTTI_API Strategy data_parallel(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
                                  const StrategyOptions& options = {});
-// The same with optimizer states (stage 1) and gradients (stage 2) cut into a shard for every rank.
+// The same with optimizer states (stage 1), gradients (stage 2) and values (stage 3) cut into a shard for every rank.
 TUTTI_API Strategy zero(int stage, Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
                         const StrategyOptions& options = {});
 
