@@ -141,8 +141,8 @@ struct FirstValues {
 
 using Rows = std::vector<std::vector<float>>;  // one row per example
 
-// outputs[l] is what layer l makes; the last one's are scores. gather() and release() matter to zero3 only, and there to
-// all ranks alike, be the batch empty or not.
+// outputs[l] is what layer l makes; the last one's are scores. gather() and release() matter to zero3 only, and there
+// to all ranks alike, be the batch empty or not.
 void forward(train::Strategy& strategy, const std::vector<Example>& batch, std::array<Rows, kLayers>& outputs) {
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
     const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
