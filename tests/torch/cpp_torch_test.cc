@@ -1,5 +1,5 @@
-// tutti/torch.h as a libtorch project uses it: Tutti is installed into a folder of its own, examples/cpp_torch and
-// tensor_verbs are built against it and against the libtorch of $TORCH_PYTHON (or python3), and run on four ranks.
+// tutti/torch.h and tutti/train/torch.h as a libtorch project uses them: Tutti is installed into a folder of its own,
+// examples/cpp_torch, tensor_verbs and module_strategies are built against it and against the libtorch of $TORCH_PYTHON (or python3), and run on four ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -54,6 +54,11 @@ TEST_F(CppTorch, TheExampleLearnsAndAllRanksHoldTheSameParameters) {
 
 TEST_F(CppTorch, EveryFunctionOnTensors) {
   const std::string output = run_project(kSource / "tests/torch/tensor_verbs", "tensor_verbs");
+  EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
+}
+
+TEST_F(CppTorch, StrategiesTrainModules) {
+  const std::string output = run_project(kSource / "tests/torch/module_strategies", "module_strategies");
   EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
 }
 
