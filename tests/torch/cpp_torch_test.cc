@@ -1,5 +1,6 @@
 // tutti/torch.h and tutti/train/torch.h as a libtorch project uses them: Tutti is installed into a folder of its own,
-// examples/cpp_torch, tensor_verbs and module_strategies are built against it and against the libtorch of $TORCH_PYTHON (or python3), and run on four ranks.
+// examples/cpp_torch, tensor_verbs and module_strategies are built against it and against the libtorch of $TORCH_PYTHON
+// (or python3), and run on four ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
