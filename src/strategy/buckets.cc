@@ -10,7 +10,7 @@
 namespace tutti::strategy {
 namespace {
 
-constexpr std::size_t kSmallestCap = 256 << 10, kLargestCap = 64 << 20;
+constexpr std::size_t kSmallestCap = 1 << 20, kLargestCap = 64 << 20;
 
 std::size_t rounded_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 

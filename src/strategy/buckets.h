@@ -70,7 +70,8 @@ std::vector<std::size_t> reverse_order(std::size_t parameters);
 std::vector<std::size_t> completed_order(std::span<const std::size_t> seen, std::size_t parameters);
 
 // The cap, a power of two, at which the buckets of `bytes` take least: all of them, and the last once more, which no
-// computation hides. `price_us` tells what a reduction of so many bytes takes.
+// computation hides. From 1 MB on: what it takes to wake somebody up is not in prices. `price_us` tells what a
+// reduction of so many bytes takes.
 std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size_t bytes)>& price_us);
 
 // Blocks of kBlock elements of all parameters: each parameter's begin at its first element.

@@ -251,6 +251,7 @@ void Trainer::exchange_and_update(double factor, std::optional<double> learning_
 StepResult Trainer::step(std::optional<double> learning_rate) {
   const std::scoped_lock lock(mutex_);
   const Clock::time_point called = Clock::now();
+  waited_in_backward_ = waited_;
   if (paused_ > 0) refuse_call("step() under no_sync(): let the last backward pass of a step send its gradients");
   if (const std::size_t unit = units_ ? units_->first_in_use() : unit_count_; unit < unit_count_) {
     refuse_call("step() while unit " + std::to_string(unit) +
@@ -306,7 +307,8 @@ void Trainer::record_times(Clock::time_point called) {
   const Clock::time_point now = Clock::now();
   const Clock::duration gathering = units_ ? units_->take_waited() : Clock::duration(0);
   waited_for_values_ += gathering;
-  times_ = {us(called) - lasted(gathering), lasted(waited_ + waited_for_values_), lasted(updated_), us(now)};
+  times_ = {us(called) - lasted(gathering + waited_in_backward_), lasted(waited_ + waited_for_values_),
+            lasted(updated_), us(now)};
   timeline_.clear();
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     const BucketRun& run = runs_[b];

@@ -137,7 +137,7 @@ class Trainer {
   Sentence once_;
   bool weighted_ = false;  // the last step was
   Clock::time_point step_began_;
-  Clock::duration waited_{}, waited_for_values_{}, updated_{};
+  Clock::duration waited_{}, waited_in_backward_{}, waited_for_values_{}, updated_{};
   std::vector<BucketTimes> timeline_;
   StepTimes times_;
   double gamma_raw_ = 0, gamma_exposed_ = 0;

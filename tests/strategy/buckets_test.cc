@@ -109,8 +109,8 @@ TEST(Buckets, TheCapIsWhereLatencyAndTheLastBucketBalance) {
   // The least of (M / c + 1)(a + bc) is at sqrt(Ma / b): 8 MB for 64 MB.
   EXPECT_EQ(cheapest_cap(64 << 20, price), 8U << 20);
   EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t) { return 100.0; }), 64U << 20) << "latency alone: one bucket";
-  EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t bytes) { return static_cast<double>(bytes); }), 256U << 10);
-  EXPECT_EQ(cheapest_cap(1000, price), 256U << 10) << "a small model has one bucket anyway";
+  EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t bytes) { return static_cast<double>(bytes); }), 1U << 20);
+  EXPECT_EQ(cheapest_cap(1000, price), 1U << 20) << "a small model has one bucket anyway";
 }
 
 }  // namespace

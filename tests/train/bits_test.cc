@@ -126,7 +126,7 @@ TEST(BucketCap, IsChosenByPriceAndAlikeWhereNoneIsGiven) {
     std::vector<std::uint64_t> caps(4);
     const std::uint64_t own = strategy.report().bucket_bytes;
     comm.all_gather(std::span(&own, 1), caps);
-    require(own >= 256 << 10 && caps == std::vector<std::uint64_t>(4, own), "one cap");
+    require(own >= 1 << 20 && caps == std::vector<std::uint64_t>(4, own), "one cap");
   }));
 }
 

@@ -63,7 +63,8 @@ struct BucketTimes {
   bool operator==(const BucketTimes&) const = default;
 };
 
-// Where a step's time went: computing until step() was called, waiting for others in it and in gather(), updating.
+// Where a step's time went: computing until step() was called, waiting for others, there and before (in
+// gather(), or for a buffer of gradients), updating.
 struct StepTimes {
   double computing_us = 0, waiting_us = 0, updating_us = 0, total_us = 0;
 };
