@@ -30,6 +30,7 @@ train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape) 
     }
   }
   if (shape.may_skip) say(Verb::all_reduce, "which parameters were used", shape.parameters);
+  if (shape.noise) say(Verb::all_reduce, "squares of ranks' gradients", sizeof(double));
   // Whoever has all gradients needs nobody to find their norm.
   if (shape.measured && shape.stage > 0) say(Verb::all_reduce, "squares of blocks", shape.blocks * sizeof(double));
   for (std::size_t i = 0; i < shape.gathers.size(); ++i) {

@@ -18,6 +18,7 @@ struct StepShape {
   int state_arrays = 2;   // of the optimizer: fp32 numbers per element
   bool weighted = false;  // by examples
   bool may_skip = false;  // parameters may have no gradient
+  bool noise = false;     // norms of ranks' own gradients are measured
   bool measured = false;  // the norm is needed: for clipping, or for the loss scale
   std::size_t parameters = 0;
   std::size_t blocks = 0;  // of the norm

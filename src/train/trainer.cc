@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/kernels.h"
 #include "strategy/timeline.h"
 #include "train/agreement.h"
 #include "train/gradient_norm.h"
@@ -118,6 +119,7 @@ void Trainer::start(std::size_t bucket) {
   const strategy::Bucket& shape = layout_.buckets[bucket];
   BucketRun& run = runs_[bucket];
   std::byte* gradients = whole_gradients(bucket);
+  if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
   Request request{
       .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
   if (stage_ == 0) {
@@ -132,7 +134,7 @@ void Trainer::start(std::size_t bucket) {
   }
   run.start = Clock::now();
   run.work = comm_.submit(request);
-  run.end->store(0, std::memory_order_relaxed);
+  run.end = std::make_shared<std::atomic<Clock::rep>>(0);
   run.work.on_end([end = run.end] { end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); });
 }
 
@@ -175,6 +177,13 @@ void Trainer::agree_on_used() {
   const Clock::time_point began = Clock::now();
   comm_.all_reduce(used_, ReduceOp::maximum);
   waited_ += Clock::now() - began;
+}
+
+double Trainer::measure_rank_squares() {
+  const Clock::time_point began = Clock::now();
+  comm_.all_reduce(std::span(&own_squares_, 1), ReduceOp::average);
+  waited_ += Clock::now() - began;
+  return own_squares_ / (scale_ * scale_);
 }
 
 double Trainer::measure_norm() {
@@ -263,8 +272,8 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   agree_on_used();
 
   StepResult result;
-  const bool measured = options_.clip_norm || options_.loss_scale;
-  if (measured) result.gradient_norm = measure_norm();
+  if (options_.measure_noise) result.rank_squares = measure_rank_squares();
+  if (is_measured()) result.gradient_norm = measure_norm();
   const double factor = factor_for(result.gradient_norm);
   result.skipped = overflows(result.gradient_norm);
   if (!result.skipped) {
@@ -295,6 +304,7 @@ void Trainer::begin_step() {
   used_.assign(size(), 0);
   seen_.clear();
   examples_.reset();
+  own_squares_ = 0;
   waited_ = waited_for_values_ = updated_ = {};
   step_began_ = Clock::now();
 }
@@ -398,7 +408,8 @@ Report Trainer::report() const {
                                   .state_arrays = state_arrays(optimizer_),
                                   .weighted = weighted_,
                                   .may_skip = options_.unused_parameters,
-                                  .measured = options_.clip_norm || options_.loss_scale,
+                                  .noise = options_.measure_noise,
+                                  .measured = is_measured(),
                                   .parameters = size(),
                                   .blocks = strategy::blocks_of(sizes_),
                                   .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),

@@ -68,8 +68,8 @@ class Trainer {
   struct BucketRun {
     std::size_t missing = 0;  // gradients
     Clock::time_point ready, start;
-    // Set by whichever thread takes the call to its end.
-    std::shared_ptr<std::atomic<Clock::rep>> end = std::make_shared<std::atomic<Clock::rep>>(0);
+    // Set by whichever thread takes the call to its end, which may be a little behind wait(); 0 before.
+    std::shared_ptr<std::atomic<Clock::rep>> end;
     Work work;
   };
 
@@ -95,7 +95,9 @@ class Trainer {
   void await(std::size_t bucket);
   void complete_missing();
   void agree_on_used();
+  double measure_rank_squares();
   double measure_norm();
+  bool is_measured() const { return options_.clip_norm || options_.loss_scale || options_.measure_noise; }
   void update_bucket(std::size_t bucket, double scale, std::optional<double> learning_rate);
   void exchange_and_update(double scale, std::optional<double> learning_rate);
   double factor_for(double norm) const;
@@ -128,7 +130,8 @@ class Trainer {
   std::vector<std::uint8_t> ready_, used_;
   std::vector<std::size_t> seen_;  // in which order gradients became ready
   std::optional<double> examples_;
-  double share_ = 0;  // of all examples, where examples_ is known
+  double own_squares_ = 0;  // of this rank's gradients, before they are averaged
+  double share_ = 0;        // of all examples, where examples_ is known
 
   double scale_ = 1;
   int steps_since_overflow_ = 0;

@@ -34,9 +34,9 @@ std::string in_words(const StrategyOptions& options, const Optimizer& optimizer,
   const auto number = [](const std::optional<double>& value) { return value ? std::to_string(*value) : "none"; };
   return "the settings stage " + std::to_string(stage) + ", optimizer " + in_words(optimizer) + ", bucket_bytes " +
          std::to_string(options.bucket_bytes) + ", unused_parameters " + (options.unused_parameters ? "yes" : "no") +
-         ", clip_norm " + number(options.clip_norm) + ", loss_scale " +
-         number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) + ", gathered_units " +
-         std::to_string(options.gathered_units);
+         ", measure_noise " + (options.measure_noise ? "yes" : "no") + ", clip_norm " + number(options.clip_norm) +
+         ", loss_scale " + number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) +
+         ", gathered_units " + std::to_string(options.gathered_units);
 }
 
 }  // namespace

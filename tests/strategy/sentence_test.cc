@@ -50,8 +50,9 @@ TEST(Sentence, HasWhatOptionsAskForBesides) {
   StepShape asked = shape(0);
   asked.weighted = asked.may_skip = asked.measured = true;
   EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_reduce), (Spoken{4, 32000 + 8 + 2}));
+  asked.noise = true;
   asked.stage = 1;
-  EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_reduce), (Spoken{3, 8 + 2 + 64}));
+  EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_reduce), (Spoken{4, 8 + 2 + 8 + 64}));
 }
 
 TEST(Sentence, StateBytesAreTheTableOfZero) {

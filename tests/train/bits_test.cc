@@ -75,6 +75,7 @@ void says_its_sentence(Communicator& comm, const ToyModel& model, int stage, boo
   if (all_options) {
     options.clip_norm = 1;
     options.unused_parameters = true;
+    options.measure_noise = true;
   }
   train::Strategy strategy = make(stage, comm, model, options);
   constexpr std::uint64_t kCounted = 4;

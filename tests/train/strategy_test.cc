@@ -160,6 +160,25 @@ TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
   }
 }
 
+TEST(NoiseScale, HasTheNormsOfRanksAndOfTheirMean) {
+  for (const int stage : kStages) {
+    on_ranks(2, [&](Communicator& comm) {
+      const Ones ones;
+      Strategy strategy = make(stage, comm, ones.parameters, {.measure_noise = true}, ones.plain);
+      for (int step = 0; step < 2; ++step) {
+        strategy.zero_gradients();
+        for (const std::size_t i : {1, 0}) {
+          fill(strategy, i, comm.rank() == 0 ? 1 : 3);
+          strategy.ready(i);
+        }
+        const train::StepResult result = strategy.step();
+        require(result.rank_squares == (6 * 1 + 6 * 9) / 2, "the mean of both ranks' squares");
+        require(result.gradient_norm * result.gradient_norm > 23.99 && result.gradient_norm < 4.9, "six twos");
+      }
+    });
+  }
+}
+
 // Gradients become ready on several threads at once, as those of autograd engines do.
 TEST(Threads, MayCallReadyAtOnce) {
   const ToyModel model;

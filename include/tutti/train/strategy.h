@@ -60,6 +60,9 @@ struct StrategyOptions {
   std::optional<double> clip_norm = {};
   // Multiply the loss by Strategy::loss_scale(); a step that overflows updates nothing.
   std::optional<LossScale> loss_scale = {};
+  // Also measures how long the ranks' own gradients are: what the gradient noise scale is estimated from. Costs a pass
+  // over gradients and an all_reduce of one number.
+  bool measure_noise = false;
   // Stage 3: units that a rank holds whole at once, those that are gathered ahead among them.
   std::size_t gathered_units = 3;
   // Called for every parameter, by the thread that makes the strategy or takes the first step, whenever its places
@@ -69,8 +72,10 @@ struct StrategyOptions {
 };
 
 struct StepResult {
-  // Of the mean gradient, before clipping; only where clip_norm or loss_scale ask for it, else 0.
+  // Of the mean gradient, before clipping; only where clip_norm, loss_scale or measure_noise ask for it, else 0.
   double gradient_norm = 0;
+  // The squared norm of a rank's own gradient, the mean over ranks; only where measure_noise asks for it, else 0.
+  double rank_squares = 0;
   bool skipped = false;  // by the loss scale: gradients overflowed
 };
 
