@@ -1,8 +1,9 @@
 // How fast optimizers and sums of squares go through memory, next to memcpy of as many bytes.
 //
 // Names read optimizer/rule/type of gradients/type of the rounded copy (float32: none)/elements. memcpy/rule/... reads
-// and writes together as many bytes as the step of that rule does. 65536 elements of AdamW are 1 MB, which the second cache
-// holds; 16 million are 256 MB. TUTTI_KERNELS_TARGET as in kernels_bench. torch_optimizer_bench.py is the same for torch.
+// and writes together as many bytes as the step of that rule does. 65536 elements of AdamW are 1 MB, which the second
+// cache holds; 16 million are 256 MB. TUTTI_KERNELS_TARGET is as in kernels_bench. torch_optimizer_bench.py is the same
+// for torch.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
