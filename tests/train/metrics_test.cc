@@ -18,6 +18,7 @@ namespace {
 using tutti::testing::error_of;
 using tutti::testing::expect_all_ok;
 using tutti::testing::Ranks;
+using tutti::testing::require;
 using tutti::testing::run_ranks;
 
 // Far from zero, so that a sum of squares would lose the variance. Ranks have different many.
@@ -93,6 +94,20 @@ TEST_P(MetricsTest, AreThoseOfAllValuesInOnePlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, MetricsTest, ::testing::Values(1, 2, 3, 5, 8));
+
+// Values 0, 1 and 2 of three ranks, whatever lies between them.
+TEST(MetricsOverTest, ProcessesAndTcp) {
+  for (const Ranks kind : {Ranks::processes, Ranks::tcp}) {
+    expect_all_ok(run_ranks(kind, 3, [](Communicator& comm) {
+      Metrics metrics({{"rank", Bins{.low = 0, .high = 3, .count = 3}}});
+      metrics.add("rank", comm.rank());
+      const Metric rank = metrics.reduce(comm)[0];
+      require(rank.count == 3 && rank.mean == 1 && rank.squares == 2, to_text(rank));
+      require(rank.minimum == 0 && rank.maximum == 2, to_text(rank));
+      require(rank.histogram == std::vector<std::uint64_t>{1, 1, 1}, "the histogram");
+    }));
+  }
+}
 
 TEST(MetricsOfOneTest, ValuesThatStandForSeveral) {
   Metrics metrics({{"loss"}});
