@@ -29,7 +29,7 @@ HWY_INLINE hn::Vec<F64> load_wide(const float* from) {
 }
 HWY_INLINE hn::Vec<F64> load_wide(const double* from) { return load(F64(), reinterpret_cast<const std::byte*>(from)); }
 
-// Across the ends of pages, where what the processor fetches by itself stops: a third more bytes per second.
+// Across the ends of pages, where what the processor fetches by itself stops.
 template <class T>
 HWY_INLINE void fetch_ahead(const T* values) {
   constexpr std::size_t kLine = 64, kAhead = 2048;
