@@ -1,4 +1,6 @@
 // Sums of squares, for the norm of gradients, in an order that does not depend on the instruction set.
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -27,6 +29,14 @@ HWY_INLINE hn::Vec<F64> load_wide(const float* from) {
 }
 HWY_INLINE hn::Vec<F64> load_wide(const double* from) { return load(F64(), reinterpret_cast<const std::byte*>(from)); }
 
+// Across the ends of pages, where what the processor fetches by itself stops.
+template <class T>
+HWY_INLINE void fetch_ahead(const T* values) {
+  constexpr std::size_t kLine = 64, kAhead = 2048;
+  const auto* const from = reinterpret_cast<const std::byte*>(values) + kAhead;
+  for (std::size_t at = 0; at < kPartialSums * sizeof(T); at += kLine) hwy::Prefetch(from + at);
+}
+
 // At most a block.
 template <class T>
 double sum_block(const T* values, std::size_t count) {
@@ -40,7 +50,10 @@ double sum_block(const T* values, std::size_t count) {
     }
   };
   const std::size_t whole = count / kPartialSums * kPartialSums;
-  for (std::size_t i = 0; i < whole; i += kPartialSums) add(values + i);
+  for (std::size_t i = 0; i < whole; i += kPartialSums) {
+    fetch_ahead(values + i);
+    add(values + i);
+  }
   if (whole < count) {
     T rest[kPartialSums] = {};  // zeros change no sum
     std::copy(values + whole, values + count, rest);
