@@ -23,11 +23,11 @@ std::string words_from(Communicator& communicator, int root, const std::string& 
 }  // namespace
 
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) {
-  std::uint64_t hash = mix(0, bytes.size());
+  std::uint64_t hash = tutti::mix(0, bytes.size());
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
-    hash = mix(hash, word);
+    hash = tutti::mix(hash, word);
   }
   return hash;
 }
