@@ -31,6 +31,11 @@ NoSync Strategy::no_sync() { return NoSync(*trainer_); }
 double Strategy::weight(double examples) { return trainer_->weight(examples); }
 double Strategy::loss_scale() const { return trainer_->loss_scale(); }
 void Strategy::verify() { trainer_->verify(); }
+std::vector<OwnedPart> Strategy::owned() { return trainer_->owned(); }
+std::int64_t Strategy::updates() const { return trainer_->updates(); }
+void Strategy::restored(std::int64_t updates, std::optional<double> loss_scale) {
+  trainer_->restored(updates, loss_scale);
+}
 Counters Strategy::counters() const { return trainer_->counters(); }
 Report Strategy::report() const { return trainer_->report(); }
 

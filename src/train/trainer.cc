@@ -44,6 +44,13 @@ void Trainer::check_unit(std::size_t unit) const {
               std::to_string(unit_count_ - 1));
 }
 
+void Trainer::check_released(const std::string& call) const {
+  const std::size_t unit = units_ ? units_->first_in_use() : unit_count_;
+  if (unit == unit_count_) return;
+  refuse_call(call + " while unit " + std::to_string(unit) +
+              " is gathered: its values are about to change; call release(" + std::to_string(unit) + ") first");
+}
+
 void Trainer::gather(std::size_t unit) {
   check_unit(unit);
   if (!units_) return;
@@ -239,18 +246,21 @@ void Trainer::update_bucket(std::size_t bucket, double factor, std::optional<dou
   updated_ += Clock::now() - began;
 }
 
+Work Trainer::gather_values(std::size_t bucket) {
+  return comm_.submit({.verb = Verb::all_gather,
+                       .input = memory_.own_values(bucket),
+                       .output = memory_.values(bucket),
+                       .input_count = memory_.own_count(bucket),
+                       .output_count = layout_.buckets[bucket].elements,
+                       .element = layout_.buckets[bucket].type});
+}
+
 void Trainer::exchange_and_update(double factor, std::optional<double> learning_rate) {
   std::vector<Work> gathers;
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
     update_bucket(b, factor, learning_rate);
-    if (stage_ == 0 || stage_ == 3) continue;
-    gathers.push_back(comm_.submit({.verb = Verb::all_gather,
-                                    .input = memory_.own_values(b),
-                                    .output = memory_.values(b),
-                                    .input_count = memory_.own_count(b),
-                                    .output_count = layout_.buckets[b].elements,
-                                    .element = layout_.buckets[b].type}));
+    if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
   }
   const Clock::time_point began = Clock::now();
   wait_all(gathers);
@@ -262,10 +272,7 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   const Clock::time_point called = Clock::now();
   waited_in_backward_ = waited_;
   if (paused_ > 0) refuse_call("step() under no_sync(): let the last backward pass of a step send its gradients");
-  if (const std::size_t unit = units_ ? units_->first_in_use() : unit_count_; unit < unit_count_) {
-    refuse_call("step() while unit " + std::to_string(unit) +
-                " is gathered: its values are about to change; call release(" + std::to_string(unit) + ") first");
-  }
+  check_released("step()");
   complete_missing();
   if (!settled_) settle();
   launch();
@@ -392,6 +399,36 @@ void Trainer::verify() {
       comm_, hashes,
       [&](std::size_t i) { return "values of \"" + parameters_[i].name + "\" with hash " + std::to_string(hashes[i]); },
       "look for what updates values beside the strategy on that rank", said);
+}
+
+std::vector<OwnedPart> Trainer::owned() {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty()) refuse_call("owned() between ready() and step(): what a rank owns is looked at between steps");
+  if (!settled_) settle();
+  std::vector<OwnedPart> owned;
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
+    for (const strategy::ShardPart& part :
+         strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b)))
+      owned.push_back({part.parameter, part.first, part.count, memory_.shard(b, part.offset, part.count)});
+  return owned;
+}
+
+void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale) {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty() || !settled_) refuse_call("restored() comes after owned(), between steps");
+  if (updates < 0) refuse_call("restored(" + std::to_string(updates) + "): updates are counted from 0 on");
+  check_released("restored()");
+  if (units_) units_->end_step();  // what is held are the values of before
+  updates_ = updates;
+  if (loss_scale) scale_ = *loss_scale;
+  std::vector<Work> gathers;
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Shard shard = memory_.shard(b, 0, memory_.own_count(b));
+    if (shard.values != nullptr)
+      kernels::find_convert(DType::float32, shard.values_type)(shard.values, shard.master, shard.count);
+    if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
+  }
+  wait_all(gathers);
 }
 
 void Trainer::fail(const std::string& words) {

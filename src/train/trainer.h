@@ -58,6 +58,9 @@ class Trainer {
   double weight(double examples);
   double loss_scale() const { return scale_; }
   void verify();
+  std::vector<OwnedPart> owned();
+  std::int64_t updates() const { return updates_; }
+  void restored(std::int64_t updates, std::optional<double> loss_scale);
   Counters counters() const;
   Report report() const;
 
@@ -88,6 +91,7 @@ class Trainer {
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
   void check_unit(std::size_t unit) const;
+  void check_released(const std::string& call) const;
   std::string words_for(std::size_t parameter) const;
   std::byte* whole_gradients(std::size_t bucket);
   void launch();
@@ -99,6 +103,7 @@ class Trainer {
   double measure_norm();
   bool is_measured() const { return options_.clip_norm || options_.loss_scale || options_.measure_noise; }
   void update_bucket(std::size_t bucket, double scale, std::optional<double> learning_rate);
+  Work gather_values(std::size_t bucket);
   void exchange_and_update(double scale, std::optional<double> learning_rate);
   double factor_for(double norm) const;
   bool overflows(double norm);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 
@@ -255,6 +256,84 @@ TEST(Reports, TellSentenceBytesAndTimes) {
       require(bucket.start_us >= bucket.ready_us && bucket.end_us >= bucket.start_us, "ready, start, end");
     require(report.times.total_us >= report.times.computing_us, "times add up");
   });
+}
+
+// What all ranks own together, by parameter: masters, and both states.
+struct Saved {
+  explicit Saved(const ToyModel& model) {
+    for (const train::Parameter& parameter : model.parameters)
+      for (auto& array : arrays) array.emplace_back(parameter.elements());
+  }
+  static std::vector<float*> places(const train::OwnedPart& part) {
+    return {part.shard.master, part.shard.states[0], part.shard.states[1]};
+  }
+  void take(Strategy& strategy) {
+    updates = strategy.updates();
+    for (const train::OwnedPart& part : strategy.owned())
+      for (std::size_t k = 0; k < 3; ++k)
+        std::copy_n(places(part)[k], part.count,
+                    arrays[k][part.parameter].begin() + static_cast<std::ptrdiff_t>(part.first));
+  }
+  void give(Strategy& strategy) const {
+    for (const train::OwnedPart& part : strategy.owned())
+      for (std::size_t k = 0; k < 3; ++k)
+        std::copy_n(arrays[k][part.parameter].begin() + static_cast<std::ptrdiff_t>(part.first), part.count,
+                    places(part)[k]);
+    strategy.restored(updates);
+  }
+
+  std::vector<std::vector<float>> arrays[3];
+  std::int64_t updates = 0;
+};
+
+// What ranks own under one strategy goes on under another to the bits of a run that was never disturbed.
+TEST(OwnedParts, GoOnUnderAnotherStrategy) {
+  constexpr int kRanks = 3, kHalf = 4;
+  for (const DType type : {DType::float32, DType::bfloat16}) {
+    const ToyModel model(type);
+    OneProcess reference(model, train::AdamW{}, std::nullopt);
+    for (int step = 0; step < 2 * kHalf; ++step) reference.step_of_means(kRanks, step);
+    for (const int from : kStages) {
+      Saved saved(model);
+      on_ranks(kRanks, [&](Communicator& comm) {
+        Strategy strategy = make(from, comm, model.parameters, {.bucket_bytes = 10'000});
+        for (int step = 0; step < kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
+        for (int turn = 0; turn < kRanks; ++turn) {
+          if (turn == comm.rank()) saved.take(strategy);
+          comm.barrier();
+        }
+      });
+      for (const int to : kStages) {
+        on_ranks(kRanks, [&](Communicator& comm) {
+          Strategy strategy = make(to, comm, model.parameters, {.bucket_bytes = 20'000});
+          saved.give(strategy);
+          for (int step = kHalf; step < 2 * kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
+          require(testing::values_of(strategy, model) == reference.values(),
+                  "from " + std::to_string(from) + " to " + std::to_string(to));
+        });
+      }
+    }
+  }
+}
+
+TEST(OwnedParts, HoldTheSameValuesOnAnotherNumberOfRanks) {
+  const ToyModel model;
+  Saved saved(model);
+  std::vector<testing::Bytes> values;
+  on_ranks(1, [&](Communicator& comm) {
+    Strategy strategy = make(0, comm, model.parameters);
+    testing::train_step(strategy, model, 0, 0);
+    saved.take(strategy);
+    values = testing::values_of(strategy, model);
+  });
+  for (const int stage : kStages) {
+    on_ranks(4, [&](Communicator& comm) {
+      Strategy strategy = make(stage, comm, model.parameters, {.gathered_units = ToyModel::kUnitCount});
+      strategy.verify();  // has units of stage 3 gathered, which are old values after this
+      saved.give(strategy);
+      require(testing::values_of(strategy, model) == values && strategy.updates() == 1, "the same values");
+    });
+  }
 }
 
 // ---- Errors.

@@ -33,6 +33,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "tutti/communicator.h"
 #include "tutti/export.h"
@@ -77,6 +78,14 @@ struct StepResult {
   // The squared norm of a rank's own gradient, the mean over ranks; only where measure_noise asks for it, else 0.
   double rank_squares = 0;
   bool skipped = false;  // by the loss scale: gradients overflowed
+};
+
+// Elements [first, first + count) of a parameter that this rank updates, and where their values, masters and optimizer
+// states lie. The gradient there is not of use.
+struct OwnedPart {
+  std::size_t parameter = 0;
+  std::size_t first = 0, count = 0;
+  Shard shard;
 };
 
 // While it lives, backward passes add to gradients and nothing is sent: all micro-batches of a step but the last.
@@ -138,6 +147,15 @@ class TUTTI_API Strategy {
   double loss_scale() const;
   // Collective. Throws Error(mismatch) that names the first rank and parameter whose values are not rank 0's.
   void verify();
+  // ---- For checkpoints, between steps. Collective.
+
+  // What this rank owns: all of the model in data parallel, its shards in ZeRO. Masters and states may be written, from
+  // a checkpoint of any strategy on any number of ranks; then restored() makes values of the masters on all ranks.
+  // Called before the first step it settles where everything lies, in the order of registration.
+  std::vector<OwnedPart> owned();
+  std::int64_t updates() const;  // so far, as optimizers count them
+  void restored(std::int64_t updates, std::optional<double> loss_scale = {});
+
   // Of the strategy's own communicator: what it has really called.
   Counters counters() const;
   Report report() const;
