@@ -20,6 +20,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,11 @@ class ModuleStrategy {
   double weight(double examples) { return state_->strategy->weight(examples); }
   double loss_scale() const { return state_->strategy->loss_scale(); }
   void verify() { state_->strategy->verify(); }
+  std::vector<OwnedPart> owned() { return state_->strategy->owned(); }
+  std::int64_t updates() const { return state_->strategy->updates(); }
+  void restored(std::int64_t updates, std::optional<double> loss_scale = {}) {
+    state_->strategy->restored(updates, loss_scale);
+  }
   Report report() const { return state_->strategy->report(); }
   Counters counters() const { return state_->strategy->counters(); }
 
