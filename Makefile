@@ -17,11 +17,12 @@ help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
-demo: ## a first look: every verb drawn as it happens, then all_reduce drawn, verified and timed on this machine
+demo: ## a first look: every verb drawn as it happens, a network trained, then all_reduce drawn, verified and timed
 	@scripts/bootstrap.sh build
 	@scripts/configure.sh release build
 	$(call build,release tutti_tool examples)
 	@build/bin/tutti run -n 4 --no-prefix -- build/bin/cheatsheet
+	@build/bin/tutti run -n 4 --no-prefix -- build/bin/digits --strategy zero1 --report
 	@build/bin/tutti demo
 
 build: ## library, command, examples and tests, into build/; programs land in build/bin/

@@ -21,25 +21,6 @@ namespace tutti::kernels::HWY_NAMESPACE {
 
 namespace {
 
-// bfloat16 with a block's elements in the order of memory, as the other types have them.
-struct BFloat16InOrder {
-  using Value = hn::Vec<F32>;
-  using Packed = hn::Vec<U16Half>;
-  static constexpr std::size_t kElementBytes = 2;
-
-  static HWY_INLINE Value load(const std::byte* from) { return widen(HWY_NAMESPACE::load(U16Half(), from)); }
-  static HWY_INLINE Value load_first(const std::byte* from, std::size_t n) {
-    return widen(HWY_NAMESPACE::load_first(U16Half(), from, n * kElementBytes));
-  }
-  static HWY_INLINE Value widen(Packed v) { return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), v))); }
-  static HWY_INLINE void store(Packed v, std::byte* to) { Float16::store(v, to); }
-  static HWY_INLINE void store_first(Packed v, std::byte* to, std::size_t n) { Float16::store_first(v, to, n); }
-  static HWY_INLINE Value canonicalise(Value v) { return replace_nan(F32(), v); }
-  static HWY_INLINE Packed pack(Value v) {
-    return hn::TruncateTo(U16Half(), hn::ShiftRight<16>(round_to_upper_half(v)));
-  }
-};
-
 // Rounds to nearest even. Highway's emulation (1.0.3) clamps where infinity is due.
 HWY_INLINE hn::Vec<hn::Rebind<float, hn::ScalableTag<double>>> narrow(hn::Vec<hn::ScalableTag<double>> v) {
   const hn::Rebind<float, hn::ScalableTag<double>> d32;

@@ -1,4 +1,4 @@
-// The arithmetic on user data: reduce, scale, copy and convert, for every element type.
+// The arithmetic on user data: reduce, scale, copy, convert and sum of squares, for every element type.
 //
 // Invariant: a result is a function of the elements at its own index alone, and the same bits come out whatever the
 // count, the alignment, the number of destinations and the instruction set. To keep that true for NaN, whose sign and
@@ -48,6 +48,14 @@ ScaleFunction find_scale(DType type);
 // nullptr for other types.
 using ConvertFunction = void (*)(void* destination, const void* source, std::size_t count);
 ConvertFunction find_convert(DType from, DType to);
+
+// Elements that sum_of_squares sums by themselves before the sums are added up, one after the other. So the sum of an
+// array has the same bits wherever it is computed, and shards that begin at multiples of this cut no block.
+inline constexpr std::size_t kSquaresBlock = 1024;
+
+// In float64, of float16, bfloat16, float32 or float64 elements (other types abort). Inside a block element i goes to
+// partial sum i % 16, and those are added pairwise, nearest first.
+double sum_of_squares(const void* values, DType type, std::size_t count);
 
 // The case of several destinations; use copy().
 void copy_to_many(void* const* destinations, std::size_t destination_count, const void* source, std::size_t bytes);

@@ -32,6 +32,7 @@ void PrintTo(const Example& example, std::ostream* out) { *out << example.name; 
 const Example kExamples[] = {
     {"argmax", "the largest of [0-9]+ scores is 1000: rank [0-9]+ has it"},
     {"cheatsheet", "every verb, between N ranks?, drawn as it happens"},
+    {"digits", "ranks: N, dp: [0-9.]+ % of 1000 new digits are read right"},
     {"hello", "rank 0 of N: the sum of all ranks is"},
     {"identity", "average of [0-9]+ floats: reduce_scatter \\+ all_gather equals all_reduce"},
     {"in_place", "buffers that overlap otherwise +nothing: the call is refused"},
@@ -87,6 +88,39 @@ TEST_P(Alone, IsAGroupOfOne) {
 
 INSTANTIATE_TEST_SUITE_P(All, Alone, testing::ValuesIn(kExamples),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// Steps of a strategy, as digits tells them.
+std::string told_by_digits(const std::string& strategy) {
+  const Ended ended = run("digits --steps 60 --strategy " + strategy, 4, "shm");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  return ended.output.substr(0, ended.output.find("ranks:"));
+}
+
+TEST(Digits, AreLearnedAlikeByEveryStrategy) {
+  const std::string data_parallel = told_by_digits("dp");
+  EXPECT_THAT(data_parallel, HasSubstr("step   50: loss of rank 0"));
+  for (const char* strategy : {"zero1", "zero2", "zero3"})
+    EXPECT_EQ(told_by_digits(strategy), data_parallel) << strategy;
+}
+
+TEST(Digits, AreLearnedWhereSomeRanksHaveNoExamples) {
+  const Ended ended = run("digits --batch 2 --steps 1000 --strategy zero3", 3, "shm");
+  EXPECT_THAT(ended.output, ContainsRegex("ranks: 3, zero3: [0-9.]+ % of 1000 new digits are read right"));
+}
+
+TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
+  EXPECT_THAT(run("digits --steps 50 --strategy zero1 --report", 2, "tcp").output,
+              testing::AllOf(HasSubstr("ZeRO stage 1, 2 ranks, after 50 steps"), HasSubstr("reduce_scatter"),
+                             HasSubstr("communication over computation")));
+  const auto refused = [](const std::string& arguments) {
+    const Ended ended = tutti::testing::shell(program("digits ") + arguments);
+    EXPECT_EQ(ended.exit_code, 1);
+    return ended.output;
+  };
+  EXPECT_THAT(refused("--strategy zero7"), HasSubstr("there is no strategy 'zero7'"));
+  EXPECT_THAT(refused("--steps x"), HasSubstr("--steps takes a number from 1 on, not 'x'"));
+  EXPECT_THAT(refused("--stepz 1"), HasSubstr("there is no option '--stepz'"));
+}
 
 TEST(CheatSheet, IsAsReviewedOnFourRanks) {
   const Ended ended = run("cheatsheet", 4, "shm", "2>/dev/null");

@@ -93,10 +93,12 @@ TEST_F(Installed, PkgConfigIsEnough) {
 TEST_F(Installed, EveryHeaderIsThere) {
   const fs::path all = folder() / "all.cc", c = folder() / "c.c";
   std::ofstream program(all);
-  for (const auto& header : fs::directory_iterator(kSource / "include/tutti")) {
-    const std::string name = header.path().filename().string();
+  for (const auto& header : fs::recursive_directory_iterator(kSource / "include/tutti")) {
+    if (!header.is_regular_file()) continue;
+    const std::string name = fs::relative(header.path(), kSource / "include/tutti").string();
     EXPECT_TRUE(fs::exists(prefix() / "include/tutti" / name)) << name;
-    if (name != "torch.h") program << "#include <tutti/" << name << ">\n";  // that one needs libtorch
+    // Those need libtorch.
+    if (header.path().filename() != "torch.h") program << "#include <tutti/" << name << ">\n";
   }
   program.close();
   const std::string include = " -fsyntax-only -I" + (prefix() / "include").string() + " ";
@@ -112,7 +114,7 @@ TEST_F(Installed, EveryFunctionOfTheHeaderIsExportedAndNothingInternal) {
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   std::set<std::string> exported;
   static const std::regex kInternal(
-      R"(^(hwy|nlohmann|tutti::(engine|capi|kernels|schedule|transport|rendezvous|topology|canonical))::)");
+      R"(^(hwy|nlohmann|tutti::(engine|capi|kernels|schedule|transport|rendezvous|topology|strategy|canonical))::)");
   std::istringstream lines(ended.output);
   for (std::string line; std::getline(lines, line);) {
     const std::string symbol = line.substr(std::min<std::size_t>(line.size(), 19));

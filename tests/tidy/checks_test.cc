@@ -40,6 +40,10 @@ TEST(IncludeDirection, FollowsTheTable) {
   EXPECT_THAT(complaints("src/transport/shm/a.cc", "schedule/program.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/engine/a.cc", "transport/shm/b.h"), IsEmpty());
   EXPECT_THAT(complaints("include/tutti/a.h", "engine/engine.h"), SizeIs(1));
+  EXPECT_THAT(complaints("src/strategy/a.cc", "tutti/train/report.h"), IsEmpty());
+  EXPECT_THAT(complaints("src/strategy/a.cc", "tutti/communicator.h"), SizeIs(1));
+  EXPECT_THAT(complaints("src/train/a.cc", "strategy/buckets.h"), IsEmpty());
+  EXPECT_THAT(complaints("src/train/a.cc", "engine/engine.h"), SizeIs(1));
   EXPECT_THAT(complaints("tools/a.cc", "schedule/json.h"), IsEmpty());
   EXPECT_THAT(complaints("tools/a.cc", "engine/engine.h"), SizeIs(1));
   EXPECT_THAT(complaints("src/kernels/a.cc", "hwy/highway.h"), IsEmpty());
@@ -51,6 +55,7 @@ TEST(Purity, FindsClocksThreadsAndTheEnvironment) {
   EXPECT_THAT(check_schedule_is_pure(file("src/schedule/a.cc", "#include <chrono>\n#include <vector>\n")), SizeIs(1));
   EXPECT_THAT(check_schedule_is_pure(file("src/schedule/a.cc", "auto x = std::getenv(\"X\");\n")), SizeIs(1));
   EXPECT_THAT(check_schedule_is_pure(file("src/schedule/a.cc", "// a time (of day)\nint lifetime(int);\n")), IsEmpty());
+  EXPECT_THAT(check_schedule_is_pure(file("src/strategy/a.cc", "#include <chrono>\n")), SizeIs(1));
   EXPECT_THAT(check_schedule_is_pure(file("src/engine/a.cc", "#include <chrono>\n")), IsEmpty());
 }
 

@@ -1,5 +1,6 @@
-// tutti/torch.h as a libtorch project uses it: Tutti is installed into a folder of its own, examples/cpp_torch and
-// tensor_verbs are built against it and against the libtorch of $TORCH_PYTHON (or python3), and run on four ranks.
+// tutti/torch.h and tutti/train/torch.h as a libtorch project uses them: Tutti is installed into a folder of its own,
+// examples/cpp_torch, tensor_verbs and module_strategies are built against it and against the libtorch of $TORCH_PYTHON
+// (or python3), and run on four ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,27 +34,47 @@ class CppTorch : public ::testing::Test {
     EXPECT_EQ(ended.exit_code, 0) << command << "\n" << ended.output;
     return ended.output;
   }
-  // Builds the project in `source` and runs its program of this name on all ranks.
-  std::string run_project(const fs::path& source, const std::string& program) {
-    const std::string build = (folder_ / program).string();
+  // Builds the project in `source`, in a folder of this name.
+  void build_project(const fs::path& source, const std::string& name) {
+    const std::string build = (folder_ / name).string();
     run("cmake -S " + source.string() + " -B " + build + " -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH='" + torch_ +
         ";" + (folder_ / "tutti").string() + "' -DCMAKE_CXX_COMPILER=" TUTTI_CXX_COMPILER " && cmake --build " + build);
+  }
+  // Runs a program of that folder, with its arguments, on all ranks.
+  std::string run_program(const std::string& name, const std::string& program) {
     if (HasFailure()) return "";
     return run("timeout 120 " + (folder_ / "tutti/bin/tutti").string() + " run -n " + std::to_string(kRanks) +
-               " --no-prefix -- " + build + "/" + program);
+               " --no-prefix -- " + (folder_ / name).string() + "/" + program);
+  }
+  std::string run_project(const fs::path& source, const std::string& program) {
+    build_project(source, program);
+    return run_program(program, program);
   }
 
   fs::path folder_;
   std::string torch_;
 };
 
-TEST_F(CppTorch, TheExampleLearnsAndAllRanksHoldTheSameParameters) {
-  const std::string output = run_project(kSource / "examples/cpp_torch", "train");
+TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
+  build_project(kSource / "examples/cpp_torch", "examples");
+  const std::string output = run_program("examples", "train");
   EXPECT_EQ(count_of(output, "the same parameters as rank 0"), kRanks) << output;
+  const auto losses = [&](const std::string& strategy) {
+    const std::string told = run_program("examples", "gpt --strategy " + strategy);
+    EXPECT_EQ(count_of(told, "the same values on all ranks"), 1) << told;
+    return told.substr(0, told.find("ranks:"));
+  };
+  const std::string data_parallel = losses("dp");
+  for (const char* strategy : {"zero1", "zero2"}) EXPECT_EQ(losses(strategy), data_parallel) << strategy;
 }
 
 TEST_F(CppTorch, EveryFunctionOnTensors) {
   const std::string output = run_project(kSource / "tests/torch/tensor_verbs", "tensor_verbs");
+  EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
+}
+
+TEST_F(CppTorch, StrategiesTrainModules) {
+  const std::string output = run_project(kSource / "tests/torch/module_strategies", "module_strategies");
   EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
 }
 

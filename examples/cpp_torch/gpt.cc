@@ -1,0 +1,218 @@
+// A small GPT over characters, trained in C++ with libtorch by data parallel or ZeRO: every rank reads other lines of
+// the text, and a strategy averages gradients while backward runs, updates, and keeps the ranks alike.
+//
+//   tutti run -n 4 -- build-train/gpt --strategy zero1 --report
+//
+// Batches depend on (step, example) alone, so that the same is learned whatever the number of ranks. It ends with exit
+// code 1 where the loss has not fallen, or ranks came to different values.
+#include <torch/torch.h>
+#include <tutti/train/torch.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <tutti/tutti.hpp>
+#include <vector>
+
+namespace {
+
+namespace nn = torch::nn;
+namespace train = tutti::train;
+using torch::Tensor;
+
+constexpr const char* kHelp =
+    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--layers N] [--width N] [--text FILE] [--report]
+
+  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too)
+  --steps N     updates (60)
+  --batch N     examples of all ranks in one step (16)
+  --layers N    blocks (2); --width N of them, a multiple of 4 (64)
+  --text FILE   what is learned (the text of the examples for PyTorch)
+  --report      what a step says to other ranks, what a rank holds, and where the time went
+
+Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
+)";
+
+struct Settings {
+  std::string strategy = "dp", text = GPT_TEXT;
+  std::int64_t steps = 60, batch = 16, layers = 2, width = 64;
+  bool report = false, help = false;
+};
+
+Settings parse(int count, char** words) {
+  Settings settings;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    const auto value = [&]() -> std::string {
+      if (i + 1 == count) throw std::runtime_error(word + " needs a value; --help tells more");
+      return words[++i];
+    };
+    const auto number = [&] {
+      const std::string text = value();
+      std::size_t end = 0;
+      const long long read = text.empty() || text[0] < '0' || text[0] > '9' ? 0 : std::stoll(text, &end);
+      if (read < 1 || end != text.size())
+        throw std::runtime_error(word + " takes a number from 1 on, not '" + text + "'");
+      return static_cast<std::int64_t>(read);
+    };
+    if (word == "--strategy") {
+      settings.strategy = value();
+    } else if (word == "--text") {
+      settings.text = value();
+    } else if (word == "--steps") {
+      settings.steps = number();
+    } else if (word == "--batch") {
+      settings.batch = number();
+    } else if (word == "--layers") {
+      settings.layers = number();
+    } else if (word == "--width") {
+      settings.width = number();
+    } else if (word == "--report") {
+      settings.report = true;
+    } else if (word == "--help" || word == "-h") {
+      settings.help = true;
+    } else {
+      throw std::runtime_error("there is no option '" + word + "'; --help lists them");
+    }
+  }
+  if (settings.width % 4 != 0) throw std::runtime_error("--width takes a multiple of 4, for four heads");
+  return settings;
+}
+
+int stage_of(const std::string& strategy) {
+  if (strategy == "dp") return 0;
+  if (strategy == "zero1") return 1;
+  if (strategy == "zero2") return 2;
+  throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1 and zero2");
+}
+
+// ---- The model.
+
+constexpr std::int64_t kContext = 64, kHeads = 4, kCharacters = 128;
+
+struct BlockImpl : nn::Module {
+  explicit BlockImpl(std::int64_t width) {
+    before_attention = register_module("before_attention", nn::LayerNorm(nn::LayerNormOptions({width})));
+    before_feed = register_module("before_feed", nn::LayerNorm(nn::LayerNormOptions({width})));
+    attention = register_module("attention", nn::Linear(width, 3 * width));
+    joined = register_module("joined", nn::Linear(width, width));
+    up = register_module("up", nn::Linear(width, 4 * width));
+    down = register_module("down", nn::Linear(4 * width, width));
+  }
+  Tensor forward(Tensor x) {
+    const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
+    const auto parts =
+        attention(before_attention(x)).view({batch, length, 3, kHeads, width / kHeads}).permute({2, 0, 3, 1, 4});
+    const Tensor seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
+    x = x + joined(seen.transpose(1, 2).reshape({batch, length, width}));
+    return x + down(torch::gelu(up(before_feed(x))));
+  }
+  nn::LayerNorm before_attention{nullptr}, before_feed{nullptr};
+  nn::Linear attention{nullptr}, joined{nullptr}, up{nullptr}, down{nullptr};
+};
+TORCH_MODULE(Block);
+
+struct GptImpl : nn::Module {
+  GptImpl(std::int64_t layers, std::int64_t width) {
+    characters = register_module("characters", nn::Embedding(kCharacters, width));
+    places = register_module("places", nn::Embedding(kContext, width));
+    blocks = register_module("blocks", nn::Sequential());
+    for (std::int64_t i = 0; i < layers; ++i) blocks->push_back(Block(width));
+    last = register_module("last", nn::LayerNorm(nn::LayerNormOptions({width})));
+    head = register_module("head", nn::Linear(width, kCharacters));
+  }
+  Tensor forward(const Tensor& text) {
+    return head(last(blocks->forward(characters(text) + places(torch::arange(text.size(1))))));
+  }
+  nn::Embedding characters{nullptr}, places{nullptr};
+  nn::Sequential blocks{nullptr};
+  nn::LayerNorm last{nullptr};
+  nn::Linear head{nullptr};
+};
+TORCH_MODULE(Gpt);
+
+// ---- The text.
+
+Tensor read_text(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!(text << file.rdbuf())) throw std::runtime_error("cannot read " + path);
+  std::vector<std::int64_t> characters;
+  for (const char c : text.str()) characters.push_back(static_cast<unsigned char>(c) < kCharacters ? c : '?');
+  if (characters.size() <= kContext + 1) throw std::runtime_error(path + " is too short to learn from");
+  return torch::tensor(characters);
+}
+
+// This rank's examples of a step, each drawn by its number: the text, and what follows each character.
+std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings, std::int64_t step, int rank,
+                                   int ranks) {
+  std::vector<Tensor> x, y;
+  for (std::int64_t i = rank; i < settings.batch; i += ranks) {
+    const auto number = static_cast<std::uint64_t>(step * settings.batch + i);
+    const std::uint64_t mixed = (number + 1) * 0x9e3779b97f4a7c15ULL;
+    const auto at = static_cast<std::int64_t>((mixed >> 20) % static_cast<std::uint64_t>(text.size(0) - kContext - 1));
+    x.push_back(text.slice(0, at, at + kContext));
+    y.push_back(text.slice(0, at + 1, at + kContext + 1));
+  }
+  if (x.empty()) return {};
+  return {torch::stack(x), torch::stack(y)};
+}
+
+int run(const Settings& settings, tutti::Communicator comm) {
+  at::set_num_threads(1);  // ranks share the cores
+  torch::manual_seed(1);
+  const Tensor text = read_text(settings.text);
+  Gpt model(settings.layers, settings.width);
+  std::size_t numbers = 0;
+  for (const Tensor& parameter : model->parameters()) numbers += static_cast<std::size_t>(parameter.numel());
+
+  train::StrategyOptions options;
+  options.clip_norm = 1;
+  train::ModuleStrategy strategy(comm, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = 2e-3},
+                                 options);
+  double first = 0, last = 0;
+  const auto began = std::chrono::steady_clock::now();
+  for (std::int64_t step = 0; step < settings.steps; ++step) {
+    const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
+    const double examples = x.defined() ? static_cast<double>(x.size(0)) : 0;
+    strategy.weight(examples);  // ranks may have one more than others, or none
+    double sum = 0;
+    if (examples > 0) {
+      const Tensor loss = nn::functional::cross_entropy(model->forward(x).flatten(0, 1), y.flatten());
+      loss.backward();
+      sum = loss.item<double>() * examples;
+    }
+    strategy.step();
+    if (step > 0 && step % 20 != 0 && step + 1 < settings.steps) continue;
+    comm.all_reduce(tutti::one(sum));
+    last = sum / static_cast<double>(settings.batch);
+    if (step == 0) first = last;
+    if (comm.rank() == 0) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  strategy.verify();
+  if (comm.rank() == 0) {
+    if (settings.report) std::fputs(train::to_text(strategy.report()).c_str(), stdout);
+    std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",
+                comm.size(), settings.strategy.c_str(), static_cast<double>(numbers) / 1e6, first, last,
+                1e3 * took.count() / static_cast<double>(settings.steps));
+  }
+  return last < 0.75 * first ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    const Settings settings = parse(count, words);
+    if (settings.help) return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+    return run(settings, tutti::init());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,90 @@
+// What a strategy says and how long that took, as values: the sentence of a step, the bytes of model states on this
+// rank, the timeline of its buckets and where the time went. Pure data, which tools and tests read as well.
+//
+//   std::puts(to_text(strategy.report()).c_str());
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/export.h"
+#include "tutti/types.h"
+
+namespace tutti::train {
+
+// A verb that a step calls: on what, how many bytes a call (as Counters count them), how often, among how many ranks.
+struct Phrase {
+  Verb verb = Verb::all_reduce;
+  std::string what;
+  std::uint64_t bytes = 0;
+  std::uint64_t times = 1;
+  int ranks = 1;
+
+  bool operator==(const Phrase&) const = default;
+};
+using Sentence = std::vector<Phrase>;
+
+// All calls of a verb in a sentence.
+struct Spoken {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+
+  bool operator==(const Spoken&) const = default;
+};
+inline Spoken spoken(const Sentence& sentence, Verb verb) {
+  Spoken all;
+  for (const Phrase& phrase : sentence) {
+    if (phrase.verb != verb) continue;
+    all.calls += phrase.times;
+    all.bytes += phrase.times * phrase.bytes;
+  }
+  return all;
+}
+
+// Bytes of model states on one rank. They are the table of ZeRO for elements + padding, which every rank has alike.
+struct StateBytes {
+  std::uint64_t values = 0, gradients = 0, master = 0, optimizer = 0;
+  std::uint64_t elements = 0, padding = 0;  // numbers of the model; numbers that only fill up blocks and shards
+  // Besides, from stage 2 on: room for buckets of gradients on their way to their shards, and for gathered units.
+  std::uint64_t in_flight = 0;
+
+  std::uint64_t total() const { return values + gradients + master + optimizer; }
+  bool operator==(const StateBytes&) const = default;
+};
+
+// One bucket of a step, in microseconds from the end of the step before. Between `ready` and `start` it waited for
+// earlier buckets; what of start .. end lies behind the call of step() is exposed, the rest was hidden by computation.
+struct BucketTimes {
+  std::uint64_t bytes = 0;
+  std::uint64_t parameters = 0;
+  double ready_us = 0, start_us = 0, end_us = 0, exposed_us = 0;
+
+  bool operator==(const BucketTimes&) const = default;
+};
+
+// Where a step's time went: computing until step() was called, waiting for others, there and before (in
+// gather(), or for a buffer of gradients), updating.
+struct StepTimes {
+  double computing_us = 0, waiting_us = 0, updating_us = 0, total_us = 0;
+};
+
+struct Report {
+  std::string strategy;  // its name, for people
+  int ranks = 1;
+  std::int64_t steps = 0;
+  Sentence once, each_step;  // when it was made and in the first step; in every step
+  StateBytes bytes;
+  std::uint64_t bucket_bytes = 0;     // the cap; 0 where buckets are units
+  std::vector<BucketTimes> timeline;  // of the last step
+  StepTimes times;                    // of the last step
+  // Communication over computation: of all time that a bucket was under way, and of what step() waited for.
+  double gamma_raw = 0, gamma_exposed = 0;
+};
+
+TUTTI_API std::string to_text(const Report& report);
+TUTTI_API std::string to_json(const Report& report);
+// The buckets as bars over time.
+TUTTI_API std::string to_svg(const Report& report);
+
+}  // namespace tutti::train

@@ -1,0 +1,38 @@
+// What a strategy says in a step, by its formulas: what the communicator counts must equal this. And the bytes of model
+// states that a rank holds, the table of ZeRO with its padding.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "strategy/buckets.h"
+#include "tutti/train/report.h"
+
+namespace tutti::strategy {
+
+// What of a strategy its sentence depends on.
+struct StepShape {
+  int stage = 0;  // of ZeRO; 0 is data parallel
+  int ranks = 1;
+  int state_arrays = 2;   // of the optimizer: fp32 numbers per element
+  bool weighted = false;  // by examples
+  bool may_skip = false;  // parameters may have no gradient
+  bool noise = false;     // norms of ranks' own gradients are measured
+  bool measured = false;  // the norm is needed: for clipping, or for the loss scale
+  std::size_t parameters = 0;
+  std::size_t blocks = 0;  // of the norm
+  // Stage 3: how often each bucket is gathered in a step, and the bytes of units that are held at once.
+  std::vector<std::size_t> gathers = {};
+  std::size_t gathered_bytes = 0;
+};
+
+train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape);
+
+// Buckets of gradients that stages 2 and 3 hold whole at once, in symmetric memory.
+inline constexpr std::size_t kGradientBuffers = 3;
+
+train::StateBytes state_bytes_of(const BucketLayout& layout, const StepShape& shape,
+                                 std::span<const TensorSize> parameters);
+
+}  // namespace tutti::strategy

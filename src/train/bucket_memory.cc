@@ -1,0 +1,87 @@
+#include "train/bucket_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "kernels/kernels.h"
+#include "strategy/sentence.h"
+
+namespace tutti::train {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+BucketMemory::BucketMemory(Communicator& communicator, const strategy::BucketLayout& layout, int stage)
+    : cut_values_(stage == 3) {
+  std::size_t largest = 0;
+  for (const strategy::Bucket& bucket : layout.buckets) {
+    Block& block = buckets_.emplace_back();
+    block.type = bucket.type;
+    block.bytes = bucket.bytes();
+    block.own_count = stage == 0 ? bucket.elements : bucket.shard(communicator.size());
+    block.own_begin = stage == 0 ? 0 : static_cast<std::size_t>(communicator.rank()) * block.own_count;
+    const std::size_t own_bytes = block.own_count * size_of(block.type);
+    block.values = communicator.allocate_bytes(cut_values_ ? own_bytes : block.bytes);
+    if (stage < 2) {
+      block.gradients = communicator.allocate_bytes(block.bytes);
+    } else {
+      block.reduced = communicator.allocate_bytes(own_bytes);
+    }
+    largest = std::max(largest, block.bytes);
+  }
+  if (stage < 2) return;
+  for (std::size_t i = 0; i < std::min(strategy::kGradientBuffers, layout.buckets.size()); ++i)
+    buffers_.push_back(communicator.allocate_bytes(largest));
+}
+
+bool BucketMemory::has_free_buffer() const {
+  return std::ranges::any_of(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
+}
+
+std::byte* BucketMemory::lend(std::size_t bucket) {
+  Block& block = buckets_[bucket];
+  const auto free = std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
+  if (free != buffers_.end()) {
+    block.gradients = *free;
+  } else {
+    const auto release = [](void* memory) { ::operator delete(memory, kAlignment); };
+    block.gradients = std::shared_ptr<void>(::operator new(block.bytes, kAlignment), release);
+  }
+  std::memset(block.gradients.get(), 0, block.bytes);
+  return bytes_of(block.gradients);
+}
+
+void BucketMemory::take_back(std::size_t bucket) {
+  if (!buffers_.empty()) buckets_[bucket].gradients.reset();
+}
+
+void BucketMemory::begin_states(int state_arrays) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    Block& block = buckets_[i];
+    for (int state = 0; state < state_arrays; ++state) block.states[state].assign(block.own_count, 0.0F);
+    if (block.type == DType::float32) continue;  // values are their own masters
+    block.master.resize(block.own_count);
+    kernels::find_convert(block.type, DType::float32)(block.master.data(), own_values(i), block.own_count);
+  }
+}
+
+Shard BucketMemory::shard(std::size_t bucket, std::size_t first, std::size_t count) {
+  Block& block = buckets_[bucket];
+  const std::size_t offset = first * size_of(block.type);
+  Shard shard{.count = count, .gradient = own_gradients(bucket) + offset, .gradient_type = block.type};
+  if (block.type == DType::float32) {
+    shard.master = reinterpret_cast<float*>(own_values(bucket) + offset);
+  } else {
+    shard.master = block.master.data() + first;
+    shard.values = own_values(bucket) + offset;
+    shard.values_type = block.type;
+  }
+  for (int state = 0; state < 2; ++state)
+    if (!block.states[state].empty()) shard.states[state] = block.states[state].data() + first;
+  return shard;
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,70 @@
+// The memory behind a layout of buckets on one rank: values, gradients, and what the optimizer keeps of the own part.
+//
+// The own part of a bucket is what this rank updates: all of it in stage 0, its shard in others. Values and whole
+// gradients are symmetric memory, so that verbs run in it. Stages 2 and 3 have no whole gradients of their own: a
+// bucket borrows a buffer while its gradients come in, and gets ordinary memory where all buffers are lent out. Stage 3
+// has no whole values either: GatheredUnits has those.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "strategy/buckets.h"
+#include "tutti/communicator.h"
+#include "tutti/train/optimizer.h"
+
+namespace tutti::train {
+
+class BucketMemory {
+ public:
+  BucketMemory() = default;
+  // Collective: allocates symmetric memory, zeroed.
+  BucketMemory(Communicator& communicator, const strategy::BucketLayout& layout, int stage);
+
+  // Whole values; in stage 3 the own ones.
+  std::byte* values(std::size_t bucket) const { return bytes_of(buckets_[bucket].values); }
+  // Whole gradients; nullptr where stages 2 and 3 have lent none.
+  std::byte* gradients(std::size_t bucket) const { return bytes_of(buckets_[bucket].gradients); }
+
+  // The own part, in elements of the bucket.
+  std::size_t own_begin(std::size_t bucket) const { return buckets_[bucket].own_begin; }
+  std::size_t own_count(std::size_t bucket) const { return buckets_[bucket].own_count; }
+  std::byte* own_values(std::size_t bucket) const { return values(bucket) + (cut_values_ ? 0 : own_offset(bucket)); }
+  // What a reduction leaves for this rank, and its optimizer reads.
+  std::byte* own_gradients(std::size_t bucket) const {
+    const Block& block = buckets_[bucket];
+    return block.reduced ? bytes_of(block.reduced) : gradients(bucket) + own_offset(bucket);
+  }
+
+  // Stages 2 and 3: whether a buffer in symmetric memory is free; lends memory, zeroed; takes it back.
+  bool has_free_buffer() const;
+  std::byte* lend(std::size_t bucket);
+  void take_back(std::size_t bucket);
+
+  // Makes the optimizer's arrays, masters from the values that are there now.
+  void begin_states(int state_arrays);
+  // `count` elements from `first` on of the own part, as the optimizer sees them.
+  Shard shard(std::size_t bucket, std::size_t first, std::size_t count);
+
+ private:
+  struct Block {
+    DType type = DType::float32;
+    std::size_t bytes = 0;
+    std::size_t own_begin = 0, own_count = 0;
+    std::shared_ptr<void> values, gradients, reduced;
+    std::vector<float> master;
+    std::vector<float> states[2];
+  };
+  static std::byte* bytes_of(const std::shared_ptr<void>& memory) { return static_cast<std::byte*>(memory.get()); }
+  std::size_t own_offset(std::size_t bucket) const {
+    return buckets_[bucket].own_begin * size_of(buckets_[bucket].type);
+  }
+
+  std::vector<Block> buckets_;
+  bool cut_values_ = false;
+  std::vector<std::shared_ptr<void>> buffers_;  // stages 2 and 3; free where nobody else holds one
+};
+
+}  // namespace tutti::train

@@ -1,0 +1,114 @@
+#include "train/gathered_units.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::train {
+
+GatheredUnits::GatheredUnits(Communicator& parent, const strategy::BucketLayout& layout, const BucketMemory& shards,
+                             std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit)
+    : comm_(parent.duplicate()),
+      layout_(layout),
+      shards_(shards),
+      buckets_of_(std::move(buckets_of)),
+      unit_of_(layout.buckets.size()),
+      offsets_(layout.buckets.size()),
+      limit_(limit),
+      window_(buckets_of_.size(), limit),
+      held_(buckets_of_.size()),
+      last_gathers_(buckets_of_.size()) {
+  std::size_t largest = 0;
+  for (std::size_t unit = 0; unit < buckets_of_.size(); ++unit) {
+    std::size_t bytes = 0;
+    for (const std::size_t bucket : buckets_of_[unit]) {
+      unit_of_[bucket] = unit;
+      offsets_[bucket] = bytes;
+      bytes += layout.buckets[bucket].bytes();
+    }
+    largest = std::max(largest, bytes);
+  }
+  bytes_ = std::min(limit, buckets_of_.size()) * largest;
+  for (std::size_t i = 0; i < std::min(limit, buckets_of_.size()); ++i)
+    buffers_.push_back(comm_.allocate_bytes(largest));
+}
+
+GatheredUnits::~GatheredUnits() {
+  const auto under_way = [](const Work& work) { return work.valid() && !work.ended(); };
+  const auto is_open = [&](const UnitHeld& unit) { return std::ranges::any_of(unit.works, under_way); };
+  if (std::ranges::any_of(held_, is_open)) comm_.abort();
+}
+
+void GatheredUnits::start(std::size_t unit) {
+  UnitHeld& held = held_[unit];
+  // There is one for every unit that the window allows.
+  held.memory = *std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
+  for (const std::size_t bucket : buckets_of_[unit]) {
+    held.works.push_back(comm_.submit({.verb = Verb::all_gather,
+                                       .input = shards_.own_values(bucket),
+                                       .output = static_cast<std::byte*>(held.memory.get()) + offsets_[bucket],
+                                       .input_count = shards_.own_count(bucket),
+                                       .output_count = layout_.buckets[bucket].elements,
+                                       .element = layout_.buckets[bucket].type,
+                                       .mark = static_cast<std::uint32_t>(unit + 1)}));
+  }
+}
+
+void GatheredUnits::drop(std::size_t unit) {
+  wait_all(held_[unit].works);
+  held_[unit] = {};
+}
+
+void GatheredUnits::gather(std::size_t unit) {
+  const std::scoped_lock lock(mutex_);
+  for (const strategy::UnitMove& move : window_.use(unit)) {
+    if (move.kind == strategy::UnitMove::Kind::drop) {
+      drop(move.unit);
+    } else {
+      start(move.unit);
+    }
+  }
+  const auto began = std::chrono::steady_clock::now();
+  wait_all(held_[unit].works);
+  held_[unit].works.clear();
+  waited_ += std::chrono::steady_clock::now() - began;
+}
+
+void GatheredUnits::release(std::size_t unit) {
+  const std::scoped_lock lock(mutex_);
+  window_.done(unit);
+}
+
+std::size_t GatheredUnits::first_in_use() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t unit = 0;
+  while (unit < size() && !window_.in_use(unit)) ++unit;
+  return unit;
+}
+
+void GatheredUnits::end_step() {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t unit = 0; unit < size(); ++unit) drop(unit);
+  last_gathers_ = strategy::gathers_of(window_.events(), size(), limit_);
+  window_.end_step();
+}
+
+std::chrono::nanoseconds GatheredUnits::take_waited() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(waited_, std::chrono::nanoseconds(0));
+}
+
+std::byte* GatheredUnits::values(std::size_t bucket) const {
+  const std::scoped_lock lock(mutex_);
+  const std::size_t unit = unit_of_[bucket];
+  if (!window_.in_use(unit)) return nullptr;
+  return static_cast<std::byte*>(held_[unit].memory.get()) + offsets_[bucket];
+}
+
+std::vector<std::size_t> GatheredUnits::gathers() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::size_t> by_bucket;
+  for (const std::size_t unit : unit_of_) by_bucket.push_back(last_gathers_[unit]);
+  return by_bucket;
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,74 @@
+// The units of stage 3 that this rank holds whole: memory for as many as the limit, and the gathering of them, ahead
+// where the order of use is known.
+//
+// Has a communicator of its own, because units are gathered by whoever computes, while gradients are submitted when
+// they are ready: two orders. Thread rule: its own mutex, which is not held while anything else is waited for.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "strategy/buckets.h"
+#include "strategy/units.h"
+#include "train/bucket_memory.h"
+#include "tutti/communicator.h"
+
+namespace tutti::train {
+
+class GatheredUnits {
+ public:
+  // `buckets_of` has the buckets of each unit. Collective.
+  GatheredUnits(Communicator& parent, const strategy::BucketLayout& layout, const BucketMemory& shards,
+                std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit);
+  GatheredUnits(const GatheredUnits&) = delete;
+  GatheredUnits& operator=(const GatheredUnits&) = delete;
+  ~GatheredUnits();
+
+  std::size_t size() const { return buckets_of_.size(); }
+  // Collective in effect: all ranks use units in the same order.
+  void gather(std::size_t unit);
+  void release(std::size_t unit);
+  // The first unit that is in use; size() where none is.
+  std::size_t first_in_use() const;
+  // What is held is no longer what the shards say.
+  void end_step();
+
+  // Whole values of a bucket whose unit is in use; nullptr otherwise.
+  std::byte* values(std::size_t bucket) const;
+  // How often each bucket is gathered in a step like the last one.
+  std::vector<std::size_t> gathers() const;
+  // That all units which may be held take.
+  std::size_t bytes() const { return bytes_; }
+  // How long gather() had to wait since this was last asked.
+  std::chrono::nanoseconds take_waited();
+  Counters counters() const { return comm_.counters(); }
+
+ private:
+  struct UnitHeld {
+    std::shared_ptr<void> memory;
+    std::vector<Work> works;
+  };
+  void start(std::size_t unit);
+  void drop(std::size_t unit);
+
+  Communicator comm_;
+  const strategy::BucketLayout& layout_;
+  const BucketMemory& shards_;
+  std::vector<std::vector<std::size_t>> buckets_of_;
+  std::vector<std::size_t> unit_of_, offsets_;  // by bucket: its unit, and bytes before it in the unit's memory
+  std::size_t limit_, bytes_ = 0;
+  std::vector<std::shared_ptr<void>> buffers_;  // free where nobody else holds one
+
+  mutable std::mutex mutex_;
+  strategy::UnitWindow window_;
+  std::vector<UnitHeld> held_;
+  std::vector<std::size_t> last_gathers_;  // by unit
+  std::chrono::nanoseconds waited_{0};
+};
+
+}  // namespace tutti::train

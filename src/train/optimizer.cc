@@ -1,0 +1,120 @@
+#include "tutti/train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "kernels/optimizers.h"
+#include "tutti/error.h"
+
+namespace tutti::train {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "optimizer update: " + why);
+}
+
+std::string text_of(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
+// What the kernels want to know.
+struct OptimizerNumbers {
+  std::string_view name;
+  kernels::OptimizerRule rule;
+  int states;
+  kernels::OptimizerStep step;
+};
+
+OptimizerNumbers numbers_of(const AdamW& o) {
+  return {"AdamW", kernels::OptimizerRule::adamw, 2, {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay}};
+}
+OptimizerNumbers numbers_of(const Adam& o) {
+  return {"Adam", kernels::OptimizerRule::adam, 2, {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay}};
+}
+OptimizerNumbers numbers_of(const Sgd& o) {
+  using kernels::OptimizerRule;
+  if (o.nesterov && o.momentum == 0) refuse("Sgd with nesterov needs a momentum, such as 0.9");
+  const OptimizerRule with = o.nesterov ? OptimizerRule::nesterov : OptimizerRule::momentum;
+  const bool plain = o.momentum == 0;
+  return {"Sgd", plain ? OptimizerRule::sgd : with, plain ? 0 : 1, {o.learning_rate, o.momentum, 0, 0, o.weight_decay}};
+}
+OptimizerNumbers numbers_of(const Lion& o) {
+  return {"Lion", kernels::OptimizerRule::lion, 1, {o.learning_rate, o.beta1, o.beta2, 0, o.weight_decay}};
+}
+
+OptimizerNumbers numbers_of(const Optimizer& optimizer) {
+  return std::visit([](const auto& one) { return numbers_of(one); }, optimizer);
+}
+
+void check_numbers(std::string_view name, const kernels::OptimizerStep& step) {
+  const auto check = [&](bool good, const char* what, double given, const char* wanted) {
+    if (!good) refuse(std::string(name) + " has a " + what + " of " + text_of(given) + "; it must be " + wanted);
+  };
+  const auto is_rate = [](double x) { return std::isfinite(x) && x >= 0; };
+  const auto is_beta = [](double x) { return x >= 0 && x < 1; };
+  check(is_rate(step.learning_rate), "learning rate", step.learning_rate, "a finite number of at least 0");
+  check(is_rate(step.weight_decay), "weight decay", step.weight_decay, "a finite number of at least 0");
+  check(is_rate(step.epsilon), "epsilon", step.epsilon, "a finite number of at least 0");
+  check(is_beta(step.beta1), name == "Sgd" ? "momentum" : "beta1", step.beta1, "at least 0 and less than 1");
+  check(is_beta(step.beta2), "beta2", step.beta2, "at least 0 and less than 1");
+  if (step.number < 1) refuse("step " + std::to_string(step.number) + "; steps count from 1");
+  if (!std::isfinite(step.gradient_scale)) {
+    refuse("a gradient_scale of " + text_of(step.gradient_scale) + " would spoil all values; skip such a step");
+  }
+}
+
+void check_arrays(const Shard& shard, const OptimizerNumbers& numbers) {
+  if (shard.count == 0) return;
+  if (shard.master == nullptr) refuse("master is nullptr");
+  if (shard.gradient == nullptr) refuse("gradient is nullptr");
+  for (int i = 0; i < numbers.states; ++i) {
+    if (shard.states[i] != nullptr) continue;
+    refuse("states[" + std::to_string(i) + "] is nullptr; " + std::string(numbers.name) + " keeps " +
+           std::to_string(numbers.states) + " arrays of state");
+  }
+}
+
+}  // namespace
+
+int state_arrays(const Optimizer& optimizer) { return numbers_of(optimizer).states; }
+
+double learning_rate_of(const Optimizer& optimizer) {
+  return std::visit([](const auto& one) { return one.learning_rate; }, optimizer);
+}
+
+void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, double gradient_scale,
+            std::optional<double> learning_rate) {
+  OptimizerNumbers numbers = numbers_of(optimizer);
+  numbers.step.number = step;
+  numbers.step.gradient_scale = gradient_scale;
+  if (learning_rate.has_value()) numbers.step.learning_rate = *learning_rate;
+  check_numbers(numbers.name, numbers.step);
+  check_arrays(shard, numbers);
+  const DType copied = shard.values == nullptr ? DType::float32 : shard.values_type;
+  const kernels::OptimizerFunction run = kernels::find_optimizer(numbers.rule, shard.gradient_type, copied);
+  if (run == nullptr) {
+    refuse("gradients in " + std::string(name_of(shard.gradient_type)) + " and values in " +
+           std::string(name_of(copied)) + "; each must be float32, bfloat16 or float16");
+  }
+  // A copy in float32 is made tile by tile, while the tile is in the first cache.
+  const bool copies = copied == DType::float32 && shard.values != nullptr && shard.values != shard.master;
+  const std::size_t tile = copies ? 2048 : shard.count;
+  const auto* const gradient = static_cast<const std::byte*>(shard.gradient);
+  for (std::size_t begin = 0; begin < shard.count; begin += tile) {
+    const std::size_t count = std::min(tile, shard.count - begin);
+    kernels::OptimizerArrays arrays{.master = shard.master + begin,
+                                    .gradient = gradient + begin * size_of(shard.gradient_type),
+                                    .values = shard.values};
+    for (int i = 0; i < numbers.states; ++i) arrays.states[i] = shard.states[i] + begin;
+    run(numbers.step, arrays, count);
+    if (copies) std::memcpy(static_cast<float*>(shard.values) + begin, arrays.master, count * sizeof(float));
+  }
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,54 @@
+#include "tutti/train/strategy.h"
+
+#include <utility>
+
+#include "train/trainer.h"
+
+namespace tutti::train {
+
+NoSync::NoSync(Trainer& trainer) : trainer_(&trainer) { trainer.pause(); }
+NoSync::NoSync(NoSync&& other) noexcept : trainer_(std::exchange(other.trainer_, nullptr)) {}
+NoSync::~NoSync() {
+  if (trainer_ != nullptr) trainer_->resume();
+}
+
+Strategy::Strategy(std::unique_ptr<Trainer> trainer) : trainer_(std::move(trainer)) {}
+Strategy::Strategy(Strategy&&) noexcept = default;
+Strategy& Strategy::operator=(Strategy&&) noexcept = default;
+Strategy::~Strategy() = default;
+
+void* Strategy::values(std::size_t parameter) const { return trainer_->values(parameter); }
+void* Strategy::gradient(std::size_t parameter) { return trainer_->gradient(parameter); }
+std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
+std::size_t Strategy::size() const { return trainer_->size(); }
+void Strategy::gather(std::size_t unit) { trainer_->gather(unit); }
+void Strategy::release(std::size_t unit) { trainer_->release(unit); }
+void Strategy::ready(std::size_t parameter) { trainer_->ready(parameter, {}); }
+void Strategy::ready(std::size_t parameter, std::span<const std::int64_t> shape) { trainer_->ready(parameter, shape); }
+StepResult Strategy::step(std::optional<double> learning_rate) { return trainer_->step(learning_rate); }
+void Strategy::zero_gradients() { trainer_->zero_gradients(); }
+NoSync Strategy::no_sync() { return NoSync(*trainer_); }
+double Strategy::weight(double examples) { return trainer_->weight(examples); }
+double Strategy::loss_scale() const { return trainer_->loss_scale(); }
+void Strategy::verify() { trainer_->verify(); }
+std::vector<OwnedPart> Strategy::owned() { return trainer_->owned(); }
+std::int64_t Strategy::updates() const { return trainer_->updates(); }
+void Strategy::restored(std::int64_t updates, std::optional<double> loss_scale) {
+  trainer_->restored(updates, loss_scale);
+}
+Counters Strategy::counters() const { return trainer_->counters(); }
+Report Strategy::report() const { return trainer_->report(); }
+
+Strategy data_parallel(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
+                       const StrategyOptions& options) {
+  return Strategy(std::make_unique<Trainer>(communicator, parameters, optimizer, options, 0));
+}
+
+Strategy zero(int stage, Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
+              const StrategyOptions& options) {
+  if (stage < 1 || stage > 3)
+    throw Error(ErrorCode::invalid_argument, "zero: stage " + std::to_string(stage) + " is not one of 1, 2 and 3");
+  return Strategy(std::make_unique<Trainer>(communicator, parameters, optimizer, options, stage));
+}
+
+}  // namespace tutti::train

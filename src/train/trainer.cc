@@ -1,0 +1,468 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "strategy/timeline.h"
+#include "train/agreement.h"
+#include "train/gradient_norm.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+constexpr std::size_t kNamedParameters = 3;  // in a sentence
+
+}  // namespace
+
+std::size_t Trainer::checked(std::size_t parameter) const {
+  if (parameter < size()) return parameter;
+  refuse_call("there is no parameter " + std::to_string(parameter) + "; the strategy has 0 .. " +
+              std::to_string(size() - 1));
+}
+
+std::string Trainer::words_for(std::size_t parameter) const {
+  return "rank " + std::to_string(rank_) + ", parameter \"" + parameters_[parameter].name + "\"";
+}
+
+std::byte* Trainer::values(std::size_t parameter) const {
+  const strategy::BucketPlace& place = layout_.places[checked(parameter)];
+  std::byte* bucket = units_ ? units_->values(place.bucket) : memory_.values(place.bucket);
+  if (bucket == nullptr) {
+    const std::string unit = std::to_string(parameters_[parameter].unit);
+    refuse_call(words_for(parameter) + ": its unit " + unit + " is not gathered; call gather(" + unit + ") first");
+  }
+  return bucket + place.offset * size_of(sizes_[parameter].type);
+}
+
+void Trainer::check_unit(std::size_t unit) const {
+  if (unit < unit_count_) return;
+  refuse_call("there is no unit " + std::to_string(unit) + "; the strategy has 0 .. " +
+              std::to_string(unit_count_ - 1));
+}
+
+void Trainer::check_released(const std::string& call) const {
+  const std::size_t unit = units_ ? units_->first_in_use() : unit_count_;
+  if (unit == unit_count_) return;
+  refuse_call(call + " while unit " + std::to_string(unit) +
+              " is gathered: its values are about to change; call release(" + std::to_string(unit) + ") first");
+}
+
+void Trainer::gather(std::size_t unit) {
+  check_unit(unit);
+  if (!units_) return;
+  units_->gather(unit);
+  for (std::size_t i = 0; options_.placed && i < size(); ++i)
+    if (parameters_[i].unit == unit) options_.placed(i, values(i), nullptr);
+}
+
+void Trainer::release(std::size_t unit) {
+  check_unit(unit);
+  if (units_) units_->release(unit);
+}
+
+Counters Trainer::counters() const {
+  Counters all = comm_.counters();
+  const Counters more = units_ ? units_->counters() : Counters();
+  for (std::size_t verb = 0; verb < kVerbs; ++verb) {
+    all.verbs[verb].calls += more.verbs[verb].calls;
+    all.verbs[verb].bytes += more.verbs[verb].bytes;
+    all.verbs[verb].waited += more.verbs[verb].waited;
+  }
+  return all;
+}
+
+std::byte* Trainer::gradient(std::size_t parameter) {
+  const std::scoped_lock lock(mutex_);
+  const strategy::BucketPlace& place = layout_.places[checked(parameter)];
+  if (stage_ >= 2 && ready_[parameter] != 0)
+    refuse_call(words_for(parameter) + ": its gradient is on its way to its shard; ask for it before ready()");
+  return whole_gradients(place.bucket) + place.offset * size_of(sizes_[parameter].type);
+}
+
+// From stage 2 on a bucket that was submitted first gives its buffer back first.
+std::byte* Trainer::whole_gradients(std::size_t bucket) {
+  if (std::byte* gradients = memory_.gradients(bucket)) return gradients;
+  for (std::size_t earlier = 0; earlier < next_ && !memory_.has_free_buffer(); ++earlier) {
+    if (memory_.gradients(earlier) == nullptr) continue;
+    await(earlier);
+    memory_.take_back(earlier);
+  }
+  return memory_.lend(bucket);
+}
+
+void Trainer::ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape) {
+  const std::scoped_lock lock(mutex_);
+  checked(parameter);
+  if (shape && !std::ranges::equal(*shape, parameters_[parameter].shape)) {
+    refuse_call(words_for(parameter) + ": its shape was " + in_words(parameters_[parameter].shape) +
+                " when the strategy was made and its gradient's is " + in_words(*shape) +
+                "; make a new strategy for a changed model");
+  }
+  used_[parameter] = 1;
+  if (paused_ > 0) return;
+  if (ready_[parameter] != 0) {
+    refuse_call(words_for(parameter) +
+                ": ready() came twice in one step; call step() after each backward pass, or make "
+                "all but the last one under no_sync()");
+  }
+  if (examples_ && *examples_ == 0)
+    refuse_call(words_for(parameter) + ": this rank said that it has no examples in this step; call only step()");
+  ready_[parameter] = 1;
+  seen_.push_back(parameter);
+  BucketRun& run = runs_[layout_.places[parameter].bucket];
+  if (--run.missing == 0) run.ready = Clock::now();
+  if (settled_) launch();
+}
+
+void Trainer::launch() {
+  for (; next_ < runs_.size() && runs_[next_].missing == 0; ++next_) start(next_);
+}
+
+void Trainer::start(std::size_t bucket) {
+  const strategy::Bucket& shape = layout_.buckets[bucket];
+  BucketRun& run = runs_[bucket];
+  std::byte* gradients = whole_gradients(bucket);
+  if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
+  Request request{
+      .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
+  if (stage_ == 0) {
+    request.verb = Verb::all_reduce;
+    request.output = gradients;
+    request.input_count = request.output_count = shape.filled;
+  } else {
+    request.verb = Verb::reduce_scatter;
+    request.output = memory_.own_gradients(bucket);
+    request.input_count = shape.elements;
+    request.output_count = memory_.own_count(bucket);
+  }
+  run.start = Clock::now();
+  run.work = comm_.submit(request);
+  run.end = std::make_shared<std::atomic<Clock::rep>>(0);
+  run.work.on_end([end = run.end] { end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); });
+}
+
+void Trainer::await(std::size_t bucket) {
+  const Clock::time_point began = Clock::now();
+  runs_[bucket].work.wait();
+  waited_ += Clock::now() - began;
+}
+
+// Gradients that did not come count as zeros, where that is allowed.
+void Trainer::complete_missing() {
+  const bool joined = examples_ && *examples_ == 0;
+  std::string names;
+  std::size_t lacking = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (ready_[i] != 0) continue;
+    if (++lacking <= kNamedParameters) names += (lacking == 1 ? "\"" : ", \"") + parameters_[i].name + "\"";
+  }
+  if (lacking == 0) return;
+  if (!joined && !options_.unused_parameters) {
+    if (lacking > kNamedParameters) names += " and " + std::to_string(lacking - kNamedParameters) + " more";
+    fail("rank " + std::to_string(rank_) + ": no gradient came of " + names +
+         " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
+  }
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    BucketRun& run = runs_[b];
+    if (run.missing == 0) continue;
+    // What an earlier step left there is nothing that this rank contributes.
+    if (joined && memory_.gradients(b) != nullptr) std::memset(memory_.gradients(b), 0, layout_.buckets[b].bytes());
+    run.missing = 0;
+    run.ready = Clock::now();
+  }
+}
+
+void Trainer::agree_on_used() {
+  if (!options_.unused_parameters) {
+    std::ranges::fill(used_, std::uint8_t{1});
+    return;
+  }
+  const Clock::time_point began = Clock::now();
+  comm_.all_reduce(used_, ReduceOp::maximum);
+  waited_ += Clock::now() - began;
+}
+
+double Trainer::measure_rank_squares() {
+  const Clock::time_point began = Clock::now();
+  comm_.all_reduce(std::span(&own_squares_, 1), ReduceOp::average);
+  waited_ += Clock::now() - began;
+  return own_squares_ / (scale_ * scale_);
+}
+
+double Trainer::measure_norm() {
+  std::vector<double> sums(strategy::blocks_of(sizes_));
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    await(b);
+    const std::size_t element = size_of(layout_.buckets[b].type);
+    for (const strategy::ShardPart& part :
+         strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b))) {
+      if (used_[part.parameter] == 0) continue;
+      sum_squares(memory_.own_gradients(b) + part.offset * element, layout_.buckets[b].type, part.count,
+                  sums.data() + first_block_[part.parameter] + part.first / strategy::kBlock);
+    }
+  }
+  // Of every block but one rank has a sum, the others a zero, which changes nothing.
+  if (stage_ > 0) {
+    const Clock::time_point began = Clock::now();
+    comm_.all_reduce(sums);
+    waited_ += Clock::now() - began;
+  }
+  return norm_of(sums) / scale_;
+}
+
+double Trainer::factor_for(double norm) const {
+  const double clip = options_.clip_norm ? std::min(1.0, *options_.clip_norm / (norm + 1e-6)) : 1.0;
+  return clip / scale_;
+}
+
+// Keeps the loss scale.
+bool Trainer::overflows(double norm) {
+  if (!options_.loss_scale) return false;
+  if (!std::isfinite(norm)) {
+    scale_ *= options_.loss_scale->backoff;
+    steps_since_overflow_ = 0;
+    return true;
+  }
+  return false;
+}
+
+void Trainer::update_bucket(std::size_t bucket, double factor, std::optional<double> learning_rate) {
+  const Clock::time_point began = Clock::now();
+  const auto update_range = [&](std::size_t first, std::size_t count) {
+    update(optimizer_, updates_, memory_.shard(bucket, first, count), factor, learning_rate);
+  };
+  const auto is_used = [&](std::size_t parameter) { return used_[parameter] != 0; };
+  if (std::ranges::all_of(layout_.buckets[bucket].parameters, is_used)) {
+    update_range(0, memory_.own_count(bucket));  // what only fills up is zero and stays so
+  } else {
+    for (const strategy::ShardPart& part :
+         strategy::parts_of(layout_, bucket, sizes_, memory_.own_begin(bucket), memory_.own_count(bucket)))
+      if (is_used(part.parameter)) update_range(part.offset, part.count);
+  }
+  updated_ += Clock::now() - began;
+}
+
+Work Trainer::gather_values(std::size_t bucket) {
+  return comm_.submit({.verb = Verb::all_gather,
+                       .input = memory_.own_values(bucket),
+                       .output = memory_.values(bucket),
+                       .input_count = memory_.own_count(bucket),
+                       .output_count = layout_.buckets[bucket].elements,
+                       .element = layout_.buckets[bucket].type});
+}
+
+void Trainer::exchange_and_update(double factor, std::optional<double> learning_rate) {
+  std::vector<Work> gathers;
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    await(b);
+    update_bucket(b, factor, learning_rate);
+    if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
+  }
+  const Clock::time_point began = Clock::now();
+  wait_all(gathers);
+  waited_for_values_ += Clock::now() - began;
+}
+
+StepResult Trainer::step(std::optional<double> learning_rate) {
+  const std::scoped_lock lock(mutex_);
+  const Clock::time_point called = Clock::now();
+  waited_in_backward_ = waited_;
+  if (paused_ > 0) refuse_call("step() under no_sync(): let the last backward pass of a step send its gradients");
+  check_released("step()");
+  complete_missing();
+  if (!settled_) settle();
+  launch();
+  agree_on_used();
+
+  StepResult result;
+  if (options_.measure_noise) result.rank_squares = measure_rank_squares();
+  if (is_measured()) result.gradient_norm = measure_norm();
+  const double factor = factor_for(result.gradient_norm);
+  result.skipped = overflows(result.gradient_norm);
+  if (!result.skipped) {
+    ++updates_;
+    exchange_and_update(factor, learning_rate);
+    if (options_.loss_scale && ++steps_since_overflow_ == options_.loss_scale->interval) {
+      scale_ *= options_.loss_scale->growth;
+      steps_since_overflow_ = 0;
+    }
+  }
+  ++steps_;
+  if (units_) units_->end_step();
+  record_times(called);
+  weighted_ = examples_.has_value();
+  begin_step();
+  return result;
+}
+
+void Trainer::begin_step() {
+  runs_.resize(layout_.buckets.size());
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    runs_[b].missing = layout_.buckets[b].parameters.size();
+    runs_[b].work = {};
+    if (stage_ >= 2) memory_.take_back(b);
+  }
+  next_ = 0;
+  ready_.assign(size(), 0);
+  used_.assign(size(), 0);
+  seen_.clear();
+  examples_.reset();
+  own_squares_ = 0;
+  waited_ = waited_for_values_ = updated_ = {};
+  step_began_ = Clock::now();
+}
+
+void Trainer::record_times(Clock::time_point called) {
+  const auto us = [&](Clock::time_point at) {
+    return std::chrono::duration<double, std::micro>(at - step_began_).count();
+  };
+  const auto lasted = [](Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); };
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gathering = units_ ? units_->take_waited() : Clock::duration(0);
+  waited_for_values_ += gathering;
+  times_ = {us(called) - lasted(gathering + waited_in_backward_), lasted(waited_ + waited_for_values_),
+            lasted(updated_), us(now)};
+  timeline_.clear();
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    const BucketRun& run = runs_[b];
+    const Clock::rep ended = run.end->load(std::memory_order_relaxed);
+    const double start = us(run.start);
+    const double end = ended == 0 ? us(now) : us(Clock::time_point(Clock::duration(ended)));
+    timeline_.push_back({stage_ == 0 ? layout_.buckets[b].filled_bytes() : layout_.buckets[b].bytes(),
+                         layout_.buckets[b].parameters.size(), us(run.ready), start, end,
+                         strategy::exposed_us(start, end, us(called))});
+  }
+  if (times_.computing_us <= 0) return;
+  // What is waited for when values are gathered is exposed, and what of that is hidden nobody sees.
+  gamma_raw_ = (strategy::busy_us(timeline_) + lasted(waited_for_values_)) / times_.computing_us;
+  gamma_exposed_ = times_.waiting_us / times_.computing_us;
+}
+
+void Trainer::zero_gradients() {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty())
+    refuse_call(
+        "zero_gradients() between ready() and step() would change what is being averaged; call it after step()");
+  std::ranges::fill(used_, std::uint8_t{0});
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    if (stage_ >= 2) {
+      memory_.take_back(b);
+    } else {
+      std::memset(memory_.gradients(b), 0, layout_.buckets[b].filled_bytes());
+    }
+  }
+}
+
+void Trainer::pause() {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty())
+    refuse_call("no_sync() after a ready() of the same step; it comes before the backward pass it is for");
+  ++paused_;
+}
+
+void Trainer::resume() {
+  const std::scoped_lock lock(mutex_);
+  --paused_;
+}
+
+double Trainer::weight(double examples) {
+  const std::scoped_lock lock(mutex_);
+  if (!(examples >= 0) || !std::isfinite(examples))
+    refuse_call("weight(" + std::to_string(examples) + "): examples are a number from 0 on");
+  if (!seen_.empty()) refuse_call("weight() after a ready() of the same step; it comes before the backward pass");
+  double total = examples;
+  comm_.all_reduce(std::span(&total, 1));
+  // Nobody has any: the loop over batches ends, and no step follows.
+  if (total == 0) return 0;
+  examples_ = examples;
+  share_ = examples / total;
+  return total;
+}
+
+void Trainer::verify() {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty()) refuse_call("verify() between ready() and step(): values are compared between steps");
+  std::vector<std::uint64_t> hashes(size());
+  for (std::size_t unit = 0; unit < unit_count_; ++unit) {
+    gather(unit);
+    for (std::size_t i = 0; i < size(); ++i)
+      if (parameters_[i].unit == unit)
+        hashes[i] = hash_of_bytes({values(i), sizes_[i].elements * size_of(sizes_[i].type)});
+    release(unit);
+  }
+  Sentence said;
+  require_alike(
+      comm_, hashes,
+      [&](std::size_t i) { return "values of \"" + parameters_[i].name + "\" with hash " + std::to_string(hashes[i]); },
+      "look for what updates values beside the strategy on that rank", said);
+}
+
+std::vector<OwnedPart> Trainer::owned() {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty()) refuse_call("owned() between ready() and step(): what a rank owns is looked at between steps");
+  if (!settled_) settle();
+  std::vector<OwnedPart> owned;
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
+    for (const strategy::ShardPart& part :
+         strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b)))
+      owned.push_back({part.parameter, part.first, part.count, memory_.shard(b, part.offset, part.count)});
+  return owned;
+}
+
+void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale) {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty() || !settled_) refuse_call("restored() comes after owned(), between steps");
+  if (updates < 0) refuse_call("restored(" + std::to_string(updates) + "): updates are counted from 0 on");
+  check_released("restored()");
+  if (units_) units_->end_step();  // what is held are the values of before
+  updates_ = updates;
+  if (loss_scale) scale_ = *loss_scale;
+  std::vector<Work> gathers;
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Shard shard = memory_.shard(b, 0, memory_.own_count(b));
+    if (shard.values != nullptr)
+      kernels::find_convert(DType::float32, shard.values_type)(shard.values, shard.master, shard.count);
+    if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
+  }
+  wait_all(gathers);
+}
+
+void Trainer::fail(const std::string& words) {
+  comm_.abort();
+  for (BucketRun& run : runs_) run.work = {};
+  comm_.close();  // which the others hear of, whatever becomes of this strategy
+  refuse_call(words);
+}
+
+Report Trainer::report() const {
+  const std::scoped_lock lock(mutex_);
+  const strategy::StepShape shape{.stage = stage_,
+                                  .ranks = ranks_,
+                                  .state_arrays = state_arrays(optimizer_),
+                                  .weighted = weighted_,
+                                  .may_skip = options_.unused_parameters,
+                                  .noise = options_.measure_noise,
+                                  .measured = is_measured(),
+                                  .parameters = size(),
+                                  .blocks = strategy::blocks_of(sizes_),
+                                  .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),
+                                  .gathered_bytes = units_ ? units_->bytes() : 0};
+  Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
+                .ranks = ranks_,
+                .steps = steps_,
+                .once = once_,
+                .each_step = strategy::sentence_of(layout_, shape),
+                .bytes = strategy::state_bytes_of(layout_, shape, sizes_),
+                .bucket_bytes = cap_,
+                .timeline = timeline_,
+                .times = times_,
+                .gamma_raw = gamma_raw_,
+                .gamma_exposed = gamma_exposed_};
+  return report;
+}
+
+}  // namespace tutti::train

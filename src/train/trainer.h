@@ -1,0 +1,154 @@
+// What is behind a Strategy: data parallel (stage 0) and ZeRO 1 to 3.
+//
+// A step: ready() counts a bucket's gradients; one that is complete is submitted once all before it are, so that all
+// ranks submit in one order. step() waits for each bucket in turn, updates the own part of its values and, from
+// stage 1 on, submits the gathering of the values, while later buckets are still being reduced; where a norm is
+// needed, all are waited for first.
+//
+//   stage 0   all_reduce ........ update all ......................
+//   stage 1   reduce_scatter .... update the own shard .... all_gather
+//   stage 3   the same, but units are gathered when they are used
+//
+// In the first step of stages 0 and 1 nothing is submitted before step(): it records in which order gradients become
+// ready, rank 0's order counts, and the buckets are laid out by it before anything else depends on where they lie.
+//
+// mutex_ guards everything but units_, which has a mutex and a communicator of its own: ready() comes from any thread.
+// It is held while step() waits.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strategy/buckets.h"
+#include "strategy/sentence.h"
+#include "train/bucket_memory.h"
+#include "train/gathered_units.h"
+#include "tutti/communicator.h"
+#include "tutti/train/strategy.h"
+
+namespace tutti::train {
+
+class Trainer {
+ public:
+  Trainer(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
+          const StrategyOptions& options, int stage);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  ~Trainer();
+
+  std::size_t size() const { return parameters_.size(); }
+  std::size_t elements(std::size_t parameter) const { return sizes_[checked(parameter)].elements; }
+  std::byte* values(std::size_t parameter) const;
+  std::byte* gradient(std::size_t parameter);
+  void gather(std::size_t unit);
+  void release(std::size_t unit);
+  void ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape);
+  StepResult step(std::optional<double> learning_rate);
+  void zero_gradients();
+  void pause();
+  void resume();
+  double weight(double examples);
+  double loss_scale() const { return scale_; }
+  void verify();
+  std::vector<OwnedPart> owned();
+  std::int64_t updates() const { return updates_; }
+  void restored(std::int64_t updates, std::optional<double> loss_scale);
+  Counters counters() const;
+  Report report() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // One bucket in one step.
+  struct BucketRun {
+    std::size_t missing = 0;  // gradients
+    Clock::time_point ready, start;
+    // Set by whichever thread takes the call to its end, which may be a little behind wait(); 0 before.
+    std::shared_ptr<std::atomic<Clock::rep>> end;
+    Work work;
+  };
+
+  // ---- Making it (trainer_setup.cc).
+  void check_parameters() const;
+  void check_models();
+  std::size_t agreed_cap();
+  void set_layout(std::span<const std::size_t> order);
+  void make_units();
+  void copy_values_in();
+  void scatter_values_in();
+  void tell_places() const;
+  // Lays the buckets out in rank 0's order, once it is known.
+  void settle();
+
+  // ---- A step (trainer.cc).
+  std::size_t checked(std::size_t parameter) const;
+  void check_unit(std::size_t unit) const;
+  void check_released(const std::string& call) const;
+  std::string words_for(std::size_t parameter) const;
+  std::byte* whole_gradients(std::size_t bucket);
+  void launch();
+  void start(std::size_t bucket);
+  void await(std::size_t bucket);
+  void complete_missing();
+  void agree_on_used();
+  double measure_rank_squares();
+  double measure_norm();
+  bool is_measured() const { return options_.clip_norm || options_.loss_scale || options_.measure_noise; }
+  void update_bucket(std::size_t bucket, double scale, std::optional<double> learning_rate);
+  Work gather_values(std::size_t bucket);
+  void exchange_and_update(double scale, std::optional<double> learning_rate);
+  double factor_for(double norm) const;
+  bool overflows(double norm);
+  void begin_step();
+  void record_times(Clock::time_point called);
+  // Lets the other ranks know before this one throws.
+  [[noreturn]] void fail(const std::string& words);
+
+  Communicator comm_;  // of our own
+  int rank_ = 0, ranks_ = 1;
+  Parameters parameters_;
+  std::vector<strategy::TensorSize> sizes_;
+  Optimizer optimizer_;
+  StrategyOptions options_;
+  int stage_;
+  std::size_t cap_ = 0;
+  std::size_t unit_count_ = 1;
+  std::vector<std::size_t> order_;
+  strategy::BucketLayout layout_;
+  BucketMemory memory_;
+  std::unique_ptr<GatheredUnits> units_;  // stage 3
+  std::vector<std::size_t> first_block_;  // of each parameter, in the sums of squares
+
+  mutable std::mutex mutex_;
+  bool settled_ = false;
+  int paused_ = 0;
+  std::vector<BucketRun> runs_;
+  std::size_t next_ = 0;  // bucket to submit
+  std::vector<std::uint8_t> ready_, used_;
+  std::vector<std::size_t> seen_;  // in which order gradients became ready
+  std::optional<double> examples_;
+  double own_squares_ = 0;  // of this rank's gradients, before they are averaged
+  double share_ = 0;        // of all examples, where examples_ is known
+
+  double scale_ = 1;
+  int steps_since_overflow_ = 0;
+  std::int64_t steps_ = 0, updates_ = 0;
+
+  Sentence once_;
+  bool weighted_ = false;  // the last step was
+  Clock::time_point step_began_;
+  Clock::duration waited_{}, waited_in_backward_{}, waited_for_values_{}, updated_{};
+  std::vector<BucketTimes> timeline_;
+  StepTimes times_;
+  double gamma_raw_ = 0, gamma_exposed_ = 0;
+};
+
+}  // namespace tutti::train

@@ -1,0 +1,229 @@
+// How a strategy is made: what all ranks must have alike, the cap of buckets, where everything lies.
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <variant>
+
+#include "train/agreement.h"
+#include "train/trainer.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+constexpr std::size_t kFirstBucketBytes = 1 << 20;
+constexpr std::size_t kMostPricedBytes = 64 << 20;
+
+std::string in_words(const Optimizer& optimizer) {
+  constexpr std::string_view kNames[] = {"AdamW", "Adam", "Sgd", "Lion"};
+  std::string words(kNames[optimizer.index()]);
+  const auto add = [&](auto... numbers) { ((words += " " + std::to_string(numbers)), ...); };
+  std::visit(
+      [&](const auto& with) {
+        add(with.learning_rate, with.weight_decay);
+        if constexpr (requires { with.beta1; }) add(with.beta1, with.beta2);
+        if constexpr (requires { with.epsilon; }) add(with.epsilon * 1e6);
+        if constexpr (requires { with.momentum; }) add(with.momentum, with.nesterov ? 1 : 0);
+      },
+      optimizer);
+  return words;
+}
+
+std::string in_words(const StrategyOptions& options, const Optimizer& optimizer, int stage) {
+  const auto number = [](const std::optional<double>& value) { return value ? std::to_string(*value) : "none"; };
+  return "the settings stage " + std::to_string(stage) + ", optimizer " + in_words(optimizer) + ", bucket_bytes " +
+         std::to_string(options.bucket_bytes) + ", unused_parameters " + (options.unused_parameters ? "yes" : "no") +
+         ", measure_noise " + (options.measure_noise ? "yes" : "no") + ", clip_norm " + number(options.clip_norm) +
+         ", loss_scale " + number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) +
+         ", gathered_units " + std::to_string(options.gathered_units);
+}
+
+}  // namespace
+
+Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
+                 const StrategyOptions& options, int stage)
+    : comm_(communicator.duplicate()),
+      parameters_(parameters),
+      optimizer_(optimizer),
+      options_(options),
+      stage_(stage) {
+  rank_ = comm_.rank();
+  ranks_ = comm_.size();
+  check_parameters();
+  for (const Parameter& parameter : parameters_) {
+    first_block_.push_back(strategy::blocks_of(sizes_));
+    sizes_.push_back({parameter.elements(), parameter.type});
+    unit_count_ = std::max(unit_count_, parameter.unit + 1);
+  }
+  check_models();
+  if (stage_ < 3) cap_ = agreed_cap();
+  scale_ = options_.loss_scale ? options_.loss_scale->initial : 1;
+  set_layout(strategy::reverse_order(size()));
+  copy_values_in();
+  if (stage_ == 3) {
+    make_units();
+  } else {
+    tell_places();
+  }
+  if (stage_ >= 2) {
+    memory_.begin_states(state_arrays(optimizer_));
+    settled_ = true;
+  }
+  begin_step();
+}
+
+Trainer::~Trainer() {
+  // The others need not be on their way where this rank gives up in the middle of a step.
+  const auto under_way = [](const BucketRun& run) { return run.work.valid() && !run.work.ended(); };
+  if (std::ranges::any_of(runs_, under_way)) comm_.abort();
+}
+
+void Trainer::check_parameters() const {
+  std::set<std::string_view> names;
+  if (parameters_.empty()) refuse_call("a strategy needs parameters to train; the list is empty");
+  for (const Parameter& parameter : parameters_) {
+    if (!names.insert(parameter.name).second)
+      refuse_call("two parameters are named \"" + parameter.name + "\"; name each by itself");
+    if (parameter.type != DType::float32 && parameter.type != DType::bfloat16 && parameter.type != DType::float16)
+      refuse_call(in_words(parameter) + ": only float32, bfloat16 and float16 can be trained");
+    if (std::ranges::any_of(parameter.shape, [](std::int64_t extent) { return extent < 0; }))
+      refuse_call(in_words(parameter) + ": a shape has no negative extents");
+    if (parameter.values == nullptr && parameter.elements() != 0)
+      refuse_call(in_words(parameter) + ": its values are null");
+  }
+  std::set<std::size_t> units;
+  for (const Parameter& parameter : parameters_) units.insert(parameter.unit);
+  if (*units.rbegin() + 1 != units.size()) {
+    refuse_call("units of parameters are numbered from 0 on without gaps; there are " + std::to_string(units.size()) +
+                ", and one is unit " + std::to_string(*units.rbegin()));
+  }
+  if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");
+  if (options_.clip_norm && !(*options_.clip_norm > 0))
+    refuse_call("clip_norm is " + std::to_string(*options_.clip_norm) + "; give a norm above 0, or none");
+  if (options_.loss_scale && !(options_.loss_scale->initial > 0))
+    refuse_call("the loss scale begins at " + std::to_string(options_.loss_scale->initial) + "; give a number above 0");
+}
+
+void Trainer::check_models() {
+  std::vector<std::uint64_t> hashes{hash_of_text(in_words(options_, optimizer_, stage_))};
+  for (const Parameter& parameter : parameters_) hashes.push_back(hash_of_text(in_words(parameter)));
+  const auto describe = [&](std::size_t i) {
+    return i == 0 ? in_words(options_, optimizer_, stage_) : in_words(parameters_[i - 1]);
+  };
+  require_alike(comm_, hashes, describe, "build the same model with the same settings on all ranks", once_);
+}
+
+std::size_t Trainer::agreed_cap() {
+  if (options_.bucket_bytes != 0) return options_.bucket_bytes;
+  std::size_t bytes = 0;
+  for (const strategy::TensorSize& size : sizes_) bytes += size.elements * size_of(size.type);
+  const std::size_t priced = std::clamp<std::size_t>(bytes, 4, kMostPricedBytes);
+  const auto memory = comm_.allocate_bytes(priced);  // of the kind that buckets lie in
+  std::uint64_t cap = 0;
+  if (rank_ == 0) {
+    cap = strategy::cheapest_cap(bytes, [&](std::size_t bucket) {
+      const std::size_t count = std::clamp<std::size_t>(bucket, 4, priced) / size_of(DType::float32);
+      return comm_.predicted_us({.verb = Verb::all_reduce,
+                                 .input = memory.get(),
+                                 .output = memory.get(),
+                                 .input_count = count,
+                                 .output_count = count});
+    });
+  }
+  comm_.broadcast(std::span(&cap, 1), 0);
+  once_.push_back({Verb::broadcast, "cap of a bucket", sizeof cap, 1, ranks_});
+  return cap;
+}
+
+void Trainer::set_layout(std::span<const std::size_t> order) {
+  order_.assign(order.begin(), order.end());
+  if (stage_ == 3) {
+    std::vector<std::size_t> units;
+    for (const Parameter& parameter : parameters_) units.push_back(parameter.unit);
+    layout_ = strategy::lay_out_units(sizes_, units, ranks_);
+    memory_ = BucketMemory(comm_, layout_, stage_);
+    return;
+  }
+  layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
+  memory_ = BucketMemory(comm_, layout_, stage_);
+}
+
+void Trainer::copy_values_in() {
+  if (stage_ == 3) return scatter_values_in();
+  for (std::size_t i = 0; i < size(); ++i)
+    if (sizes_[i].elements != 0)
+      std::memcpy(values(i), parameters_[i].values, sizes_[i].elements * size_of(sizes_[i].type));
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const strategy::Bucket& bucket = layout_.buckets[b];
+    comm_.run({.verb = Verb::broadcast,
+               .input = memory_.values(b),
+               .output = memory_.values(b),
+               .input_count = bucket.filled,
+               .output_count = bucket.filled,
+               .element = bucket.type});
+    once_.push_back({Verb::broadcast, "values of bucket " + std::to_string(b), bucket.filled_bytes(), 1, ranks_});
+  }
+}
+
+void Trainer::scatter_values_in() {
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const strategy::Bucket& bucket = layout_.buckets[b];
+    std::vector<std::byte> whole(rank_ == 0 ? bucket.bytes() : 0);
+    for (const std::size_t i : bucket.parameters) {
+      const std::size_t element = size_of(bucket.type);
+      if (rank_ == 0 && sizes_[i].elements != 0)
+        std::memcpy(whole.data() + layout_.places[i].offset * element, parameters_[i].values,
+                    sizes_[i].elements * element);
+    }
+    comm_.run({.verb = Verb::scatter,
+               .input = whole.data(),
+               .output = memory_.own_values(b),
+               .input_count = rank_ == 0 ? bucket.elements : 0,
+               .output_count = memory_.own_count(b),
+               .element = bucket.type});
+    once_.push_back({Verb::scatter, "values of bucket " + std::to_string(b), bucket.bytes(), 1, ranks_});
+  }
+}
+
+void Trainer::make_units() {
+  std::vector<std::vector<std::size_t>> buckets_of(unit_count_);
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
+    buckets_of[parameters_[layout_.buckets[b].parameters.front()].unit].push_back(b);
+  units_ = std::make_unique<GatheredUnits>(comm_, layout_, memory_, std::move(buckets_of), options_.gathered_units);
+}
+
+void Trainer::tell_places() const {
+  if (!options_.placed) return;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const strategy::BucketPlace& place = layout_.places[i];
+    std::byte* gradients = memory_.gradients(place.bucket);
+    options_.placed(i, values(i), gradients == nullptr ? nullptr : gradients + place.offset * size_of(sizes_[i].type));
+  }
+}
+
+void Trainer::settle() {
+  std::vector<std::uint64_t> order(size());
+  std::ranges::copy(strategy::completed_order(seen_, size()), order.begin());
+  comm_.broadcast(order, 0);
+  once_.push_back({Verb::broadcast, "order of gradients", order.size() * sizeof order[0], 1, ranks_});
+  if (!std::ranges::equal(order, order_)) {
+    const strategy::BucketLayout before = layout_;
+    const BucketMemory old = std::move(memory_);
+    set_layout(std::vector<std::size_t>(order.begin(), order.end()));
+    for (std::size_t i = 0; i < size(); ++i) {
+      const std::size_t element = size_of(sizes_[i].type), bytes = sizes_[i].elements * element;
+      const strategy::BucketPlace &from = before.places[i], &to = layout_.places[i];
+      std::memcpy(values(i), old.values(from.bucket) + from.offset * element, bytes);
+      std::memcpy(memory_.gradients(to.bucket) + to.offset * element,
+                  old.gradients(from.bucket) + from.offset * element, bytes);
+    }
+    runs_ = std::vector<BucketRun>(layout_.buckets.size());
+    for (BucketRun& run : runs_) run.ready = Clock::now();
+    tell_places();
+  }
+  memory_.begin_states(state_arrays(optimizer_));
+  settled_ = true;
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,158 @@
+// tutti/train/torch.h on every rank of a job: modules train as with average_gradients and an optimizer of libtorch, all
+// stages to the same bits; accumulation, zero_grad() to none, unused parameters, and what is left when a strategy goes.
+#include <torch/torch.h>
+#include <tutti/train/torch.h>
+
+#include <cstdio>
+#include <tutti/tutti.hpp>
+
+namespace {
+
+using torch::Tensor;
+namespace train = tutti::train;
+
+int wrong = 0;
+
+void expect(bool right, const std::string& words, int rank) {
+  if (right) return;
+  ++wrong;
+  std::fprintf(stderr, "WRONG on rank %d: %s\n", rank, words.c_str());
+}
+
+torch::nn::Sequential make_model() {
+  torch::manual_seed(5);
+  return torch::nn::Sequential(torch::nn::Linear(20, 64), torch::nn::Tanh(), torch::nn::Linear(64, 33),
+                               torch::nn::ReLU(), torch::nn::Linear(33, 7));
+}
+
+// The loss of this rank's examples of a step.
+Tensor loss_of(torch::nn::Sequential& model, int rank, int step) {
+  torch::manual_seed(1000 + 10 * step + rank);
+  const Tensor x = torch::randn({16, 20}), y = torch::randint(7, {16}, at::kLong);
+  return torch::nn::functional::cross_entropy(model->forward(x), y);
+}
+
+std::vector<Tensor> values_of(const torch::nn::Sequential& model) {
+  std::vector<Tensor> values;
+  for (const Tensor& parameter : model->parameters()) values.push_back(parameter.detach().clone());
+  return values;
+}
+
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b, bool bits) {
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = bits ? torch::equal(a[i], b[i]) : torch::allclose(a[i], b[i], 1e-4, 1e-5);
+  return same;
+}
+
+constexpr int kSteps = 8;
+
+// As people do it by hand.
+std::vector<Tensor> by_hand(tutti::Communicator& comm) {
+  torch::nn::Sequential model = make_model();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    loss_of(model, comm.rank(), step).backward();
+    tutti::average_gradients(comm, *model);
+    optimizer.step();
+  }
+  return values_of(model);
+}
+
+std::vector<Tensor> by_strategy(tutti::Communicator& comm, int stage, bool zero_grad) {
+  torch::nn::Sequential model = make_model();
+  {
+    train::StrategyOptions options;
+    options.bucket_bytes = 8 << 10;
+    train::ModuleStrategy strategy(comm, *model, stage, train::Sgd{.learning_rate = 0.1, .momentum = 0.9}, options);
+    for (int step = 0; step < kSteps; ++step) {
+      if (zero_grad) model->zero_grad();  // to none: the views are lost, and come back
+      loss_of(model, comm.rank(), step).backward();
+      strategy.step();
+    }
+    strategy.verify();
+    expect(strategy.report().timeline.size() > 1, "several buckets", comm.rank());
+  }
+  // The module outlives its strategy, and can be used.
+  loss_of(model, comm.rank(), 0).backward();
+  return values_of(model);
+}
+
+void check_training(tutti::Communicator& comm) {
+  const std::vector<Tensor> reference = by_hand(comm);
+  const std::vector<Tensor> data_parallel = by_strategy(comm, 0, false);
+  expect(equal(data_parallel, reference, false), "data parallel trains as by hand", comm.rank());
+  for (const int stage : {0, 1, 2})
+    for (const bool zero_grad : {false, true})
+      expect(equal(by_strategy(comm, stage, zero_grad), data_parallel, true),
+             "stage " + std::to_string(stage) + " has the same bits", comm.rank());
+}
+
+// Two micro-batches, one exchange: the sum of both losses' gradients.
+void check_accumulation(tutti::Communicator& comm) {
+  std::vector<Tensor> results[3];
+  for (const int stage : {0, 1, 2}) {
+    torch::nn::Sequential model = make_model();
+    train::ModuleStrategy strategy(comm, *model, stage, train::Sgd{.learning_rate = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      {
+        const train::NoSync pause = strategy.no_sync();
+        loss_of(model, comm.rank(), 2 * step).backward();
+      }
+      loss_of(model, comm.rank(), 2 * step + 1).backward();
+      strategy.step();
+    }
+    results[stage] = values_of(model);
+  }
+  torch::nn::Sequential model = make_model();
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    for (const int micro : {0, 1}) loss_of(model, comm.rank(), 2 * step + micro).backward();
+    tutti::average_gradients(comm, *model);
+    optimizer.step();
+  }
+  expect(equal(results[0], values_of(model), false), "accumulated as by hand", comm.rank());
+  for (const int stage : {1, 2}) expect(equal(results[stage], results[0], false), "accumulated alike", comm.rank());
+}
+
+std::string words_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const tutti::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void check_mistakes(tutti::Communicator& comm) {
+  const auto says = [&](const std::string& words, const std::string& part) {
+    expect(words.find(part) != std::string::npos, words + ", which should say " + part, comm.rank());
+  };
+  torch::nn::Sequential model = make_model();
+  says(words_of([&] { train::ModuleStrategy(comm, *model, 3, train::Sgd{}); }), "stage 3 is not one of 0");
+  torch::nn::Linear doubles(torch::nn::Linear(2, 2));
+  doubles->to(at::kDouble);
+  says(words_of([&] { train::ModuleStrategy(comm, *doubles, 0, train::Sgd{}); }), "only float32, bfloat16 and float16");
+  train::ModuleStrategy strategy(comm, *model, 0, train::Sgd{});
+  loss_of(model, comm.rank(), 0).backward();
+  says(words_of([&] { loss_of(model, comm.rank(), 0).backward(); }), "ready() came twice in one step");
+}
+
+}  // namespace
+
+int main() {
+  try {
+    torch::set_num_threads(1);
+    tutti::Communicator comm = tutti::init();
+    check_training(comm);
+    check_accumulation(comm);
+    check_mistakes(comm);
+    if (wrong == 0) std::printf("rank %d: all right\n", comm.rank());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    ++wrong;
+  }
+  return wrong;
+}

@@ -1,0 +1,135 @@
+// Data parallel and ZeRO train to the bits of one process that adds the ranks' gradients in canonical order, say what
+// their formulas say, and hold what the table of ZeRO says.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "check.h"
+#include "train/one_process.h"
+
+namespace tutti {
+namespace {
+
+using testing::OneProcess;
+using testing::Ranks;
+using testing::require;
+using testing::ToyModel;
+
+constexpr int kSteps = 50;
+
+train::Strategy make(int stage, Communicator& comm, const ToyModel& model, const train::StrategyOptions& options) {
+  const train::Optimizer optimizer = train::AdamW{.learning_rate = 1e-2};
+  return stage == 0 ? train::data_parallel(comm, model.parameters, optimizer, options)
+                    : train::zero(stage, comm, model.parameters, optimizer, options);
+}
+
+void trains_alike(Ranks kind, int ranks, int stage, DType type, std::optional<double> clip) {
+  const ToyModel model(type);
+  OneProcess reference(model, train::AdamW{.learning_rate = 1e-2}, clip);
+  std::vector<double> norms;
+  for (int step = 0; step < kSteps; ++step) {
+    reference.step_of_means(ranks, step);
+    norms.push_back(reference.norm());
+  }
+  testing::expect_all_ok(testing::run_ranks(kind, ranks, [&](Communicator& comm) {
+    train::Strategy strategy = make(stage, comm, model, {.bucket_bytes = 10'000, .clip_norm = clip});
+    for (int step = 0; step < kSteps; ++step) {
+      const train::StepResult result = testing::train_step(strategy, model, comm.rank(), step);
+      if (clip) require(result.gradient_norm == norms[static_cast<std::size_t>(step)], "the norm");
+    }
+    require(testing::values_of(strategy, model) == reference.values(), "the values of one process");
+    strategy.verify();
+  }));
+}
+
+class Bits : public ::testing::TestWithParam<std::tuple<int, int, DType>> {};
+
+TEST_P(Bits, AreThoseOfOneProcess) {
+  const auto [ranks, stage, type] = GetParam();
+  trains_alike(Ranks::threads, ranks, stage, type, std::nullopt);
+}
+
+TEST_P(Bits, AreThoseOfOneProcessWhenGradientsAreClipped) {
+  const auto [ranks, stage, type] = GetParam();
+  trains_alike(Ranks::threads, ranks, stage, type, 2.0);
+}
+
+std::string named(const ::testing::TestParamInfo<std::tuple<int, int, DType>>& test) {
+  const auto [ranks, stage, type] = test.param;
+  return std::to_string(ranks) + "_ranks_stage_" + std::to_string(stage) + "_" + std::string(name_of(type));
+}
+INSTANTIATE_TEST_SUITE_P(All, Bits,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 8), ::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values(DType::float32, DType::bfloat16)),
+                         named);
+
+TEST(BitsOverTransports, AreTheSame) {
+  for (const Ranks kind : {Ranks::processes, Ranks::tcp})
+    for (const int stage : {0, 1, 2, 3}) trains_alike(kind, 3, stage, DType::bfloat16, 2.0);
+}
+
+// What was called is what the formulas say, verb by verb.
+void says_its_sentence(Communicator& comm, const ToyModel& model, int stage, bool all_options) {
+  train::StrategyOptions options;
+  options.bucket_bytes = 10'000;
+  if (all_options) {
+    options.clip_norm = 1;
+    options.unused_parameters = true;
+    options.measure_noise = true;
+  }
+  train::Strategy strategy = make(stage, comm, model, options);
+  constexpr std::uint64_t kCounted = 4;
+  for (std::uint64_t step = 0; step < kCounted; ++step) {
+    if (all_options) strategy.weight(comm.rank() + 1);
+    testing::train_step(strategy, model, comm.rank(), static_cast<int>(step));
+  }
+  const train::Report report = strategy.report();
+  const Counters counted = strategy.counters();
+  for (std::size_t v = 0; v < kVerbs; ++v) {
+    const auto verb = static_cast<Verb>(v);
+    const train::Spoken once = spoken(report.once, verb), each = spoken(report.each_step, verb);
+    require(counted[verb].calls == once.calls + kCounted * each.calls, std::string(name_of(verb)) + ": calls");
+    require(counted[verb].bytes == once.bytes + kCounted * each.bytes,
+            std::string(name_of(verb)) + ": bytes " + std::to_string(counted[verb].bytes) + ", said " +
+                std::to_string(once.bytes + kCounted * each.bytes));
+  }
+}
+
+TEST(CountedCalls, EqualTheSentence) {
+  const ToyModel model;
+  for (const int ranks : {1, 2, 3})
+    for (const int stage : {0, 1, 2, 3})
+      for (const bool all_options : {false, true})
+        testing::expect_all_ok(testing::run_ranks(
+            Ranks::threads, ranks, [&](Communicator& comm) { says_its_sentence(comm, model, stage, all_options); }));
+}
+
+// Two passes over four units gather twice, but for those that are still there.
+TEST(CountedCalls, OfUnitsAreTwiceTheUnitsLessTheLimit) {
+  const ToyModel model;
+  for (const std::size_t limit : {1, 2, 3, 9}) {
+    testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+      train::StrategyOptions options;
+      options.gathered_units = limit;
+      train::Strategy strategy = make(3, comm, model, options);
+      const std::uint64_t before = strategy.counters()[Verb::all_gather].calls;
+      for (int step = 0; step < 3; ++step) testing::train_step(strategy, model, comm.rank(), step);
+      const std::uint64_t each = 2 * ToyModel::kUnitCount - std::min(limit, ToyModel::kUnitCount);
+      require(strategy.counters()[Verb::all_gather].calls - before == 3 * each, "gathers");
+    }));
+  }
+}
+
+TEST(BucketCap, IsChosenByPriceAndAlikeWhereNoneIsGiven) {
+  const ToyModel model;
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 4, [&](Communicator& comm) {
+    train::Strategy strategy = make(0, comm, model, {});
+    std::vector<std::uint64_t> caps(4);
+    const std::uint64_t own = strategy.report().bucket_bytes;
+    comm.all_gather(std::span(&own, 1), caps);
+    require(own >= 1 << 20 && caps == std::vector<std::uint64_t>(4, own), "one cap");
+  }));
+}
+
+}  // namespace
+}  // namespace tutti
