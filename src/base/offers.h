@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/hosts.h"
 
 namespace tutti {
+
+// The longest message of shared memory that travels with what is said about it, and so is never copied only once.
+inline constexpr std::size_t kInlineMessageBytes = 104;
 
 // From one rank to another.
 struct EdgeOffers {

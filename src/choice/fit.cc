@@ -25,6 +25,7 @@ using Vector = std::array<double, kMany>;
 using Matrix = std::array<Vector, kMany>;
 
 constexpr int kRounds = 20;           // of a search, at most
+constexpr int kRoundsToCompare = 3;   // of one that is to show whether it leads somewhere
 constexpr double kNudge = 0.02;       // of a logarithm, to see what a rate does
 constexpr double kLargestStep = 1.0;  // of a logarithm, in one round
 constexpr double kEnough = 1e-3;      // a round that moves all logarithms by less is the last
@@ -66,11 +67,11 @@ class Search {
  public:
   Search(std::span<const TimedCall> calls, const topology::Rates& start) : calls_(calls), start_(start) {}
 
-  topology::Rates run(const topology::Rates& from) {
+  topology::Rates run(const topology::Rates& from, int rounds = kRounds) {
     best_ = from;
     damping_ = 1e-2;
     std::vector<double> off = offs(best_);
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       const double spread = spread_of(off);
       const Slopes slopes = slopes_at(off);
       bool better = false;
@@ -186,12 +187,13 @@ topology::Rates fit(std::span<const TimedCall> calls, const topology::Rates& sta
   topology::Rates best = search.run(start);
   double tried = 1;
   for (const double border : borders) {
-    say(tried++ / static_cast<double>(borders.size() + 1));
+    say(tried++ / static_cast<double>(borders.size() + 2));
     topology::Rates from = best;
     from.cache_bytes = border;
-    const topology::Rates found = search.run(from);
+    const topology::Rates found = search.run(from, kRoundsToCompare);
     if (search.is_better(found, best)) best = found;
   }
+  best = search.run(best);
   say(1);
   return best;
 }

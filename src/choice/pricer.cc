@@ -115,7 +115,7 @@ double Pricer::play(const Programs& programs, std::uint64_t bytes, const topolog
   const bool chunks = schedule::facts_of(verb_).cut == schedule::Cut::chunks;
   const std::uint64_t parts = kElementBytes * (chunks ? programs.size() : 1);
   const std::uint64_t count = schedule::moves_data(verb_) ? std::max<std::uint64_t>(1, bytes / parts) : 0;
-  return schedule::predict(programs, count, kElementBytes, rates);
+  return schedule::predict_repeated(programs, count, kElementBytes, rates);
 }
 
 }  // namespace tutti::choice

@@ -1,6 +1,7 @@
 #include "choice/prices.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,8 @@ void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const s
 // What was found on one host says nothing about algorithms where a byte costs most on the way: there the rates, which
 // know of it, go alone.
 Prices surveyed(const topology::CostTable& table, bool memory, int ranks, int hosts) {
-  const topology::Survey* const survey = topology::nearest_survey(table, memory, ranks, hosts);
-  if (survey == nullptr) return memory ? table.memory : table.streams;
+  const std::optional<topology::Survey> survey = topology::survey_for(table, memory, ranks, hosts);
+  if (!survey) return memory ? table.memory : table.streams;
   Prices prices(survey->rates);
   prices.rates.inside.cores = prices.rates.across.cores = (memory ? table.memory : table.streams).cores;
   if (!memory && hosts > 1 && survey->hosts == 1) return prices;

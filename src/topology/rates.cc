@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -14,8 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 5;
-constexpr int kWithoutWire = 4;  // of hosts that were never left: read as if wires were as usual
+constexpr int kVersion = 6;
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorCode::invalid_argument, "a table of costs: " + what + "; `tutti tune` makes a new one");
@@ -46,12 +46,11 @@ double number(const Json& json, const char* key) {
   return value;
 }
 
-Rates rates_of(const Json& root, const std::string& kind, const Rates& usual) {
+Rates rates_of(const Json& root, const std::string& kind) {
   const auto found = root.find(kind);
   if (found == root.end() || !found->is_object()) reject("'" + kind + "' is missing");
   Rates rates;
-#define X(member, meaning) \
-  rates.member = std::string_view(#member) == "wire" && !found->contains("wire") ? usual.wire : number(*found, #member);
+#define X(member, meaning) rates.member = number(*found, #member);
   TUTTI_RATES(X)
 #undef X
   rates.cache_bytes = number(*found, "cache_bytes");
@@ -85,8 +84,7 @@ Survey survey_of(const Json& json) {
   const double hosts = json.contains("hosts") ? number(json, "hosts") : 1;
   if (hosts < 1 || hosts > ranks) reject("'hosts' is out of range");
   survey.hosts = static_cast<int>(hosts);
-  const CostTable usual = usual_costs(1);
-  survey.rates = rates_of(json, "rates", survey.memory ? usual.memory : usual.streams);
+  survey.rates = rates_of(json, "rates");
   if (factors == json.end() || !factors->is_object()) reject("'factors' is missing");
   for (const auto& [name, list] : factors->items()) {
     if (!list.is_array() || list.size() != kSurveySizes) reject("'" + name + "' is not a list of factors");
@@ -127,6 +125,36 @@ double distance(const Survey& survey, int ranks, int hosts, int cores) {
   return std::abs(sizes) + 2 * std::abs(crowds) + ((survey.hosts > 1) == (hosts > 1) ? 0 : kWires);
 }
 
+bool crowded(int ranks, int hosts, int cores) { return ranks > static_cast<std::int64_t>(hosts) * cores; }
+
+// Of one machine, and alike in everything but size.
+bool same_make(const Survey& a, const Survey& b) {
+  return a.memory == b.memory && a.hosts == b.hosts && a.rates.cores == b.rates.cores &&
+         crowded(a.ranks, a.hosts, a.rates.cores) == crowded(b.ranks, b.hosts, b.rates.cores);
+}
+
+// By equal factors from step to step, as sizes of groups grow.
+double between(double here, double there, double part) {
+  return here > 0 && there > 0 ? here * std::pow(there / here, part) : here;
+}
+
+Survey between(const Survey& here, const Survey& there, int ranks) {
+  const double part =
+      std::log(static_cast<double>(ranks) / here.ranks) / std::log(static_cast<double>(there.ranks) / here.ranks);
+  Survey survey = here;
+  survey.ranks = ranks;
+#define X(member, meaning) survey.rates.member = between(here.rates.member, there.rates.member, part);
+  TUTTI_RATES(X)
+#undef X
+  for (auto& [name, factors] : survey.factors) {
+    const auto found = there.factors.find(name);
+    for (std::size_t i = 0; found != there.factors.end() && i < kSurveySizes; ++i)
+      factors[i] = between(factors[i], found->second[i], part);
+  }
+  survey.factors.insert(there.factors.begin(), there.factors.end());
+  return survey;
+}
+
 }  // namespace
 
 const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int hosts) {
@@ -142,6 +170,21 @@ const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int
   return nearest;
 }
 
+std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks, int hosts) {
+  const Survey* const nearest = nearest_survey(table, memory, ranks, hosts);
+  if (nearest == nullptr) return std::nullopt;
+  const int cores = (memory ? table.memory : table.streams).cores;
+  if (crowded(nearest->ranks, nearest->hosts, nearest->rates.cores) != crowded(ranks, hosts, cores)) return *nearest;
+  const Survey* other = nullptr;  // the nearest beyond
+  for (const Survey& survey : table.surveys) {
+    const bool beyond = (survey.ranks > ranks) == (nearest->ranks < ranks) && survey.ranks != ranks;
+    if (!beyond || nearest->ranks == ranks || !same_make(survey, *nearest)) continue;
+    const auto apart = [&](const Survey& each) { return std::abs(each.ranks - ranks); };
+    if (other == nullptr || apart(survey) < apart(*other)) other = &survey;
+  }
+  return other == nullptr ? *nearest : between(*nearest, *other, ranks);
+}
+
 void put_survey(CostTable& table, Survey survey) {
   std::erase_if(table.surveys, [&](const Survey& old) {
     return old.memory == survey.memory && old.ranks == survey.ranks && old.hosts == survey.hosts;
@@ -153,6 +196,7 @@ void put_survey(CostTable& table, Survey survey) {
 CostTable usual_costs(int cores) {
   Rates memory;
   memory.step = 30e-9;
+  memory.line = 50e-9;
   memory.message = 100e-9;
   memory.progress = 80e-9;
   memory.enter = 100e-9;
@@ -160,13 +204,16 @@ CostTable usual_costs(int cores) {
   memory.stream = 50e-12;
   memory.copy = 50e-12;
   memory.peer = 30e-12;
+  memory.push = 20e-12;
   memory.store = 30e-12;
   memory.reduce = 30e-12;
   memory.far = 1;
+  memory.crowd = 0.05;
   memory.turn = 2e-6;
   memory.cache_bytes = 4 << 20;
   memory.cores = cores;
   Rates streams = memory;
+  streams.line = streams.push = 0;
   streams.call = 1e-6;
   streams.message = 3e-6;
   streams.stream = 100e-12;
@@ -190,13 +237,9 @@ CostTable costs_from_text(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) reject("not a JSON object");
   const auto version = json.find("version");
-  if (version == json.end() || !version->is_number_integer() || (*version != kVersion && *version != kWithoutWire))
+  if (version == json.end() || !version->is_number_integer() || *version != kVersion)
     reject("not of version " + std::to_string(kVersion));
-  const CostTable usual = usual_costs(1);
-  CostTable table{rates_of(json, "memory", usual.memory),
-                  rates_of(json, "streams", usual.streams),
-                  {},
-                  speeds_of(json.value("speeds", Json()))};
+  CostTable table{rates_of(json, "memory"), rates_of(json, "streams"), {}, speeds_of(json.value("speeds", Json()))};
   const auto surveys = json.find("surveys");
   if (surveys == json.end() || !surveys->is_array()) reject("'surveys' is missing");
   for (const Json& survey : *surveys) table.surveys.push_back(survey_of(survey));

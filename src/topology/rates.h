@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,20 @@ namespace tutti::topology {
 // X(member, meaning)
 #define TUTTI_RATES(X)                                                                    \
   X(step, "to run a step, whatever its size")                                             \
+  X(line, "a message of shared memory, at each end: twice where it is long")              \
   X(message, "alpha: from the end of a send until the receiver sees the message")         \
   X(progress, "alpha: from the end of a published step until a peer sees it")             \
   X(enter, "to tell all ranks where one's buffers lie, and to learn theirs")              \
   X(call, "a system call: at each end of a stream, or to copy out of a peer's memory")    \
   X(copy, "beta: one byte from memory to memory")                                         \
   X(peer, "beta: more of it where the byte comes from a peer's memory or message")        \
+  X(push, "beta: more of it where the byte goes into a message, or where peers look")     \
   X(stream, "beta: one byte through that call")                                           \
   X(wire, "beta: one byte through the adapter by which all ranks of a host reach others") \
   X(store, "beta: every further destination of a byte")                                   \
   X(reduce, "gamma: every further source of a byte")                                      \
   X(far, "how many times as much a byte costs once a call outgrows the caches")           \
+  X(crowd, "how much more a byte costs for every other rank of the host that is at work") \
   X(turn, "to hand a core from one rank to another, where ranks outnumber cores")
 
 struct Rates {
@@ -98,6 +102,9 @@ struct CostTable {
 // The survey of that kind whose group is the most like one of `ranks` on so many hosts: in whether these are several,
 // in how many ranks share a core, and then in size. Of equals the first; nullptr where there is none.
 const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int hosts = 1);
+// What holds for such a group: that survey, or where the group's size lies between it and another one of the same
+// machine, with as many ranks to a core, what lies between the two. Nothing where there is none.
+std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks, int hosts = 1);
 // Takes the place of the survey of the same kind, size and hosts, if there is one; groups that were never timed go by
 // its rates.
 void put_survey(CostTable& table, Survey survey);

@@ -29,12 +29,13 @@ constexpr double Speeds::*kAll[] = {
 Rates carried_over(Rates rates, bool memory, const Speeds& from, const Speeds& to) {
   const auto scale = [&](double Rates::*rate, double Speeds::*speed) { rates.*rate *= ratio(from.*speed, to.*speed); };
   scale(&Rates::step, &Speeds::work);
+  scale(&Rates::line, &Speeds::line);
   scale(&Rates::message, memory ? &Speeds::line : &Speeds::send);
   scale(&Rates::progress, &Speeds::line);
   scale(&Rates::enter, &Speeds::line);
   scale(&Rates::call, memory ? &Speeds::call : &Speeds::send);
   scale(&Rates::stream, memory ? &Speeds::reach : &Speeds::stream);
-  scale(&Rates::peer, &Speeds::fetch);
+  for (const auto rate : {&Rates::peer, &Rates::push}) scale(rate, &Speeds::fetch);
   for (const auto rate : {&Rates::copy, &Rates::store, &Rates::reduce}) scale(rate, &Speeds::copy);
   scale(&Rates::far, &Speeds::far_copy);  // which is a ratio itself
   rates.far /= ratio(from.copy, to.copy);

@@ -121,6 +121,78 @@ TEST(Cost, LongCallsGoOnAtTheirPace) {
   EXPECT_NEAR(more - many, (many - few) / 108 * 120, (more - many) * 1e-9);
 }
 
+// Steps that end a segment may all come at the end of the call: how far a pipeline is says nothing about its pace.
+TEST(Cost, LongDirectCallsTakeAsLongAsTheirBytes) {
+  Offers offers = shared_memory(2);
+  offers.segment_bytes = 4096;
+  Rates rates;
+  rates.copy = 1;
+  rates.cores = 4;
+  constexpr std::uint64_t kBytes = 4096 * 120;
+  EXPECT_DOUBLE_EQ(price(Verb::all_reduce, "direct", 4, kBytes, rates, offers), kBytes / 4.0);
+}
+
+double repeated(Verb verb, std::string_view name, int ranks, std::uint64_t count, const Rates& rates,
+                const Offers& offers = shared_memory(4)) {
+  return predict_repeated(programs_of(*find_algorithm(verb, name), ranks, offers), count, 1, rates);
+}
+
+TEST(Cost, CallsInARowOverlapWhereNobodyWaitsForAll) {
+  Rates rates;
+  rates.message = 1;
+  rates.copy = 1e-3;
+  rates.cores = 8;
+  constexpr std::uint64_t kBytes = 1024;
+  const double copied = 1e-3 * kBytes;
+  // A chain passes on what comes: the next call is on its way before the last rank has this one.
+  EXPECT_DOUBLE_EQ(price(Verb::broadcast, "chain", 4, kBytes, rates), 3 + 4 * copied);
+  EXPECT_DOUBLE_EQ(repeated(Verb::broadcast, "chain", 4, kBytes, rates), copied);
+  // Who needs something of everybody can begin no earlier.
+  EXPECT_DOUBLE_EQ(repeated(Verb::all_gather, "ring", 4, kBytes, rates),
+                   price(Verb::all_gather, "ring", 4, kBytes, rates));
+}
+
+TEST(Cost, ScratchThatPeersLookIntoIsUsedAgainWhenAllHaveLeftIt) {
+  Rates rates;
+  rates.progress = 1;
+  rates.cores = 4;
+  EXPECT_DOUBLE_EQ(price(Verb::broadcast, "staged", 4, 512, rates), 1) << "the root has written";
+  EXPECT_DOUBLE_EQ(repeated(Verb::broadcast, "staged", 4, 512, rates), 2) << "and the others have read";
+}
+
+TEST(Cost, AMessageThatStaysWithItsSenderHoldsItsCallUp) {
+  Rates rates;
+  rates.call = 1;
+  rates.cores = 2;
+  Offers offers = shared_memory(4);
+  offers.inside.single_copy = true;
+  const Algorithm* row = find_algorithm(Verb::send_recv, "single_copy");
+  ASSERT_NE(row, nullptr);
+  const std::vector<Lowered> programs = programs_of(*row, 2, single_copy_offers(offers));
+  EXPECT_DOUBLE_EQ(predict_repeated(programs, 4096, 1, rates), 1) << "one copy, by the receiver";
+  EXPECT_DOUBLE_EQ(predict_repeated(programs, kInlineMessageBytes, 1, rates), 0) << "short ones travel at once";
+}
+
+TEST(Cost, MessagesOfSharedMemoryTakeLinesAndAreWrittenWhereThePeerLooks) {
+  // Sent and received: a line at each end, and one more where the bytes lie elsewhere.
+  EXPECT_DOUBLE_EQ(only(&Rates::line, Verb::broadcast, "binomial", 2, 8), 2);
+  EXPECT_DOUBLE_EQ(only(&Rates::line, Verb::broadcast, "binomial", 2, 4096), 4);
+  EXPECT_DOUBLE_EQ(only(&Rates::push, Verb::broadcast, "binomial", 2, 4096), 4096);
+  EXPECT_DOUBLE_EQ(only(&Rates::push, Verb::all_reduce, "direct", 2, 4096), 0) << "no message, no scratch";
+  EXPECT_DOUBLE_EQ(only(&Rates::peer, Verb::all_reduce, "direct", 2, 4096), 0) << "callers' own lines stay where read";
+}
+
+TEST(Cost, RanksThatMoveBytesAtTheSameTimeSlowEachOtherDown) {
+  Rates rates;
+  rates.copy = 1;
+  rates.cores = 4;
+  const double alone = price(Verb::all_gather, "ring", 4, 4096, rates);
+  const double from_one = price(Verb::scatter, "linear", 4, 4096, rates);
+  rates.crowd = 0.5;
+  EXPECT_DOUBLE_EQ(price(Verb::all_gather, "ring", 4, 4096, rates), alone * (1 + 0.5 * 3)) << "all four at a time";
+  EXPECT_LT(price(Verb::scatter, "linear", 4, 4096, rates), from_one * (1 + 0.5)) << "the root does most of it";
+}
+
 TEST(Cost, RanksThatShareACoreTakeTurns) {
   Rates rates;
   rates.copy = 1;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -41,8 +42,8 @@ TEST(Rates, WrongTextsAreRefusedWithTheReason) {
   const std::string text = to_text(usual_costs(2));
   EXPECT_NE(complaint("").find("not a JSON object"), std::string::npos);
   EXPECT_NE(complaint("[1]").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 5", "\"version\": 9")).find("version 5"), std::string::npos);
-  EXPECT_NE(complaint(replaced(text, "\"version\": 5", "\"version\": \"1\"")).find("version 5"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 6", "\"version\": 9")).find("version 6"), std::string::npos);
+  EXPECT_NE(complaint(replaced(text, "\"version\": 6", "\"version\": \"1\"")).find("version 6"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":1e300")).find("'cores'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"message\":", "\"massage\":")).find("'message'"), std::string::npos);
   EXPECT_NE(complaint(replaced(text, "\"cores\":2", "\"cores\":0")).find("'cores'"), std::string::npos);
@@ -99,11 +100,39 @@ TEST(Surveys, ThoseOfSeveralHostsAreForSeveralHosts) {
   EXPECT_NE(complaint(replaced(to_text(costs), "\"hosts\": 4", "\"hosts\": 9")).find("'hosts'"), std::string::npos);
 }
 
-// Files from before there was a wire are of one host, and say nothing about it.
-TEST(Rates, WithoutAWireItIsAsUsual) {
-  std::string text = replaced(to_text(usual_costs(2)), "\"version\": 5", "\"version\": 4");
-  for (const char* wire : {"\"wire\":0.0,", "\"wire\":8e-10,"}) text = replaced(text, wire, "");
-  EXPECT_EQ(costs_from_text(text), usual_costs(2));
+TEST(Surveys, BetweenTwoThatWereTimedLiesTheGroup) {
+  CostTable costs = usual_costs(16);
+  Rates twice = costs.memory;
+  twice.message *= 4;
+  const auto factors = [](double factor) {
+    std::array<double, kSurveySizes> all{};
+    all.fill(factor);
+    return all;
+  };
+  put_survey(costs, {true, 2, 1, twice, {{"a", factors(1)}, {"only there", factors(3)}}});
+  put_survey(costs, {true, 8, 1, costs.memory, {{"a", factors(16)}}});
+  const Rates& usual = usual_costs(16).memory;
+  EXPECT_EQ(survey_for(costs, true, 8), *nearest_survey(costs, true, 8)) << "this one was timed";
+  EXPECT_EQ(survey_for(costs, true, 16), *nearest_survey(costs, true, 8)) << "beyond the last";
+  EXPECT_EQ(survey_for(costs, false, 4), std::nullopt);
+  put_survey(costs, {true, 8, 1, usual, {{"a", factors(16)}}});
+  const Survey four = survey_for(costs, true, 4).value();
+  EXPECT_EQ(four.ranks, 4);
+  EXPECT_NEAR(four.rates.message, 2 * usual.message, 1e-12) << "half-way, by factors";
+  EXPECT_NEAR(four.factors.at("a")[0], 4, 1e-9);
+  EXPECT_EQ(four.factors.at("only there")[0], 3);
+  Rates two_cores = usual;
+  two_cores.cores = 2;
+  put_survey(costs, {true, 5, 1, two_cores, {}});
+  costs.memory.cores = 16;
+  EXPECT_EQ(survey_for(costs, true, 3)->factors.at("a")[0], 1 * std::pow(16, std::log(1.5) / std::log(4.0)))
+      << "not what another machine took";
+}
+
+TEST(Rates, OlderFilesAreToldHowToMakeNewOnes) {
+  const std::string words = complaint(replaced(to_text(usual_costs(2)), "\"version\": 6", "\"version\": 5"));
+  EXPECT_NE(words.find("version 6"), std::string::npos) << words;
+  EXPECT_NE(words.find("tutti tune"), std::string::npos) << words;
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ struct Algorithm {
   bool hierarchical = false;          // made of programs inside hosts and across them: for several hosts only
   bool grid = false;                  // along the rows and columns of a grid of the ranks
   Counts counts = Counts::even;
-  bool alike = false;    // all ranks have the same text, whatever their number
-  bool untimed = false;  // newer than the built-in surveys: chosen only where it is far ahead, until a machine is tuned
+  bool alike = false;        // all ranks have the same text, whatever their number
+  bool untimed = false;      // newer than some built-in surveys: by these chosen only where it is far ahead
   std::string_view good_at;  // for people
 
   // On one host, and for verbs that do not reduce anywhere.

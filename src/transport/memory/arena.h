@@ -34,7 +34,7 @@ struct alignas(kPairBytes) Presence {
 
 // One message. A small payload lies beside its sequence number, in the same pair of lines.
 struct alignas(kPairBytes) MessageHeader {
-  static constexpr std::size_t kInlineBytes = 104;
+  static constexpr std::size_t kInlineBytes = kInlineMessageBytes;
 
   std::atomic<std::uint64_t> sequence;  // message number + 1, once the payload is there
   std::uint64_t fingerprint;
