@@ -9,8 +9,8 @@ namespace {
 // One machine shows twice its speed, or half of it, from one moment to the next: its clock rises and falls, and its
 // neighbours come and go. What is beyond that is the machine.
 constexpr double kMoods = 2;
-// Nor is a machine a hundred times another: what says so was disturbed while it measured.
-constexpr double kMost = 20;
+// Nor is a machine ten times another: what says so was disturbed while it measured.
+constexpr double kMost = 8;
 
 double ratio(double from, double to) {
   if (!(from > 0 && to > 0)) return 1;
