@@ -135,7 +135,7 @@ Story::Lines Story::of_poison(const Spot& spot) const {
       return static_cast<std::size_t>(found - sources.begin());
     };
     Lines lines = follow(origin, first_poison, " makes it of nothing");
-    lines.push_back("nobody has written there before");
+    lines.emplace_back("nobody has written there before");
     return lines;
   }
   const Promised promise = promised(*plan_.any, spot.rank, spot.block);
