@@ -1,25 +1,12 @@
 #include "strategy/timeline.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <utility>
 
+#include "base/formatted.h"
+
 namespace tutti::strategy {
-namespace {
-
-[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...) {
-  char line[512];
-  std::va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  return line;
-}
-
-}  // namespace
-
 std::vector<train::BucketTimes> play_buckets(std::span<const PricedBucket> buckets, double computed_us) {
   std::vector<train::BucketTimes> timeline;
   double free_us = 0;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <set>
 #include <span>
 #include <stdexcept>
 
+#include "base/formatted.h"
 #include "tutti/error.h"
 #include "tutti/op.h"
 
@@ -162,15 +162,14 @@ void Metrics::clear() {
 }
 
 std::string to_text(const Metric& metric) {
-  char text[160];
+  std::string words = metric.name;
   if (metric.count == 0) {
-    std::snprintf(text, sizeof text, " no values");
+    words += " no values";
   } else {
-    std::snprintf(text, sizeof text, " %.4g ± %.2g, %.4g to %.4g, %llu value%s", metric.mean,
-                  std::sqrt(metric.variance()), metric.minimum, metric.maximum,
-                  static_cast<unsigned long long>(metric.count), metric.count == 1 ? "" : "s");
+    words +=
+        formatted(" %.4g ± %.2g, %.4g to %.4g, %llu value%s", metric.mean, std::sqrt(metric.variance()), metric.minimum,
+                  metric.maximum, static_cast<unsigned long long>(metric.count), metric.count == 1 ? "" : "s");
   }
-  std::string words = metric.name + text;
   if (metric.not_finite > 0) words += ", " + std::to_string(metric.not_finite) + " not finite";
   return words;
 }

@@ -1,8 +1,8 @@
 #include "tutti/train/noise_scale.h"
 
 #include <cmath>
-#include <cstdio>
 
+#include "base/formatted.h"
 #include "tutti/error.h"
 
 namespace tutti::train {
@@ -13,11 +13,7 @@ void check_noise(bool good, const char* why) {
 }
 
 // As "1234" or "1.2e+06".
-std::string rounded(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, number >= 100 && number < 1e6 ? "%.0f" : "%.2g", number);
-  return text;
-}
+std::string rounded(double number) { return formatted(number >= 100 && number < 1e6 ? "%.0f" : "%.2g", number); }
 
 }  // namespace
 

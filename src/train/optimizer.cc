@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "base/formatted.h"
 #include "kernels/optimizers.h"
 #include "tutti/error.h"
 
@@ -15,12 +15,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "optimizer update: " + why);
-}
-
-std::string text_of(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", number);
-  return text;
 }
 
 // What the kernels want to know.
@@ -54,7 +48,8 @@ OptimizerNumbers numbers_of(const Optimizer& optimizer) {
 
 void check_numbers(std::string_view name, const kernels::OptimizerStep& step) {
   const auto check = [&](bool good, const char* what, double given, const char* wanted) {
-    if (!good) refuse(std::string(name) + " has a " + what + " of " + text_of(given) + "; it must be " + wanted);
+    if (!good)
+      refuse(std::string(name) + " has a " + what + " of " + formatted("%g", given) + "; it must be " + wanted);
   };
   const auto is_rate = [](double x) { return std::isfinite(x) && x >= 0; };
   const auto is_beta = [](double x) { return x >= 0 && x < 1; };
@@ -65,7 +60,7 @@ void check_numbers(std::string_view name, const kernels::OptimizerStep& step) {
   check(is_beta(step.beta2), "beta2", step.beta2, "at least 0 and less than 1");
   if (step.number < 1) refuse("step " + std::to_string(step.number) + "; steps count from 1");
   if (!std::isfinite(step.gradient_scale)) {
-    refuse("a gradient_scale of " + text_of(step.gradient_scale) + " would spoil all values; skip such a step");
+    refuse("a gradient_scale of " + formatted("%g", step.gradient_scale) + " would spoil all values; skip such a step");
   }
 }
 

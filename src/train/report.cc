@@ -1,31 +1,21 @@
 #include "tutti/train/report.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstddef>
-#include <cstdio>
 
+#include "base/formatted.h"
 #include "strategy/timeline.h"
 
 namespace tutti::train {
 namespace {
 
-[[gnu::format(printf, 1, 2)]] std::string formatted_line(const char* format, ...) {
-  char line[512];
-  std::va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  return line;
-}
-
 std::string told(const Sentence& sentence) {
   using strategy::bytes_in_words;
   std::string text;
   for (const Phrase& phrase : sentence) {
-    text += formatted_line("  %-14s  %10s  x %-3zu  %-40s  %d ranks\n", std::string(name_of(phrase.verb)).c_str(),
-                           bytes_in_words(phrase.bytes).c_str(), static_cast<std::size_t>(phrase.times),
-                           phrase.what.c_str(), phrase.ranks);
+    text += formatted("  %-14s  %10s  x %-3zu  %-40s  %d ranks\n", std::string(name_of(phrase.verb)).c_str(),
+                      bytes_in_words(phrase.bytes).c_str(), static_cast<std::size_t>(phrase.times), phrase.what.c_str(),
+                      phrase.ranks);
   }
   return text;
 }
@@ -53,10 +43,9 @@ Sentence gathered(const Sentence& sentence) {
 std::string json_of(const Sentence& sentence) {
   std::string json = "[";
   for (const Phrase& phrase : sentence) {
-    json +=
-        formatted_line("%s{\"verb\": \"%s\", \"what\": \"%s\", \"bytes\": %zu, \"times\": %zu, \"ranks\": %d}",
-                       json.size() == 1 ? "" : ", ", std::string(name_of(phrase.verb)).c_str(), phrase.what.c_str(),
-                       static_cast<std::size_t>(phrase.bytes), static_cast<std::size_t>(phrase.times), phrase.ranks);
+    json += formatted("%s{\"verb\": \"%s\", \"what\": \"%s\", \"bytes\": %zu, \"times\": %zu, \"ranks\": %d}",
+                      json.size() == 1 ? "" : ", ", std::string(name_of(phrase.verb)).c_str(), phrase.what.c_str(),
+                      static_cast<std::size_t>(phrase.bytes), static_cast<std::size_t>(phrase.times), phrase.ranks);
   }
   return json + "]";
 }
@@ -68,10 +57,10 @@ std::string to_text(const Report& report) {
   const auto share = [&](double us) { return report.times.total_us > 0 ? 100 * us / report.times.total_us : 0.0; };
   const std::string cap =
       report.bucket_bytes == 0 ? "a bucket for each unit" : "buckets up to " + bytes_in_words(report.bucket_bytes);
-  std::string text = formatted_line("%s, %d ranks, after %lld steps; %s\n", report.strategy.c_str(), report.ranks,
-                                    static_cast<long long>(report.steps), cap.c_str());
+  std::string text = formatted("%s, %d ranks, after %lld steps; %s\n", report.strategy.c_str(), report.ranks,
+                               static_cast<long long>(report.steps), cap.c_str());
   text += "every step says\n" + told(gathered(report.each_step));
-  text += formatted_line(
+  text += formatted(
       "model states of a rank: %s (values %s, gradients %s, master %s, optimizer %s)\n"
       "  for %zu numbers and %zu that fill up blocks and shards",
       bytes_in_words(report.bytes.total()).c_str(), bytes_in_words(report.bytes.values).c_str(),
@@ -84,36 +73,35 @@ std::string to_text(const Report& report) {
   if (report.steps == 0) return text;
   const StepTimes& times = report.times;
   const double rest = std::max(0.0, times.total_us - times.computing_us - times.waiting_us - times.updating_us);
-  text += formatted_line(
+  text += formatted(
       "last step %.3f ms: computing %.3f (%.0f %%), waiting for others %.3f (%.0f %%), updating %.3f (%.0f %%), "
       "other %.3f\n",
       times.total_us / 1e3, times.computing_us / 1e3, share(times.computing_us), times.waiting_us / 1e3,
       share(times.waiting_us), times.updating_us / 1e3, share(times.updating_us), rest / 1e3);
-  text += formatted_line("communication over computation: %.3f raw, %.3f exposed\n", report.gamma_raw,
-                         report.gamma_exposed);
+  text += formatted("communication over computation: %.3f raw, %.3f exposed\n", report.gamma_raw, report.gamma_exposed);
   return text + strategy::table_of(report.timeline);
 }
 
 std::string to_json(const Report& report) {
   const auto number = [](std::uint64_t value) { return static_cast<std::size_t>(value); };
-  std::string json = formatted_line("{\"strategy\": \"%s\", \"ranks\": %d, \"steps\": %lld, \"bucket_bytes\": %zu, ",
-                                    report.strategy.c_str(), report.ranks, static_cast<long long>(report.steps),
-                                    number(report.bucket_bytes));
+  std::string json = formatted("{\"strategy\": \"%s\", \"ranks\": %d, \"steps\": %lld, \"bucket_bytes\": %zu, ",
+                               report.strategy.c_str(), report.ranks, static_cast<long long>(report.steps),
+                               number(report.bucket_bytes));
   json += "\"once\": " + json_of(report.once) + ", \"each_step\": " + json_of(report.each_step);
-  json += formatted_line(
+  json += formatted(
       ", \"state_bytes\": {\"values\": %zu, \"gradients\": %zu, \"master\": %zu, \"optimizer\": %zu, "
       "\"in_flight\": %zu}, \"elements\": %zu, \"padding\": %zu",
       number(report.bytes.values), number(report.bytes.gradients), number(report.bytes.master),
       number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.elements),
       number(report.bytes.padding));
-  json += formatted_line(
+  json += formatted(
       ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, "
       "\"gamma_raw\": %.6f, \"gamma_exposed\": %.6f, \"timeline\": [",
       report.times.computing_us, report.times.waiting_us, report.times.updating_us, report.times.total_us,
       report.gamma_raw, report.gamma_exposed);
   for (std::size_t i = 0; i < report.timeline.size(); ++i) {
     const BucketTimes& bucket = report.timeline[i];
-    json += formatted_line(
+    json += formatted(
         "%s{\"bytes\": %zu, \"parameters\": %zu, \"ready_us\": %.3f, \"start_us\": %.3f, \"end_us\": %.3f, "
         "\"exposed_us\": %.3f}",
         i == 0 ? "" : ", ", number(bucket.bytes), number(bucket.parameters), bucket.ready_us, bucket.start_us,
