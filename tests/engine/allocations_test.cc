@@ -34,8 +34,9 @@ struct Pair {
 class Desk {
  public:
   Desk(Communicator& group, bool symmetric, bool streams) : comm_(group), streams_(streams) {
-    // What the kernel does not take at once an edge keeps, in memory that it makes the first time.
-    if (streams) spare_ = (engine::kCollectiveChannels + 1) * (comm_.size() - 1);
+    // What the kernel does not take at once an edge keeps, and what it reads while it sends it sets aside: in memory
+    // that it makes the first time.
+    if (streams) spare_ = 2 * (engine::kCollectiveChannels + 1) * (comm_.size() - 1);
     for (float** buffer : {&in_, &out_}) {
       memory_.push_back(symmetric ? comm_.allocate_bytes(kMostElements * sizeof(float))
                                   : std::shared_ptr<void>(new float[kMostElements](), std::default_delete<float[]>()));

@@ -212,6 +212,7 @@ void Connection::keep(const StreamHeader& frame, std::span<const Piece> pieces, 
     skip -= gone;
     kept_.insert(kept_.end(), bytes + gone, bytes + count);
   };
+  if (kept_.capacity() == 0) kept_.reserve(kSlotBytes + kAheadBytes);  // once: a call makes no memory later
   append(reinterpret_cast<const std::byte*>(&frame), sizeof frame);
   for (const Piece& piece : pieces) append(piece.data, piece.bytes);
 }

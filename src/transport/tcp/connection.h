@@ -83,6 +83,7 @@ class Connection {
 
  public:
   static constexpr std::size_t kAheadBytes = 64 << 10;
+  static constexpr std::size_t kSlotBytes = 256 << 10;  // the longest message that a sender may send
   // Set aside of one stream: more, and its sender is told to hold it; less, and it may go on.
   static constexpr std::size_t kHoldBytes = 4 << 20, kGoOnBytes = 1 << 20;
 

@@ -62,6 +62,7 @@ std::size_t Connection::read_ahead() {
 
 void Connection::set_aside(Stream& stream, const void* bytes, std::size_t count) {
   const auto* const from = static_cast<const std::byte*>(bytes);
+  if (stream.aside.capacity() == 0) stream.aside.reserve(kSlotBytes);
   stream.aside.insert(stream.aside.end(), from, from + count);
   if (stream.waiting() <= kHoldBytes || stream.holds) return;
   stream.holds = true;
