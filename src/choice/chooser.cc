@@ -196,6 +196,12 @@ double Chooser::price_of(const Algorithm& row, std::uint64_t bytes) const {
   return Pricer(row, ranks_, group_.offers).at(bytes, group_.prices);
 }
 
+double Chooser::price_of_copy(std::uint64_t bytes) const {
+  const topology::Rates& rates = group_.prices.rates.inside;
+  const bool far = rates.far > 0 && rates.cache_bytes > 0 && static_cast<double>(2 * bytes) > rates.cache_bytes;
+  return static_cast<double>(bytes) * rates.copy * (far ? rates.far : 1);
+}
+
 double Chooser::price_of_message(const Algorithm& row, std::uint64_t bytes, bool across) const {
   const Links& links = across ? strangers_ : neighbours_;
   return Pricer(row, 2, links.offers).at(bytes, links.prices);

@@ -110,6 +110,8 @@ class Chooser {
 
   // Seconds that a call by this algorithm is expected to take. Works them out anew, which takes longer than most calls.
   double price_of(const schedule::Algorithm& row, std::uint64_t bytes) const;
+  // More of it in place, where the algorithm needs its input as it was: a copy of so many bytes.
+  double price_of_copy(std::uint64_t bytes) const;
   // The same of a message to a rank of this host or of another, of one to oneself, which is a copy, and of one each way
   // at once.
   double price_of_message(const schedule::Algorithm& row, std::uint64_t bytes, bool across) const;

@@ -43,7 +43,8 @@ double Engine::predict(const Request& request) const {
   locate(call);
   const schedule::Algorithm* row = chooser_.choose(call.question());
   if (row == nullptr) row = chooser_.choose_entered(call.question(), is_symmetric(call, rank()));
-  const double price = chooser_.price_of(*row, bytes);
+  double price = chooser_.price_of(*row, bytes);
+  if (keeps_input(call, *row)) price += chooser_.price_of_copy(call.input_bytes);
   const bool checked = options_.check == Check::full || (call.scale != nullptr && call.verb == Verb::all_reduce);
   return checked && size() > 1 ? price + chooser_.price_of(Track::check(), 1) : price;
 }

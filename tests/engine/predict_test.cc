@@ -110,6 +110,21 @@ TEST(Predict, AddsUpWhatTheAlgorithmDoes) {
     testing::expect_all_ok(testing::run_ranks(kind, 2, body, options));
 }
 
+TEST(Predict, InPlaceWhatIsNeededAsItWasIsCopied) {
+  topology::CostTable table = simple_costs();
+  table.memory.call = 0;
+  const Costs costs(table);
+  Options options;
+  options.algorithm = "single_copy";
+  const auto body = [](Communicator& comm) {
+    std::vector<float> in(30'000), out(30'000);
+    const double apart = comm.predicted_us(request_of(Verb::all_to_all, 120'000, 3, in.data(), out.data()));
+    const double in_place = comm.predicted_us(request_of(Verb::all_to_all, 120'000, 3, in.data(), in.data()));
+    require_near(in_place, apart + 120, "120'000 bytes more at 1 ns each");
+  };
+  testing::expect_all_ok(testing::run_ranks(Ranks::processes, 3, body, options));
+}
+
 TEST(Predict, EveryRankKnowsWhetherItsCostsWereMeasured) {
   const auto body = [](bool expected) {
     return [expected](Communicator& comm) {

@@ -231,8 +231,7 @@ void Track::begin(const schedule::Algorithm& algorithm, const Plan& plan) {
 
 void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
   algorithm_ = &algorithm;
-  if (!algorithm.user_windows && call_.in_place && !schedule::runs_in_place(algorithm)) {
-    // Peers would copy what is being overwritten, or the program itself reads it again.
+  if (keeps_input(call_, algorithm)) {
     kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
     binding_.input = kept_input_.data();
   }
