@@ -102,8 +102,8 @@ struct Call {
   std::string describe() const { return words_of(statement()); }
 };
 
-// Whether the call needs a copy of its input as it was: peers would copy what is being overwritten, or the program itself
-// reads it again.
+// Whether the call needs a copy of its input as it was: peers would copy what is being overwritten, or the program
+// itself reads it again.
 inline bool keeps_input(const Call& call, const schedule::Algorithm& row) {
   return !row.user_windows && call.in_place && !schedule::runs_in_place(row);
 }
