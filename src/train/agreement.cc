@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <vector>
 
 #include "base/mix.h"
@@ -21,6 +22,29 @@ std::string words_from(Communicator& communicator, int root, const std::string& 
 }
 
 }  // namespace
+
+void all_or_none(Communicator& communicator, const std::function<void()>& part) {
+  std::string words;
+  ErrorCode code = ErrorCode::system;
+  try {
+    part();
+  } catch (const Error& error) {
+    words = error.what();
+    code = error.code();
+  } catch (const std::exception& error) {
+    words = error.what();
+  }
+  const std::uint32_t own[2] = {static_cast<std::uint32_t>(words.size()), static_cast<std::uint32_t>(code)};
+  std::vector<std::uint32_t> all(2 * static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(own, all);
+  for (std::size_t rank = 0; 2 * rank < all.size(); ++rank) {
+    if (all[2 * rank] == 0) continue;
+    words.resize(all[2 * rank]);
+    communicator.broadcast(words, static_cast<int>(rank));
+    throw Error(static_cast<ErrorCode>(all[2 * rank + 1]), "rank " + std::to_string(rank) + ": " + words,
+                static_cast<int>(rank));
+  }
+}
 
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) {
   std::uint64_t hash = tutti::mix(0, bytes.size());

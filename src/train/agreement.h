@@ -18,6 +18,10 @@ namespace tutti::train {
 void require_alike(Communicator& communicator, std::span<const std::uint64_t> hashes,
                    const std::function<std::string(std::size_t)>& describe, std::string_view remedy, Sentence& said);
 
+// Collective. Calls `part`, which talks to nobody; where it throws on any rank, all ranks throw the first such rank's
+// error, with its number before its words.
+void all_or_none(Communicator& communicator, const std::function<void()>& part);
+
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes);
 std::uint64_t hash_of_text(std::string_view text);
 

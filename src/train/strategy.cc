@@ -33,9 +33,14 @@ double Strategy::loss_scale() const { return trainer_->loss_scale(); }
 void Strategy::verify() { trainer_->verify(); }
 std::vector<OwnedPart> Strategy::owned() { return trainer_->owned(); }
 std::int64_t Strategy::updates() const { return trainer_->updates(); }
-void Strategy::restored(std::int64_t updates, std::optional<double> loss_scale) {
-  trainer_->restored(updates, loss_scale);
+int Strategy::steps_since_overflow() const { return trainer_->steps_since_overflow(); }
+void Strategy::restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow) {
+  trainer_->restored(updates, loss_scale, steps_since_overflow);
 }
+const Parameters& Strategy::parameters() const { return trainer_->parameters(); }
+const Optimizer& Strategy::optimizer() const { return trainer_->optimizer(); }
+const StrategyOptions& Strategy::options() const { return trainer_->options(); }
+int Strategy::stage() const { return trainer_->stage(); }
 Counters Strategy::counters() const { return trainer_->counters(); }
 Report Strategy::report() const { return trainer_->report(); }
 

@@ -404,6 +404,7 @@ void Trainer::verify() {
 std::vector<OwnedPart> Trainer::owned() {
   const std::scoped_lock lock(mutex_);
   if (!seen_.empty()) refuse_call("owned() between ready() and step(): what a rank owns is looked at between steps");
+  check_released("owned()");
   if (!settled_) settle();
   std::vector<OwnedPart> owned;
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
@@ -413,14 +414,17 @@ std::vector<OwnedPart> Trainer::owned() {
   return owned;
 }
 
-void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale) {
+void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow) {
   const std::scoped_lock lock(mutex_);
   if (!seen_.empty() || !settled_) refuse_call("restored() comes after owned(), between steps");
   if (updates < 0) refuse_call("restored(" + std::to_string(updates) + "): updates are counted from 0 on");
   check_released("restored()");
   if (units_) units_->end_step();  // what is held are the values of before
   updates_ = updates;
-  if (loss_scale) scale_ = *loss_scale;
+  if (loss_scale && options_.loss_scale) {
+    scale_ = *loss_scale;
+    steps_since_overflow_ = steps_since_overflow;
+  }
   std::vector<Work> gathers;
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
     const Shard shard = memory_.shard(b, 0, memory_.own_count(b));

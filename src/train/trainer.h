@@ -60,7 +60,12 @@ class Trainer {
   void verify();
   std::vector<OwnedPart> owned();
   std::int64_t updates() const { return updates_; }
-  void restored(std::int64_t updates, std::optional<double> loss_scale);
+  int steps_since_overflow() const { return steps_since_overflow_; }
+  void restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow);
+  const Parameters& parameters() const { return parameters_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  const StrategyOptions& options() const { return options_; }
+  int stage() const { return stage_; }
   Counters counters() const;
   Report report() const;
 

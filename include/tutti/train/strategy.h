@@ -147,14 +147,22 @@ class TUTTI_API Strategy {
   double loss_scale() const;
   // Collective. Throws Error(mismatch) that names the first rank and parameter whose values are not rank 0's.
   void verify();
+
   // ---- For checkpoints, between steps. Collective.
 
   // What this rank owns: all of the model in data parallel, its shards in ZeRO. Masters and states may be written, from
   // a checkpoint of any strategy on any number of ranks; then restored() makes values of the masters on all ranks.
   // Called before the first step it settles where everything lies, in the order of registration.
   std::vector<OwnedPart> owned();
-  std::int64_t updates() const;  // so far, as optimizers count them
-  void restored(std::int64_t updates, std::optional<double> loss_scale = {});
+  std::int64_t updates() const;      // so far, as optimizers count them
+  int steps_since_overflow() const;  // or since the loss scale last grew
+  // A loss scale counts only where the strategy was made with one.
+  void restored(std::int64_t updates, std::optional<double> loss_scale = {}, int steps_since_overflow = 0);
+  // What it was made with; `values` are where they were then. Stage 0 is data parallel.
+  const Parameters& parameters() const;
+  const Optimizer& optimizer() const;
+  const StrategyOptions& options() const;
+  int stage() const;
 
   // Of the strategy's own communicator: what it has really called.
   Counters counters() const;

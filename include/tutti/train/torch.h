@@ -71,6 +71,8 @@ class ModuleStrategy {
   void restored(std::int64_t updates, std::optional<double> loss_scale = {}) {
     state_->strategy->restored(updates, loss_scale);
   }
+  // For Checkpoints: save(module_strategy.strategy(), ...).
+  Strategy& strategy() { return *state_->strategy; }
   Report report() const { return state_->strategy->report(); }
   Counters counters() const { return state_->strategy->counters(); }
 

@@ -1,0 +1,90 @@
+// Checkpoints: where training stands, kept in files, and loaded on any number of ranks and under any strategy.
+//
+//   train::Checkpoints checkpoints(comm, "runs/digits", {.keep = 3});
+//   train::TrainingPosition at = checkpoints.load(strategy).value_or(train::TrainingPosition());
+//   sampler.set_position(at.sampler);
+//   while (at.step < steps) {
+//     ...  strategy.step();
+//     ++at.step;
+//     at.sampler = sampler.position();
+//     if (at.step % 100 == 0) checkpoints.save_async(strategy, at);
+//   }
+//   checkpoints.wait();
+//
+// A checkpoint is a folder: a safetensors file for each rank, with the masters and optimizer states that it wrote, and
+// index.json, which says what lies where and has checksums. Every number is written once. It is written beside the
+// others and gets its name when all ranks have written theirs to disk: what has a name is whole. Loading checks
+// everything on all ranks before it changes anything on any.
+//
+// All ranks see the same folder, and one job at a time writes to it. Calls are collective where they say so, made by
+// one thread at a time, between steps; a failure of one rank is thrown on all, with its rank and its words. They talk
+// on a duplicate of the communicator. What is written in the background talks to nobody.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/communicator.h"
+#include "tutti/export.h"
+#include "tutti/train/sampler.h"
+#include "tutti/train/strategy.h"
+
+namespace tutti::train {
+
+class CheckpointFolder;
+
+// What a program needs besides the model to go on where it was. Rank 0's is saved.
+struct TrainingPosition {
+  std::int64_t step = 0;  // names the checkpoint
+  SamplerPosition sampler = {};
+  std::map<std::string, std::string> notes = {};  // of the program's own, in UTF-8
+
+  bool operator==(const TrainingPosition&) const = default;
+};
+
+struct CheckpointOptions {
+  std::size_t keep = 0;  // the last ones; older ones are removed once a new one is there. 0: all
+  // How long ranks wait for one that writes or reads more slowly.
+  std::chrono::milliseconds timeout{1'800'000};
+};
+
+class TUTTI_API Checkpoints {
+ public:
+  // Collective. The folder is made with the first checkpoint.
+  Checkpoints(Communicator& communicator, const std::string& folder, const CheckpointOptions& options = {});
+  Checkpoints(Checkpoints&&) noexcept;
+  Checkpoints& operator=(Checkpoints&&) noexcept;
+  // Waits for what this rank is writing. A checkpoint that nobody waited for gets no name.
+  ~Checkpoints();
+
+  // Collective. When it returns, the checkpoint is on disk. One of the same step is replaced; that the folder has a
+  // later one is an error: it is of another run, or of one that was gone back from.
+  void save(Strategy& strategy, const TrainingPosition& position);
+  // Collective. Copies what this rank owns and returns; a thread writes the copy. The checkpoint gets its name in
+  // test(), wait(), or the next save, which also throw what went wrong. Waits for the one before.
+  void save_async(Strategy& strategy, const TrainingPosition& position);
+  // Collective. Whether nothing is under way any more, without waiting for the disk: one all_reduce of a byte.
+  bool test();
+  // Collective.
+  void wait();
+
+  // Steps that have a checkpoint, in order. Of what this rank sees.
+  std::vector<std::int64_t> steps() const;
+
+  // Collective. Puts masters, optimizer states, the count of updates and the loss scale into the strategy, and returns
+  // the rest. The last checkpoint unless a step is given; nothing where the folder has none. Throws, and has changed
+  // nothing, where a file is missing, cut short or damaged, or of another model or optimizer. Settings of the optimizer
+  // may differ.
+  std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step = {});
+
+ private:
+  std::unique_ptr<CheckpointFolder> folder_;
+};
+
+}  // namespace tutti::train

@@ -1,0 +1,242 @@
+#include "tutti/train/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "train/agreement.h"
+#include "train/checkpoint_files.h"
+#include "train/checkpoint_folder.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+// On rank 0; nothing on others.
+std::vector<std::string> texts_of_all(Communicator& comm, const std::string& own) {
+  const std::size_t length = own.size();
+  std::vector<std::size_t> lengths(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(std::span(&length, 1), lengths);
+  std::string all(comm.rank() == 0 ? std::reduce(lengths.begin(), lengths.end()) : 0, '\0');
+  comm.gather_v(own, all, {.counts = lengths}, 0);
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0, at = 0; comm.rank() == 0 && rank < lengths.size(); at += lengths[rank++])
+    texts.push_back(all.substr(at, lengths[rank]));
+  return texts;
+}
+
+// In data parallel everybody owns everything: the part of it that one rank writes, cut at blocks.
+std::vector<OwnedPart> share_of(const std::vector<OwnedPart>& parts, int rank, int ranks) {
+  constexpr std::size_t kCut = 1024;
+  std::size_t total = 0;
+  for (const OwnedPart& part : parts) total += part.count;
+  const auto border = [&](int number) {
+    const std::size_t blocks = (total + kCut - 1) / kCut;
+    return std::min(total, blocks * static_cast<std::size_t>(number) / static_cast<std::size_t>(ranks) * kCut);
+  };
+  const std::size_t begin = border(rank), end = border(rank + 1);
+  std::vector<OwnedPart> share;
+  std::size_t at = 0;
+  for (const OwnedPart& part : parts) {
+    const std::size_t from = std::max(begin, at), to = std::min(end, at + part.count), skipped = from - at;
+    at += part.count;
+    if (from >= to) continue;
+    OwnedPart& cut = share.emplace_back(part);
+    cut.first += skipped;
+    cut.count = cut.shard.count = to - from;
+    cut.shard.master += skipped;
+    for (float*& state : cut.shard.states)
+      if (state != nullptr) state += skipped;
+  }
+  return share;
+}
+
+CheckpointIndex facts_of(const Strategy& strategy, const TrainingPosition& position, int ranks) {
+  CheckpointIndex index;
+  index.position = position;
+  index.updates = strategy.updates();
+  index.ranks = ranks;
+  index.stage = strategy.stage();
+  index.optimizer = optimizer_name(strategy.optimizer());
+  index.settings = optimizer_settings(strategy.optimizer());
+  index.arrays = arrays_of(strategy.optimizer());
+  if (strategy.options().loss_scale)
+    index.loss_scale = SavedLossScale{strategy.loss_scale(), strategy.steps_since_overflow()};
+  index.parameters = strategy.parameters();
+  return index;
+}
+
+}  // namespace
+
+void CheckpointWriting::take_copy() {
+  std::size_t total = 0;
+  for (const CheckpointSlice& slice : piece.slices) total += slice.count * index.arrays.size();
+  copy.resize(total);
+  float* to = copy.data();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::size_t count = piece.slices[i / index.arrays.size()].count;
+    std::copy_n(sources[i], count, to);
+    sources[i] = std::exchange(to, to + count);
+  }
+}
+
+void CheckpointWriting::write(int rank) noexcept {
+  try {
+    const std::vector<std::pair<std::string, std::string>> metadata{{"format", "tutti"},
+                                                                    {"rank", std::to_string(rank)},
+                                                                    {"ranks", std::to_string(index.ranks)},
+                                                                    {"step", std::to_string(index.position.step)}};
+    const std::string path = unfinished + "/" + piece.file;
+    std::string header;
+    try {
+      header = safetensors_header(index.parameters, index.arrays, metadata, piece.slices);
+    } catch (const Error& error) {
+      throw Error(error.code(), path + " " + error.what());
+    }
+    PieceFile file(path);
+    file.write(std::as_bytes(std::span(header)));
+    const std::size_t arrays = index.arrays.size();
+    for (std::size_t array = 0; array < arrays; ++array)
+      for (std::size_t i = 0; i < piece.slices.size(); ++i)
+        file.write(std::as_bytes(std::span(sources[i * arrays + array], piece.slices[i].count)));
+    file.finish(piece);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  written.store(true, std::memory_order_release);
+}
+
+CheckpointFolder::CheckpointFolder(Communicator& communicator, std::string folder, const CheckpointOptions& options)
+    : comm_(communicator.duplicate()), path_(std::move(folder)), options_(options) {
+  if (path_.empty()) refuse_call("checkpoints need a folder; its name is empty");
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+  comm_.set_timeout(options_.timeout);
+}
+
+// Makes the folder on rank 0; returns its path, on ranks that see it.
+std::string CheckpointFolder::make_unfinished(std::int64_t step) {
+  all_or_none(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    if (step < 0) refuse_call("step " + std::to_string(step) + ": steps are counted from 0 on");
+    make_folder(path_);
+    const std::vector<std::int64_t> steps = saved_steps(path_);
+    if (!steps.empty() && steps.back() > step) {
+      refuse_call(path_ + " has a checkpoint of step " + std::to_string(steps.back()) + ", later than step " +
+                  std::to_string(step) +
+                  " that is to be saved: it is of another run; save to another folder, or remove what is later");
+    }
+    remove_unfinished(path_);
+  });
+  std::int64_t named[2] = {step, std::random_device()()};  // by rank 0
+  comm_.broadcast(named, 0);
+  const std::string path = path_of(unfinished_name(named[0], static_cast<std::uint64_t>(named[1])));
+  all_or_none(comm_, [&] {
+    if (comm_.rank() == 0) make_folder(path);
+  });
+  all_or_none(comm_, [&] {
+    if (!std::filesystem::is_directory(path)) {
+      refuse_call("does not see the folder " + path +
+                  " that rank 0 has made; checkpoints need a folder that all hosts share");
+    }
+  });
+  return path;
+}
+
+void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& position) {
+  const int rank = comm_.rank();
+  const std::vector<OwnedPart> owned = strategy.owned();
+  auto writing = std::make_unique<CheckpointWriting>();
+  writing->index = facts_of(strategy, position, comm_.size());
+  writing->unfinished = make_unfinished(position.step);
+  writing->piece.file = piece_name(rank);
+  const auto add = [&](const OwnedPart& part) {
+    writing->piece.slices.push_back({part.parameter, part.first, part.count, {}});
+    const float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
+    writing->sources.insert(writing->sources.end(), places, places + writing->index.arrays.size());
+  };
+  for (const OwnedPart& part : strategy.stage() == 0 ? share_of(owned, rank, comm_.size()) : owned)
+    if (part.count != 0) add(part);
+  // Parameters without elements are nobody's, and part of the model.
+  for (std::size_t i = 0; rank == 0 && i < strategy.size(); ++i)
+    if (strategy.elements(i) == 0) add({.parameter = i, .first = 0, .count = 0, .shard = {}});
+  writing_ = std::move(writing);
+}
+
+void CheckpointFolder::save(Strategy& strategy, const TrainingPosition& position, bool in_background) {
+  wait();
+  begin(strategy, position);
+  if (!in_background) {
+    writing_->write(comm_.rank());
+    return finish();
+  }
+  all_or_none(comm_, [&] {
+    writing_->take_copy();
+    thread_ = std::make_unique<StandbyThread>("to write a checkpoint");
+  });
+  thread_->run([writing = writing_.get(), rank = comm_.rank()] { writing->write(rank); });
+}
+
+bool CheckpointFolder::test() {
+  if (!writing_) return true;
+  std::uint8_t written = writing_->written.load(std::memory_order_acquire) ? 1 : 0;
+  comm_.all_reduce(std::span(&written, 1), ReduceOp::minimum);
+  if (written != 0) finish();
+  return written != 0;
+}
+
+void CheckpointFolder::wait() {
+  if (writing_) finish();
+}
+
+void CheckpointFolder::finish() {
+  thread_.reset();  // at the end of its work
+  const std::unique_ptr<CheckpointWriting> writing = std::move(writing_);
+  try {
+    all_or_none(comm_, [&] {
+      if (writing->failure) std::rethrow_exception(writing->failure);
+    });
+    const std::vector<std::string> pieces = texts_of_all(comm_, to_text(writing->piece));
+    all_or_none(comm_, [&] {
+      if (comm_.rank() == 0) commit(*writing, pieces);
+    });
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (comm_.rank() == 0) std::filesystem::remove_all(writing->unfinished, ignored);
+    throw;
+  }
+}
+
+void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const {
+  for (const std::string& piece : pieces) writing.index.pieces.push_back(piece_from_text(piece));
+  const std::string path = path_of(checkpoint_name(writing.index.position.step));
+  write_text(writing.unfinished + "/" + kIndexFile, to_text(writing.index));
+  put_in_place(writing.unfinished, path);
+  if (options_.keep == 0) return;
+  const std::vector<std::int64_t> steps = saved_steps(path_);
+  for (std::size_t i = 0; i + options_.keep < steps.size(); ++i) remove_checkpoint(path_of(checkpoint_name(steps[i])));
+}
+
+Checkpoints::Checkpoints(Communicator& communicator, const std::string& folder, const CheckpointOptions& options)
+    : folder_(std::make_unique<CheckpointFolder>(communicator, folder, options)) {}
+Checkpoints::Checkpoints(Checkpoints&&) noexcept = default;
+Checkpoints& Checkpoints::operator=(Checkpoints&&) noexcept = default;
+Checkpoints::~Checkpoints() = default;
+
+void Checkpoints::save(Strategy& strategy, const TrainingPosition& position) {
+  folder_->save(strategy, position, false);
+}
+void Checkpoints::save_async(Strategy& strategy, const TrainingPosition& position) {
+  folder_->save(strategy, position, true);
+}
+bool Checkpoints::test() { return folder_->test(); }
+void Checkpoints::wait() { folder_->wait(); }
+std::vector<std::int64_t> Checkpoints::steps() const { return saved_steps(folder_->path()); }
+std::optional<TrainingPosition> Checkpoints::load(Strategy& strategy, std::optional<std::int64_t> step) {
+  return folder_->load(strategy, step);
+}
+
+}  // namespace tutti::train

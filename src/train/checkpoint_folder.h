@@ -1,0 +1,64 @@
+// What is behind Checkpoints: the folder, and the save that is under way.
+//
+// A save has three parts. begin() is collective: rank 0 makes a folder for what is unfinished, all ranks see it, and
+// each makes a list of the slices that it will write. write() is a rank's own, on any thread. finish() is collective:
+// where all have written, rank 0 writes the index and gives the folder its name.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread.h"
+#include "train/checkpoint_index.h"
+#include "tutti/communicator.h"
+#include "tutti/train/checkpoint.h"
+#include "tutti/train/strategy.h"
+
+namespace tutti::train {
+
+// One rank's part of a save.
+struct CheckpointWriting {
+  CheckpointIndex index;   // all but the pieces
+  std::string unfinished;  // the folder's path
+  CheckpointPiece piece;
+  std::vector<const float*> sources;  // slice by slice, of each array in turn
+  std::vector<float> copy;            // where they lie, if they were copied
+  std::exception_ptr failure;
+  std::atomic<bool> written = false;
+
+  void take_copy();
+  void write(int rank) noexcept;
+};
+
+class CheckpointFolder {
+ public:
+  CheckpointFolder(Communicator& communicator, std::string folder, const CheckpointOptions& options);
+
+  void save(Strategy& strategy, const TrainingPosition& position, bool in_background);
+  bool test();
+  void wait();
+  std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step);  // checkpoint_load.cc
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+  std::string make_unfinished(std::int64_t step);
+  void begin(Strategy& strategy, const TrainingPosition& position);
+  void finish();
+  void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const;
+  std::optional<std::string> index_text(std::optional<std::int64_t>& step);
+
+  Communicator comm_;  // of our own
+  std::string path_;
+  CheckpointOptions options_;
+  std::unique_ptr<CheckpointWriting> writing_;
+  std::unique_ptr<StandbyThread> thread_;  // goes before what it writes
+};
+
+}  // namespace tutti::train

@@ -1,0 +1,269 @@
+#include "train/checkpoint_index.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <variant>
+
+#include "train/checksum.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+using IndexJson = nlohmann::ordered_json;  // keys stay in the order they are written
+
+constexpr const char* kFormat = "tutti checkpoint";
+constexpr int kVersion = 1;
+
+std::string checksum_of(const IndexJson& document) {
+  const std::string text = document.dump();
+  return sha256_of(std::as_bytes(std::span(text)));
+}
+
+IndexJson json_of(const CheckpointPiece& piece) {
+  IndexJson slices = IndexJson::array();
+  for (const CheckpointSlice& slice : piece.slices) {
+    slices.push_back(
+        {{"parameter", slice.parameter}, {"first", slice.first}, {"count", slice.count}, {"offsets", slice.offsets}});
+  }
+  return {{"file", piece.file}, {"bytes", piece.bytes}, {"sha256", piece.checksums}, {"slices", std::move(slices)}};
+}
+
+// Numbers that say how many or where: nlohmann would take -1 and 1.5 for one.
+std::size_t count_in(const IndexJson& json) {
+  if (!json.is_number_unsigned())
+    throw Error(ErrorCode::invalid_argument, "has " + json.dump() + " where a count belongs");
+  return json.get<std::size_t>();
+}
+
+std::int64_t whole_number_in(const IndexJson& json) {
+  if (!json.is_number_integer())
+    throw Error(ErrorCode::invalid_argument, "has " + json.dump() + " where a number belongs");
+  return json.get<std::int64_t>();
+}
+
+CheckpointPiece piece_in(const IndexJson& json) {
+  CheckpointPiece piece{json.at("file"), count_in(json.at("bytes")), json.at("sha256"), {}};
+  for (const IndexJson& slice : json.at("slices")) {
+    CheckpointSlice& read = piece.slices.emplace_back();
+    read.parameter = count_in(slice.at("parameter"));
+    read.first = count_in(slice.at("first"));
+    read.count = count_in(slice.at("count"));
+    for (const IndexJson& offset : slice.at("offsets")) read.offsets.push_back(count_in(offset));
+  }
+  return piece;
+}
+
+DType type_named(const std::string& name) {
+  for (const DType type : {DType::float32, DType::bfloat16, DType::float16})
+    if (name_of(type) == name) return type;
+  throw Error(ErrorCode::invalid_argument, "has a parameter of type \"" + name + "\", which cannot be trained");
+}
+
+// Calls `read` and puts what JSON has to say into words.
+template <class Read>
+auto in_words_of_json(Read&& read) {
+  try {
+    return read();
+  } catch (const nlohmann::json::exception& error) {
+    const std::string_view words = error.what();
+    throw Error(
+        ErrorCode::invalid_argument,
+        "is not the index of a checkpoint: " + std::string(words.substr(std::min(words.find("] ") + 2, words.size()))));
+  }
+}
+
+CheckpointIndex index_in(const IndexJson& json) {
+  CheckpointIndex index;
+  index.position.step = whole_number_in(json.at("step"));
+  index.updates = whole_number_in(json.at("updates"));
+  index.ranks = json.at("ranks");
+  index.stage = json.at("stage");
+  const IndexJson& sampler = json.at("sampler");
+  index.position.sampler = {whole_number_in(sampler.at("epoch")), whole_number_in(sampler.at("taken"))};
+  index.position.notes = json.at("notes").get<std::map<std::string, std::string>>();
+  index.optimizer = json.at("optimizer").at("name");
+  for (const auto& [name, value] : json.at("optimizer").at("settings").items())
+    index.settings.emplace_back(name, value);
+  index.arrays = json.at("arrays");
+  if (const auto found = json.find("loss_scale"); found != json.end())
+    index.loss_scale = SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
+  for (const IndexJson& parameter : json.at("parameters")) {
+    index.parameters.push_back({.name = parameter.at("name"),
+                                .type = type_named(parameter.at("type")),
+                                .shape = parameter.at("shape").get<std::vector<std::int64_t>>()});
+  }
+  index.checksum_bytes = count_in(json.at("checksum_bytes"));
+  for (const IndexJson& piece : json.at("pieces")) index.pieces.push_back(piece_in(piece));
+  return index;
+}
+
+void check_index(bool good, const std::string& words) {
+  if (!good) throw Error(ErrorCode::invalid_argument, words);
+}
+
+void check_pieces(const CheckpointIndex& index) {
+  check_index(index.checksum_bytes > 0, "has checksums of 0 bytes");
+  check_index(index.position.step >= 0 && index.updates >= 0, "counts steps or updates from below 0");
+  for (const CheckpointPiece& piece : index.pieces) {
+    const bool plain = !piece.file.empty() && piece.file[0] != '.' && piece.file.find('/') == std::string::npos;
+    check_index(plain, "has a piece in \"" + piece.file + "\", which is no name of a file beside it");
+    check_index(piece.checksums.size() == (piece.bytes + index.checksum_bytes - 1) / index.checksum_bytes,
+                "has " + std::to_string(piece.checksums.size()) + " checksums of " + piece.file);
+    for (const CheckpointSlice& slice : piece.slices) {
+      check_index(slice.parameter < index.parameters.size(),
+                  "has a slice of parameter " + std::to_string(slice.parameter) + ", which it does not list");
+      check_index(slice.offsets.size() == index.arrays.size(), "has a slice with another number of arrays");
+      const std::size_t elements = index.parameters[slice.parameter].elements();
+      check_index(slice.first <= elements && slice.count <= elements - slice.first,
+                  "has a slice beyond the end of \"" + index.parameters[slice.parameter].name + "\"");
+      for (const std::size_t offset : slice.offsets)
+        check_index(offset <= piece.bytes && slice.count <= (piece.bytes - offset) / sizeof(float),
+                    "has a slice beyond the end of " + piece.file);
+    }
+  }
+}
+
+void check_every_element(const CheckpointIndex& index) {
+  std::vector<std::map<std::size_t, std::size_t>> ends(index.parameters.size());  // by first element
+  for (const CheckpointPiece& piece : index.pieces)
+    for (const CheckpointSlice& slice : piece.slices)
+      if (slice.count != 0) {
+        const bool fresh = ends[slice.parameter].emplace(slice.first, slice.first + slice.count).second;
+        check_index(fresh, "has the same slice of \"" + index.parameters[slice.parameter].name + "\" twice");
+      }
+  for (std::size_t i = 0; i < index.parameters.size(); ++i) {
+    std::size_t covered = 0;
+    for (const auto& [first, end] : ends[i]) {
+      if (first != covered) break;
+      covered = end;
+    }
+    check_index(covered == index.parameters[i].elements() && (ends[i].empty() || ends[i].rbegin()->second == covered),
+                "does not have every element of \"" + index.parameters[i].name + "\" once: after element " +
+                    std::to_string(covered) + " there is a gap or an overlap");
+  }
+}
+
+}  // namespace
+
+std::string_view optimizer_name(const Optimizer& optimizer) {
+  constexpr std::string_view kNames[] = {"AdamW", "Adam", "Sgd", "Lion"};
+  static_assert(std::size(kNames) == std::variant_size_v<Optimizer>);
+  return kNames[optimizer.index()];
+}
+
+std::vector<std::pair<std::string, double>> optimizer_settings(const Optimizer& optimizer) {
+  return std::visit(
+      [](const auto& with) {
+        std::vector<std::pair<std::string, double>> settings{{"learning_rate", with.learning_rate},
+                                                             {"weight_decay", with.weight_decay}};
+        if constexpr (requires { with.beta1; }) {
+          settings.emplace_back("beta1", with.beta1);
+          settings.emplace_back("beta2", with.beta2);
+        }
+        if constexpr (requires { with.epsilon; }) settings.emplace_back("epsilon", with.epsilon);
+        if constexpr (requires { with.momentum; }) {
+          settings.emplace_back("momentum", with.momentum);
+          settings.emplace_back("nesterov", with.nesterov ? 1 : 0);
+        }
+        return settings;
+      },
+      optimizer);
+}
+
+std::vector<std::string> arrays_of(const Optimizer& optimizer) {
+  std::vector<std::string> arrays{"master", std::holds_alternative<Sgd>(optimizer) ? "momentum_buffer" : "exp_avg",
+                                  "exp_avg_sq"};
+  arrays.resize(1 + static_cast<std::size_t>(state_arrays(optimizer)));
+  return arrays;
+}
+
+std::string to_text(const CheckpointIndex& index) {
+  IndexJson document{{"format", kFormat},
+                     {"version", kVersion},
+                     {"step", index.position.step},
+                     {"updates", index.updates},
+                     {"sampler", {{"epoch", index.position.sampler.epoch}, {"taken", index.position.sampler.taken}}},
+                     {"notes", index.position.notes},
+                     {"ranks", index.ranks},
+                     {"stage", index.stage}};
+  IndexJson settings = IndexJson::object();
+  for (const auto& [name, value] : index.settings) settings[name] = value;
+  document["optimizer"] = {{"name", index.optimizer}, {"settings", std::move(settings)}};
+  if (index.loss_scale) {
+    document["loss_scale"] = {{"scale", index.loss_scale->scale},
+                              {"steps_since_overflow", index.loss_scale->steps_since_overflow}};
+  }
+  document["arrays"] = index.arrays;
+  IndexJson& parameters = document["parameters"] = IndexJson::array();
+  for (const Parameter& parameter : index.parameters)
+    parameters.push_back({{"name", parameter.name}, {"type", name_of(parameter.type)}, {"shape", parameter.shape}});
+  document["checksum_bytes"] = index.checksum_bytes;
+  IndexJson& pieces = document["pieces"] = IndexJson::array();
+  for (const CheckpointPiece& piece : index.pieces) pieces.push_back(json_of(piece));
+  document["sha256"] = checksum_of(document);
+  return document.dump(1) + "\n";
+}
+
+CheckpointIndex index_from_text(const std::string& text) {
+  return in_words_of_json([&] {
+    IndexJson document = IndexJson::parse(text);
+    check_index(document.is_object() && document.value("format", "") == kFormat, "is not the index of a checkpoint");
+    const int version = document.value("version", 0);
+    check_index(version == kVersion, "is of version " + std::to_string(version) + ", and this library reads version " +
+                                         std::to_string(kVersion) + "; load it with the library that saved it");
+    const std::string told = document.at("sha256");
+    document.erase("sha256");
+    check_index(checksum_of(document) == told, "is damaged: it does not have the checksum that it ends with");
+    CheckpointIndex index = index_in(document);
+    check_pieces(index);
+    check_every_element(index);
+    return index;
+  });
+}
+
+std::string to_text(const CheckpointPiece& piece) { return json_of(piece).dump(); }
+
+CheckpointPiece piece_from_text(const std::string& text) {
+  return in_words_of_json([&] { return piece_in(IndexJson::parse(text)); });
+}
+
+std::string safetensors_header(const Parameters& parameters, const std::vector<std::string>& arrays,
+                               const std::vector<std::pair<std::string, std::string>>& metadata,
+                               std::vector<CheckpointSlice>& slices) {
+  nlohmann::json document;  // which finds names fast, and there are many
+  for (const auto& [name, value] : metadata) document["__metadata__"][name] = value;
+  std::size_t end = 0;
+  for (std::size_t array = 0; array < arrays.size(); ++array) {
+    for (CheckpointSlice& slice : slices) {
+      const Parameter& parameter = parameters[slice.parameter];
+      const bool whole = slice.count == parameter.elements();
+      std::string name = parameter.name + (array == 0 ? "" : "." + arrays[array]);
+      if (!whole) name += "[" + std::to_string(slice.first) + ":" + std::to_string(slice.first + slice.count) + "]";
+      check_index(!document.contains(name), "cannot have two tensors named \"" + name +
+                                                "\"; give parameters names that do not end like optimizer states");
+      const std::size_t begin = end;
+      end += slice.count * sizeof(float);
+      slice.offsets.push_back(begin);
+      nlohmann::json& tensor = document[name];
+      tensor["dtype"] = "F32";
+      tensor["shape"] = whole ? nlohmann::json(parameter.shape) : nlohmann::json::array({slice.count});
+      tensor["data_offsets"] = {begin, end};
+    }
+  }
+  std::string text = document.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = text.size();
+  std::string header(sizeof length, '\0');
+  for (std::size_t byte = 0; byte < sizeof length; ++byte)
+    header[byte] = static_cast<char>(length >> (8 * byte) & 0xff);
+  header += text;
+  for (CheckpointSlice& slice : slices)
+    for (std::size_t& offset : slice.offsets) offset += header.size();
+  return header;
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,167 @@
+// How a checkpoint comes back: rank 0 reads the index and all have it; each rank reads what it owns here, from whoever
+// wrote it there, into memory beside; when all have read theirs, it goes into the strategy.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "train/agreement.h"
+#include "train/checkpoint_files.h"
+#include "train/checkpoint_folder.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+std::string words_of(const Parameter& parameter) {
+  return std::string(name_of(parameter.type)) + " " + in_words(parameter.shape);
+}
+
+// Throws where it is of another model. Returns the strategy's number of each parameter of the index.
+std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& strategy, const std::string& path) {
+  constexpr const char* kRemedy = "; build the model that it was saved from, or load from another folder";
+  std::map<std::string_view, std::size_t> there;
+  for (std::size_t i = 0; i < index.parameters.size(); ++i) there.emplace(index.parameters[i].name, i);
+  std::vector<std::size_t> numbers(index.parameters.size());
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const Parameter& here = strategy.parameters()[i];
+    const auto found = there.find(here.name);
+    if (found == there.end())
+      refuse_call("parameter \"" + here.name + "\", " + words_of(here) + ", of this model is not in " + path + kRemedy);
+    const Parameter& saved = index.parameters[found->second];
+    if (saved.shape != here.shape || saved.type != here.type) {
+      refuse_call("parameter \"" + here.name + "\" is " + words_of(here) + " in this model and " + words_of(saved) +
+                  " in " + path + kRemedy);
+    }
+    numbers[found->second] = i;
+    there.erase(found);
+  }
+  if (!there.empty()) {
+    const Parameter& saved = index.parameters[there.begin()->second];
+    refuse_call("parameter \"" + saved.name + "\", " + words_of(saved) + ", of " + path + " is not in this model" +
+                kRemedy);
+  }
+  if (index.arrays != arrays_of(strategy.optimizer()) || index.optimizer != optimizer_name(strategy.optimizer())) {
+    const auto states = [](std::size_t arrays) { return " with " + std::to_string(arrays - 1) + " states"; };
+    refuse_call(path + " was saved with the optimizer " + index.optimizer + states(index.arrays.size()) +
+                ", and this strategy has " + std::string(optimizer_name(strategy.optimizer())) +
+                states(arrays_of(strategy.optimizer()).size()) + "; make the strategy with the same one");
+  }
+  return numbers;
+}
+
+// What a rank owns, read but not yet in its place.
+struct LoadedParts {
+  std::vector<OwnedPart> owned;
+  std::vector<float> memory;  // part by part, of each array in turn
+
+  float* place(std::size_t part, std::size_t array) { return memory.data() + begins[part] + array * owned[part].count; }
+  std::vector<std::size_t> begins;
+};
+
+LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
+  LoadedParts loaded;
+  std::size_t total = 0;
+  for (const OwnedPart& part : owned) {
+    loaded.begins.push_back(total);
+    total += part.count * arrays;
+  }
+  loaded.owned = std::move(owned);
+  loaded.memory.resize(total);
+  return loaded;
+}
+
+// Where a piece has something that this rank owns.
+std::vector<WantedBytes> wanted_of(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers,
+                                   LoadedParts& loaded) {
+  std::multimap<std::size_t, std::size_t> parts_of;  // by parameter
+  for (std::size_t i = 0; i < loaded.owned.size(); ++i) parts_of.emplace(loaded.owned[i].parameter, i);
+  std::vector<WantedBytes> wanted;
+  for (const CheckpointSlice& slice : piece.slices) {
+    const auto [begin, end] = parts_of.equal_range(numbers[slice.parameter]);
+    for (auto found = begin; found != end; ++found) {
+      const OwnedPart& part = loaded.owned[found->second];
+      const std::size_t from = std::max(part.first, slice.first),
+                        to = std::min(part.first + part.count, slice.first + slice.count);
+      if (from >= to) continue;
+      for (std::size_t array = 0; array < slice.offsets.size(); ++array) {
+        float* place = loaded.place(found->second, array) + (from - part.first);
+        wanted.push_back({slice.offsets[array] + (from - slice.first) * sizeof(float), (to - from) * sizeof(float),
+                          reinterpret_cast<std::byte*>(place)});
+      }
+    }
+  }
+  return wanted;
+}
+
+void put_into(LoadedParts& loaded, std::size_t arrays) {
+  for (std::size_t i = 0; i < loaded.owned.size(); ++i) {
+    const OwnedPart& part = loaded.owned[i];
+    float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
+    for (std::size_t array = 0; array < arrays; ++array) std::copy_n(loaded.place(i, array), part.count, places[array]);
+  }
+}
+
+}  // namespace
+
+// The text of the index, from rank 0; nothing where there is no checkpoint.
+std::optional<std::string> CheckpointFolder::index_text(std::optional<std::int64_t>& step) {
+  std::optional<std::string> text;
+  all_or_none(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    const std::vector<std::int64_t> steps = saved_steps(path_);
+    if (step && !std::ranges::binary_search(steps, *step)) {
+      std::string words = path_ + " has no checkpoint of step " + std::to_string(*step);
+      words += steps.empty() ? "; it has none" : "; it has steps";
+      for (const std::int64_t other : steps) words += " " + std::to_string(other);
+      refuse_call(words);
+    }
+    if (steps.empty()) return;
+    if (!step) step = steps.back();
+    text = read_text(path_of(checkpoint_name(*step)) + "/" + kIndexFile);
+  });
+  std::int64_t told[2] = {step.value_or(0), text ? static_cast<std::int64_t>(text->size()) : -1};
+  comm_.broadcast(told, 0);
+  if (told[1] < 0) return std::nullopt;
+  step = told[0];
+  if (!text) text.emplace(static_cast<std::size_t>(told[1]), '\0');
+  comm_.broadcast(*text, 0);
+  return text;
+}
+
+std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::optional<std::int64_t> step) {
+  wait();
+  const std::optional<std::string> text = index_text(step);
+  if (!text) return std::nullopt;
+  const std::string path = path_of(checkpoint_name(*step));
+  LoadedParts loaded;
+  CheckpointIndex index;
+  std::vector<OwnedPart> owned = strategy.owned();
+  all_or_none(comm_, [&] {
+    try {
+      index = index_from_text(*text);
+    } catch (const Error& error) {
+      refuse_call(path + "/" + kIndexFile + " " + error.what() +
+                  "; put it back from a copy, or remove the folder to load the checkpoint before");
+    }
+    const std::vector<std::size_t> numbers = matched(index, strategy, path);
+    loaded = room_for(std::move(owned), index.arrays.size());
+    for (std::size_t i = 0; i < index.pieces.size(); ++i) {
+      std::vector<WantedBytes> wanted = wanted_of(index.pieces[i], numbers, loaded);
+      // Pieces that nobody wants anything of are looked at by somebody, too.
+      const bool looked_after = i % static_cast<std::size_t>(comm_.size()) == static_cast<std::size_t>(comm_.rank());
+      if (wanted.empty() && !looked_after) continue;
+      read_piece(path + "/" + index.pieces[i].file, index.pieces[i], index.checksum_bytes, wanted);
+    }
+  });
+  put_into(loaded, index.arrays.size());
+  const SavedLossScale scale = index.loss_scale.value_or(SavedLossScale());
+  strategy.restored(index.updates, index.loss_scale ? std::optional(scale.scale) : std::nullopt,
+                    scale.steps_since_overflow);
+  return index.position;
+}
+
+}  // namespace tutti::train
