@@ -2,9 +2,13 @@
 // that this program draws itself. Every rank computes the gradients of its own examples; a strategy does the rest.
 //
 //   tutti run -n 4 -- build/bin/digits --strategy zero1 --report
+//   tutti run -n 4 -- build/bin/digits --save runs/digits            # stopped at any time, it goes on, on any ranks:
+//   tutti run -n 3 -- build/bin/digits --save runs/digits --resume runs/digits --steps 400
 //
 // The same seed draws the same digits whatever the number of ranks. It ends with the share of new digits that are read
 // right, and with exit code 1 where that is below 90 % or ranks came to different values.
+#include <tutti/train/checkpoint.h>
+#include <tutti/train/sampler.h>
 #include <tutti/train/strategy.h>
 
 #include <algorithm>
@@ -16,6 +20,8 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -28,12 +34,16 @@ namespace {
 
 namespace train = tutti::train;
 
-constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--batch N] [--report] [--json] [--svg FILE]
+constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--batch N] [--save DIR] [--save-every N]
+              [--resume DIR] [--report] [--json] [--svg FILE]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
-  --steps N     updates (200)
+  --steps N     updates (200), those before --resume among them
   --batch N     examples of all ranks in one step (128)
+  --save DIR    checkpoints go there, in the background, the last two are kept
+  --save-every N  steps from one to the next (50); the last step always has one
+  --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
   --json        the same for scripts, instead of all other output
   --svg FILE    the buckets of the last step, drawn
@@ -42,8 +52,8 @@ Run it on several ranks: tutti run -n 4 -- digits --strategy zero1 --report
 )";
 
 struct Arguments {
-  std::string strategy = "dp", svg;
-  int steps = 200, batch = 128;
+  std::string strategy = "dp", svg, save, resume;
+  int steps = 200, batch = 128, save_every = 50;
   bool report = false, json = false, help = false;
 };
 
@@ -69,6 +79,12 @@ Arguments parse(std::span<char*> words) {
       arguments.steps = number_of(word, value());
     } else if (word == "--batch") {
       arguments.batch = number_of(word, value());
+    } else if (word == "--save") {
+      arguments.save = value();
+    } else if (word == "--save-every") {
+      arguments.save_every = number_of(word, value());
+    } else if (word == "--resume") {
+      arguments.resume = value();
     } else if (word == "--svg") {
       arguments.svg = value();
     } else if (word == "--report") {
@@ -221,16 +237,19 @@ train::Strategy make(const std::string& name, tutti::Communicator& comm, const t
   throw std::runtime_error("there is no strategy '" + name + "'; it is one of dp, zero1, zero2 and zero3");
 }
 
-// This rank's part of the examples of a step: numbers from `first` on, dealt out one by one.
-std::vector<Example> part_of(const tutti::Communicator& comm, std::uint64_t first, int count) {
+// This rank's part of the examples with these numbers, dealt out one by one.
+std::vector<Example> part_of(const tutti::Communicator& comm, const std::vector<std::int64_t>& numbers) {
   std::vector<Example> part;
-  for (int i = comm.rank(); i < count; i += comm.size()) part.push_back(draw(first + static_cast<std::uint64_t>(i)));
+  for (auto i = static_cast<std::size_t>(comm.rank()); i < numbers.size(); i += static_cast<std::size_t>(comm.size()))
+    part.push_back(draw(static_cast<std::uint64_t>(numbers[i])));
   return part;
 }
 
 double share_read_right(tutti::Communicator& comm, train::Strategy& strategy) {
   constexpr int kNew = 1000;
-  const std::vector<Example> part = part_of(comm, 1'000'000'000, kNew);
+  std::vector<std::int64_t> numbers(kNew);
+  std::iota(numbers.begin(), numbers.end(), 1'000'000'000);
+  const std::vector<Example> part = part_of(comm, numbers);
   std::array<Rows, kLayers> outputs;
   forward(strategy, part, outputs);
   double right = 0;
@@ -243,13 +262,23 @@ double share_read_right(tutti::Communicator& comm, train::Strategy& strategy) {
   return right / kNew;
 }
 
-int run(const Arguments& arguments, tutti::Communicator comm) {
-  const FirstValues first;
-  train::Strategy strategy = make(arguments.strategy, comm, first.parameters);
-  const bool tells = comm.rank() == 0 && !arguments.json;
-  for (int step = 0; step < arguments.steps; ++step) {
-    const auto from = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(arguments.batch);
-    const std::vector<Example> batch = part_of(comm, from, arguments.batch);
+train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy) {
+  const auto position = train::Checkpoints(comm, folder).load(strategy);
+  if (!position) throw std::runtime_error("there is no checkpoint in " + folder + "; run with --save first");
+  return *position;
+}
+
+// Up to `steps` steps from the position on, which moves with them.
+void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strategy& strategy,
+           train::TrainingPosition position, bool tells) {
+  constexpr std::int64_t kExamples = 6000;
+  // Numbers of whole batches: with a few examples only, some ranks may have none.
+  train::Sampler sampler({.examples = kExamples, .batch = arguments.batch, .seed = 1}, 0, 1);
+  sampler.set_position(position.sampler);
+  std::optional<train::Checkpoints> checkpoints;
+  if (!arguments.save.empty()) checkpoints.emplace(comm, arguments.save, train::CheckpointOptions{.keep = 2});
+  while (position.step < arguments.steps) {
+    const std::vector<Example> batch = part_of(comm, sampler.next());
     // Ranks may have one example more than others, or none: the mean is over examples.
     strategy.weight(static_cast<double>(batch.size()));
     strategy.zero_gradients();
@@ -258,9 +287,30 @@ int run(const Arguments& arguments, tutti::Communicator comm) {
     const double loss = loss_and_gradient(batch, outputs.back());
     backward(strategy, batch, outputs, outputs.back());
     const train::StepResult result = strategy.step();
-    if (tells && (step % 50 == 0 || step + 1 == arguments.steps))
-      std::printf("step %4d: loss of rank 0 %.4f, norm of all gradients %.4f\n", step, loss, result.gradient_norm);
+    if (tells && (position.step % 50 == 0 || position.step + 1 == arguments.steps)) {
+      std::printf("step %4lld: loss of rank 0 %.4f, norm of all gradients %.4f\n",
+                  static_cast<long long>(position.step), loss, result.gradient_norm);
+    }
+    ++position.step;
+    position.sampler = sampler.position();
+    if (!checkpoints) continue;
+    if (position.step % arguments.save_every == 0 || position.step == arguments.steps)
+      checkpoints->save_async(strategy, position);
+    checkpoints->test();  // gives it its name as soon as all ranks have written
   }
+  if (checkpoints) checkpoints->wait();
+}
+
+int run(const Arguments& arguments, tutti::Communicator comm) {
+  const FirstValues first;
+  train::Strategy strategy = make(arguments.strategy, comm, first.parameters);
+  const bool tells = comm.rank() == 0 && !arguments.json;
+  train::TrainingPosition position;
+  if (!arguments.resume.empty()) {
+    position = resumed_from(arguments.resume, comm, strategy);
+    if (tells) std::printf("goes on from step %lld\n", static_cast<long long>(position.step));
+  }
+  learn(arguments, comm, strategy, position, tells);
   strategy.verify();
   const double right = share_read_right(comm, strategy);
   if (comm.rank() == 0) {

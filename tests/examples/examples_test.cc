@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <ostream>
 #include <sstream>
@@ -17,6 +19,7 @@
 
 namespace {
 
+namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using tutti::testing::Ended;
@@ -120,6 +123,61 @@ TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
   EXPECT_THAT(refused("--strategy zero7"), HasSubstr("there is no strategy 'zero7'"));
   EXPECT_THAT(refused("--steps x"), HasSubstr("--steps takes a number from 1 on, not 'x'"));
   EXPECT_THAT(refused("--stepz 1"), HasSubstr("there is no option '--stepz'"));
+}
+
+// ---- Checkpoints of digits.
+
+class SavedDigits : public testing::Test {
+ protected:
+  SavedDigits() : folder_((fs::temp_directory_path() / "tutti_digits_XXXXXX").string()) {
+    if (::mkdtemp(folder_.data()) == nullptr) std::abort();
+  }
+  ~SavedDigits() override { fs::remove_all(folder_); }
+
+  std::string learn(const std::string& arguments, int ranks) {
+    const Ended ended = run("digits " + arguments, ranks, "shm");
+    EXPECT_EQ(ended.exit_code, 0) << arguments << "\n" << ended.output;
+    return ended.output;
+  }
+  std::string in(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
+};
+
+// An epoch has 47 batches, so that step 60 is in the middle of the second one.
+TEST_F(SavedDigits, GoOnInTheMiddleOfAnEpochToTheBitsOfARunThatNeverStopped) {
+  learn("--strategy zero2 --steps 120 --save " + in("whole"), 4);
+  learn("--strategy zero1 --steps 60 --save " + in("parts"), 4);
+  const std::string told = learn("--strategy zero2 --steps 120 --resume " + in("parts") + " --save " + in("parts"), 4);
+  EXPECT_THAT(told, HasSubstr("goes on from step 60"));
+  for (const char* file : {"rank-00000", "rank-00001", "rank-00002", "rank-00003"}) {
+    const std::string name = std::string("/step-00000120/") + file + ".safetensors";
+    const std::string whole = contents_of(in("whole") + name);
+    EXPECT_FALSE(whole.empty());
+    EXPECT_EQ(contents_of(in("parts") + name), whole) << file;
+  }
+}
+
+// Rank 2 has a second of processor time and is ended then, wherever it is.
+TEST_F(SavedDigits, GoOnOnFewerRanksWhenOneWasKilled) {
+  const Ended killed = tutti::testing::shell(
+      std::string(TUTTI_TOOL) + " run -n 4 -- sh -c 'if [ $TUTTI_RANK = 2 ]; then ulimit -t 1; fi; exec " +
+      program("digits") + " --strategy zero2 --steps 1000000 --save-every 20 --save " + in("run") + "'");
+  EXPECT_NE(killed.exit_code, 0);
+  EXPECT_THAT(killed.output, HasSubstr("rank 2 has ended"));
+  std::string last;
+  for (const fs::directory_entry& entry : fs::directory_iterator(in("run")))
+    if (entry.path().extension().empty()) last = std::max(last, entry.path().filename().string());
+  const long long step = last.empty() ? 0 : std::stoll(last.substr(last.find('-') + 1));
+  ASSERT_GT(step, 0);
+  const std::string told = learn("--strategy zero3 --steps " + std::to_string(step + 10) + " --resume " + in("run"), 3);
+  EXPECT_THAT(told, HasSubstr("goes on from step " + std::to_string(step)));
+}
+
+TEST_F(SavedDigits, RefuseToResumeFromNothing) {
+  const Ended ended = tutti::testing::shell(program("digits --resume ") + in("nothing"));
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("there is no checkpoint in " + in("nothing") + "; run with --save first"));
 }
 
 TEST(CheatSheet, IsAsReviewedOnFourRanks) {
