@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "check.h"
-#include "train/checkpoint_folder.h"
 #include "train/one_process.h"
+#include "train/saved_folder.h"
 
 namespace tutti {
 namespace {
