@@ -2,16 +2,21 @@
 // the text, and a strategy averages gradients while backward runs, updates, and keeps the ranks alike.
 //
 //   tutti run -n 4 -- build-train/gpt --strategy zero1 --report
+//   tutti run -n 4 -- build-train/gpt --save runs/gpt
+//   tutti run -n 2 -- build-train/gpt --save runs/gpt --resume runs/gpt --steps 120
 //
 // Batches depend on (step, example) alone, so that the same is learned whatever the number of ranks. It ends with exit
 // code 1 where the loss has not fallen, or ranks came to different values.
 #include <torch/torch.h>
+#include <tutti/train/checkpoint.h>
 #include <tutti/train/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -25,21 +30,25 @@ namespace train = tutti::train;
 using torch::Tensor;
 
 constexpr const char* kHelp =
-    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--layers N] [--width N] [--text FILE] [--report]
+    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--layers N] [--width N] [--text FILE]
+           [--save DIR] [--save-every N] [--resume DIR] [--report]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too)
-  --steps N     updates (60)
+  --steps N     updates (60), those before --resume among them
   --batch N     examples of all ranks in one step (16)
   --layers N    blocks (2); --width N of them, a multiple of 4 (64)
   --text FILE   what is learned (the text of the examples for PyTorch)
+  --save DIR    checkpoints go there, in the background, the last two are kept
+  --save-every N  steps from one to the next (20); the last step always has one
+  --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
 
 Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
 )";
 
 struct Settings {
-  std::string strategy = "dp", text = GPT_TEXT;
-  std::int64_t steps = 60, batch = 16, layers = 2, width = 64;
+  std::string strategy = "dp", text = GPT_TEXT, save, resume;
+  std::int64_t steps = 60, batch = 16, layers = 2, width = 64, save_every = 20;
   bool report = false, help = false;
 };
 
@@ -63,6 +72,12 @@ Settings parse(int count, char** words) {
       settings.strategy = value();
     } else if (word == "--text") {
       settings.text = value();
+    } else if (word == "--save") {
+      settings.save = value();
+    } else if (word == "--save-every") {
+      settings.save_every = number();
+    } else if (word == "--resume") {
+      settings.resume = value();
     } else if (word == "--steps") {
       settings.steps = number();
     } else if (word == "--batch") {
@@ -162,6 +177,13 @@ std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings,
   return {torch::stack(x), torch::stack(y)};
 }
 
+train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy) {
+  const auto position = train::Checkpoints(comm, folder).load(strategy);
+  if (!position) throw std::runtime_error("there is no checkpoint in " + folder + "; run with --save first");
+  if (comm.rank() == 0) std::printf("goes on from step %ld\n", static_cast<long>(position->step));
+  return *position;
+}
+
 int run(const Settings& settings, tutti::Communicator comm) {
   at::set_num_threads(1);  // ranks share the cores
   torch::manual_seed(1);
@@ -174,9 +196,15 @@ int run(const Settings& settings, tutti::Communicator comm) {
   options.clip_norm = 1;
   train::ModuleStrategy strategy(comm, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = 2e-3},
                                  options);
-  double first = 0, last = 0;
+  // The loss of the first step ever is a note of the checkpoints, since it says how far training has come.
+  train::TrainingPosition position;
+  if (!settings.resume.empty()) position = resumed_from(settings.resume, comm, strategy.strategy());
+  std::optional<train::Checkpoints> checkpoints;
+  if (!settings.save.empty()) checkpoints.emplace(comm, settings.save, train::CheckpointOptions{.keep = 2});
+  const std::int64_t begin = position.step;
+  double first = position.notes.contains("first loss") ? std::stod(position.notes["first loss"]) : 0, last = first;
   const auto began = std::chrono::steady_clock::now();
-  for (std::int64_t step = 0; step < settings.steps; ++step) {
+  for (std::int64_t step = begin; step < settings.steps; ++step) {
     const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
     const double examples = x.defined() ? static_cast<double>(x.size(0)) : 0;
     strategy.weight(examples);  // ranks may have one more than others, or none
@@ -187,21 +215,28 @@ int run(const Settings& settings, tutti::Communicator comm) {
       sum = loss.item<double>() * examples;
     }
     strategy.step();
-    if (step > 0 && step % 20 != 0 && step + 1 < settings.steps) continue;
-    comm.all_reduce(tutti::one(sum));
-    last = sum / static_cast<double>(settings.batch);
-    if (step == 0) first = last;
-    if (comm.rank() == 0) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
+    if (step % 20 == 0 || step + 1 == settings.steps) {
+      comm.all_reduce(tutti::one(sum));
+      last = sum / static_cast<double>(settings.batch);
+      if (step == 0) first = last;
+      if (comm.rank() == 0) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
+    }
+    if (!checkpoints) continue;
+    position = {.step = step + 1, .notes = {{"first loss", std::to_string(first)}}};
+    if (position.step % settings.save_every == 0 || position.step == settings.steps)
+      checkpoints->save_async(strategy.strategy(), position);
+    checkpoints->test();  // gives it its name as soon as all ranks have written
   }
+  if (checkpoints) checkpoints->wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   strategy.verify();
   if (comm.rank() == 0) {
     if (settings.report) std::fputs(train::to_text(strategy.report()).c_str(), stdout);
     std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",
                 comm.size(), settings.strategy.c_str(), static_cast<double>(numbers) / 1e6, first, last,
-                1e3 * took.count() / static_cast<double>(settings.steps));
+                1e3 * took.count() / static_cast<double>(std::max<std::int64_t>(1, settings.steps - begin)));
   }
-  return last < 0.75 * first ? 0 : 1;
+  return begin >= settings.steps || last < 0.75 * first ? 0 : 1;
 }
 
 }  // namespace

@@ -66,6 +66,13 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
   };
   const std::string data_parallel = losses("dp");
   for (const char* strategy : {"zero1", "zero2"}) EXPECT_EQ(losses(strategy), data_parallel) << strategy;
+
+  // Stopped and gone on with, under another strategy, it tells what the run that never stopped did.
+  const std::string saved = (folder_ / "saved").string();
+  run_program("examples", "gpt --steps 30 --strategy zero2 --save " + saved);
+  const std::string told = losses("zero1 --resume " + saved);
+  EXPECT_EQ(count_of(told, "goes on from step 30"), 1) << told;
+  EXPECT_EQ(told.substr(told.find("step   40")), data_parallel.substr(data_parallel.find("step   40")));
 }
 
 TEST_F(CppTorch, EveryFunctionOnTensors) {
