@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <numeric>
 #include <random>
 #include <span>
@@ -75,8 +76,13 @@ CheckpointIndex facts_of(const Strategy& strategy, const TrainingPosition& posit
 void CheckpointWriting::take_copy() {
   std::size_t total = 0;
   for (const CheckpointSlice& slice : piece.slices) total += slice.count * index.arrays.size();
-  copy.resize(total);
-  float* to = copy.data();
+  float* to = nullptr;
+  try {
+    to = copy.of(total);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::system, "there is no memory for a copy of " + std::to_string((total * sizeof(float)) >> 20) +
+                                       " MB of what is to be saved in the background; save() needs none");
+  }
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::size_t count = piece.slices[i / index.arrays.size()].count;
     std::copy_n(sources[i], count, to);
@@ -173,10 +179,17 @@ void CheckpointFolder::save(Strategy& strategy, const TrainingPosition& position
     writing_->write(comm_.rank());
     return finish();
   }
-  all_or_none(comm_, [&] {
-    writing_->take_copy();
-    thread_ = std::make_unique<StandbyThread>("to write a checkpoint");
-  });
+  try {
+    all_or_none(comm_, [&] {
+      writing_->copy = std::move(spare_);
+      writing_->take_copy();
+      thread_ = std::make_unique<StandbyThread>("to write a checkpoint");
+    });
+  } catch (const Error&) {
+    thread_.reset();
+    give_up(*std::exchange(writing_, nullptr));
+    throw;
+  }
   thread_->run([writing = writing_.get(), rank = comm_.rank()] { writing->write(rank); });
 }
 
@@ -195,6 +208,7 @@ void CheckpointFolder::wait() {
 void CheckpointFolder::finish() {
   thread_.reset();  // at the end of its work
   const std::unique_ptr<CheckpointWriting> writing = std::move(writing_);
+  if (writing->copy.count != 0) spare_ = std::move(writing->copy);
   try {
     all_or_none(comm_, [&] {
       if (writing->failure) std::rethrow_exception(writing->failure);
@@ -204,10 +218,14 @@ void CheckpointFolder::finish() {
       if (comm_.rank() == 0) commit(*writing, pieces);
     });
   } catch (const Error&) {
-    std::error_code ignored;
-    if (comm_.rank() == 0) std::filesystem::remove_all(writing->unfinished, ignored);
+    give_up(*writing);
     throw;
   }
+}
+
+void CheckpointFolder::give_up(const CheckpointWriting& writing) const {
+  std::error_code ignored;  // the next save tries again
+  if (comm_.rank() == 0) std::filesystem::remove_all(writing.unfinished, ignored);
 }
 
 void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const {

@@ -22,13 +22,24 @@
 
 namespace tutti::train {
 
+// Memory that is written before it is read.
+struct FloatMemory {
+  std::unique_ptr<float[]> floats;
+  std::size_t count = 0;
+
+  float* of(std::size_t wanted) {
+    if (!floats || count < wanted) *this = {std::make_unique_for_overwrite<float[]>(wanted), wanted};
+    return floats.get();
+  }
+};
+
 // One rank's part of a save.
 struct CheckpointWriting {
   CheckpointIndex index;   // all but the pieces
   std::string unfinished;  // the folder's path
   CheckpointPiece piece;
   std::vector<const float*> sources;  // slice by slice, of each array in turn
-  std::vector<float> copy;            // where they lie, if they were copied
+  FloatMemory copy;                   // where they lie, if they were copied
   std::exception_ptr failure;
   std::atomic<bool> written = false;
 
@@ -51,12 +62,15 @@ class CheckpointFolder {
   std::string make_unfinished(std::int64_t step);
   void begin(Strategy& strategy, const TrainingPosition& position);
   void finish();
+  // What is under way comes to nothing.
+  void give_up(const CheckpointWriting& writing) const;
   void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const;
   std::optional<std::string> index_text(std::optional<std::int64_t>& step);
 
   Communicator comm_;  // of our own
   std::string path_;
   CheckpointOptions options_;
+  FloatMemory spare_;  // for the next copy: new pages would cost more than copying
   std::unique_ptr<CheckpointWriting> writing_;
   std::unique_ptr<StandbyThread> thread_;  // goes before what it writes
 };

@@ -18,8 +18,18 @@ using IndexJson = nlohmann::ordered_json;  // keys stay in the order they are wr
 constexpr const char* kFormat = "tutti checkpoint";
 constexpr int kVersion = 1;
 
+template <class Json>
+std::string dumped(const Json& document, int indent = -1) {
+  try {
+    return document.dump(indent);
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::invalid_argument,
+                "a name of a parameter or a note is not UTF-8, which JSON is; write it in other words");
+  }
+}
+
 std::string checksum_of(const IndexJson& document) {
-  const std::string text = document.dump();
+  const std::string text = dumped(document);
   return sha256_of(std::as_bytes(std::span(text)));
 }
 
@@ -205,7 +215,7 @@ std::string to_text(const CheckpointIndex& index) {
   IndexJson& pieces = document["pieces"] = IndexJson::array();
   for (const CheckpointPiece& piece : index.pieces) pieces.push_back(json_of(piece));
   document["sha256"] = checksum_of(document);
-  return document.dump(1) + "\n";
+  return dumped(document, 1) + "\n";
 }
 
 CheckpointIndex index_from_text(const std::string& text) {
@@ -225,7 +235,7 @@ CheckpointIndex index_from_text(const std::string& text) {
   });
 }
 
-std::string to_text(const CheckpointPiece& piece) { return json_of(piece).dump(); }
+std::string to_text(const CheckpointPiece& piece) { return dumped(json_of(piece)); }
 
 CheckpointPiece piece_from_text(const std::string& text) {
   return in_words_of_json([&] { return piece_in(IndexJson::parse(text)); });
@@ -254,7 +264,7 @@ std::string safetensors_header(const Parameters& parameters, const std::vector<s
       tensor["data_offsets"] = {begin, end};
     }
   }
-  std::string text = document.dump();
+  std::string text = dumped(document);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string header(sizeof length, '\0');

@@ -56,10 +56,12 @@ std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& s
 // What a rank owns, read but not yet in its place.
 struct LoadedParts {
   std::vector<OwnedPart> owned;
-  std::vector<float> memory;  // part by part, of each array in turn
+  FloatMemory memory;               // part by part, of each array in turn
+  std::vector<std::size_t> begins;  // of each part
 
-  float* place(std::size_t part, std::size_t array) { return memory.data() + begins[part] + array * owned[part].count; }
-  std::vector<std::size_t> begins;
+  float* place(std::size_t part, std::size_t array) {
+    return memory.floats.get() + begins[part] + array * owned[part].count;
+  }
 };
 
 LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
@@ -70,7 +72,7 @@ LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
     total += part.count * arrays;
   }
   loaded.owned = std::move(owned);
-  loaded.memory.resize(total);
+  loaded.memory.of(total);
   return loaded;
 }
 

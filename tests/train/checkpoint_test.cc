@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "check.h"
+#include "effort.h"
 #include "train/one_process.h"
 #include "train/saved_folder.h"
 
@@ -236,20 +238,21 @@ TEST(Saving, TestFinishesWhatIsWritten) {
   });
 }
 
-// What a rank cannot write, because its files may have no more than `bytes`.
+// A process may have no more of something for a while: RLIMIT_FSIZE is bytes in a file, RLIMIT_DATA of memory.
 class Limited {
  public:
-  explicit Limited(rlim_t bytes) {
+  Limited(__rlimit_resource kind, rlim_t bytes) : kind_(kind) {
     ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
+    ::getrlimit(kind_, &before_);
     const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::setrlimit(kind_, &limit);
   }
-  ~Limited() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  ~Limited() { ::setrlimit(kind_, &before_); }
   Limited(const Limited&) = delete;
   Limited& operator=(const Limited&) = delete;
 
  private:
+  __rlimit_resource kind_;
   rlimit before_{};
 };
 
@@ -260,7 +263,7 @@ TEST(Saving, FailsOnAllRanksWhereOneCannotWrite) {
   const auto fails = [&](Communicator& comm, bool in_background) {
     Strategy strategy = make(1, comm, model);
     Checkpoints checkpoints(comm, folder.path(), {.keep = 1});
-    const std::unique_ptr<Limited> limited(comm.rank() == 1 ? new Limited(5000) : nullptr);
+    const std::unique_ptr<Limited> limited(comm.rank() == 1 ? new Limited(RLIMIT_FSIZE, 5000) : nullptr);
     const Error error = error_of([&] {
       if (in_background) {
         checkpoints.save_async(strategy, {.step = 9});
@@ -279,6 +282,55 @@ TEST(Saving, FailsOnAllRanksWhereOneCannotWrite) {
         3, [&](Communicator& comm) { fails(comm, in_background); }, Ranks::processes);
   EXPECT_EQ(folder.entries(), 1) << "what was not finished is removed";
   go_on(folder, 2, 0, model, 4, undisturbed(model, 3, 2, 2, 4));
+}
+
+// Bytes of memory that count for RLIMIT_DATA.
+rlim_t data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  for (int field = 0; field < 6; ++field) file >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(Saving, FailsOnAllRanksWhereOneHasNoMemoryForACopy) {
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers end a process that gets no memory";
+  const std::vector<float> values(8 << 20);
+  const train::Parameters parameters{{.name = "w", .shape = {8 << 20}, .values = values.data()}};
+  SavedFolder folder;
+  on_ranks(
+      2,
+      [&](Communicator& comm) {
+        Strategy strategy = train::zero(1, comm, parameters, kAdamW);
+        Checkpoints checkpoints(comm, folder.path());
+        checkpoints.save(strategy, {.step = 1});
+        {
+          const std::unique_ptr<Limited> limited(comm.rank() == 1 ? new Limited(RLIMIT_DATA, data_bytes() + (8 << 20))
+                                                                  : nullptr);
+          const Error error = error_of([&] { checkpoints.save_async(strategy, {.step = 2}); });
+          require(std::string(error.what()).find("rank 1: there is no memory for a copy of 48 MB") == 0, error.what());
+        }
+        require(checkpoints.test() && checkpoints.steps() == std::vector<std::int64_t>{1}, "the old one is there");
+        checkpoints.save_async(strategy, {.step = 3});
+        checkpoints.wait();
+        require(checkpoints.steps() == std::vector<std::int64_t>{1, 3}, "with memory it is saved");
+      },
+      Ranks::processes);
+  EXPECT_EQ(folder.entries(), 2);
+}
+
+// Words of the program that are not UTF-8 cannot be in an index: rank 0 finds it out when all have written.
+TEST(Saving, FailsOnAllRanksWhereTheIndexCannotBeWritten) {
+  const ToyModel model;
+  SavedFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    Strategy strategy = make(1, comm, model);
+    Checkpoints checkpoints(comm, folder.path());
+    const Error error = error_of([&] { checkpoints.save(strategy, {.step = 1, .notes = {{"name", "\xff"}}}); });
+    require(error.peer() == 0 && std::string(error.what()).find("UTF-8") != std::string::npos, error.what());
+    require(checkpoints.steps().empty() && checkpoints.test(), "nothing is there or under way");
+    checkpoints.save(strategy, {.step = 1});
+  });
+  EXPECT_EQ(folder.entries(), 1);
 }
 
 TEST(Saving, RefusesAFolderThatRanksDoNotShare) {
