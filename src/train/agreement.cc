@@ -24,7 +24,7 @@ std::string words_from(Communicator& communicator, int root, const std::string& 
 }  // namespace
 
 void all_or_none(Communicator& communicator, const std::function<void()>& part) {
-  std::string words;
+  std::string words;  // none where all is well
   ErrorCode code = ErrorCode::system;
   try {
     part();
@@ -32,7 +32,7 @@ void all_or_none(Communicator& communicator, const std::function<void()>& part) 
     words = error.what();
     code = error.code();
   } catch (const std::exception& error) {
-    words = error.what();
+    words = *error.what() == '\0' ? "an error that does not say what it is" : error.what();
   }
   const std::uint32_t own[2] = {static_cast<std::uint32_t>(words.size()), static_cast<std::uint32_t>(code)};
   std::vector<std::uint32_t> all(2 * static_cast<std::size_t>(communicator.size()));

@@ -166,8 +166,9 @@ std::vector<std::int64_t> saved_steps(const std::string& folder) {
 
 void make_folder(const std::string& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  const bool is_new = fs::create_directories(path, error);
   require_done(error, "cannot make the folder " + path);
+  if (is_new) sync_folder(fs::absolute(path).parent_path().string());
 }
 
 void put_in_place(const std::string& from, const std::string& to) {

@@ -45,7 +45,9 @@ std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& s
                 kRemedy);
   }
   if (index.arrays != arrays_of(strategy.optimizer()) || index.optimizer != optimizer_name(strategy.optimizer())) {
-    const auto states = [](std::size_t arrays) { return " with " + std::to_string(arrays - 1) + " states"; };
+    const auto states = [](std::size_t arrays) {
+      return " with " + std::to_string(arrays - 1) + (arrays == 2 ? " state" : " states");
+    };
     refuse_call(path + " was saved with the optimizer " + index.optimizer + states(index.arrays.size()) +
                 ", and this strategy has " + std::string(optimizer_name(strategy.optimizer())) +
                 states(arrays_of(strategy.optimizer()).size()) + "; make the strategy with the same one");

@@ -207,6 +207,22 @@ TEST(Saving, KeepsTheLastOnesAndReplacesOneOfTheSameStep) {
   EXPECT_EQ(folder.entries(), 2);
 }
 
+TEST(Saving, RemovesWhatAKilledJobLeftAndNothingElse) {
+  const ToyModel model;
+  SavedFolder folder;
+  std::filesystem::create_directory(folder / "step-00000007.unfinished-123");
+  testing::overwrite(folder / "step-00000007.unfinished-123/rank-00000.safetensors", "half of it");
+  testing::overwrite(folder / "log.txt", "somebody's");
+  on_ranks(2, [&](Communicator& comm) {
+    Strategy strategy = make(0, comm, model);
+    Checkpoints checkpoints(comm, folder.path() + "/");
+    require(checkpoints.steps().empty() && !checkpoints.load(strategy), "what is unfinished is no checkpoint");
+    checkpoints.save(strategy, {.step = 5});
+  });
+  EXPECT_EQ(folder.entries(), 2);
+  EXPECT_EQ(testing::content_of(folder / "log.txt"), "somebody's");
+}
+
 TEST(Saving, InTheBackgroundSavesWhatWasThereWhenItBegan) {
   const ToyModel model;
   SavedFolder folder;
@@ -487,7 +503,7 @@ TEST_F(Damaged, IsWhatAnotherModelWrote) {
 
 TEST_F(Damaged, IsWhatAnotherOptimizerWrote) {
   refused(model_, train::Lion{},
-          {"was saved with the optimizer AdamW with 2 states, and this strategy has Lion with 1"});
+          {"was saved with the optimizer AdamW with 2 states, and this strategy has Lion with 1 state;"});
 }
 
 TEST_F(Damaged, ModelWithFewerParametersIsAnother) {
