@@ -77,21 +77,22 @@ void require_done(const std::error_code& error, const std::string& what) {
 
 }  // namespace
 
-PieceFile::PieceFile(const std::string& path) : path_(path), file_(open_file(path, O_WRONLY | O_CREAT | O_EXCL)) {}
+PieceFile::PieceFile(const std::string& path, std::size_t checksum_bytes)
+    : path_(path), file_(open_file(path, O_WRONLY | O_CREAT | O_EXCL)), checksum_bytes_(checksum_bytes) {}
 
 void PieceFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const auto part = bytes.first(std::min(bytes.size(), kChecksumBytes - bytes_ % kChecksumBytes));
+    const auto part = bytes.first(std::min(bytes.size(), checksum_bytes_ - bytes_ % checksum_bytes_));
     write_all(file_, part, path_);
     sum_.add(part);
     bytes_ += part.size();
-    if (bytes_ % kChecksumBytes == 0) checksums_.push_back(sum_.take());
+    if (bytes_ % checksum_bytes_ == 0) checksums_.push_back(sum_.take());
     bytes = bytes.subspan(part.size());
   }
 }
 
 void PieceFile::finish(CheckpointPiece& piece) {
-  if (bytes_ % kChecksumBytes != 0) checksums_.push_back(sum_.take());
+  if (bytes_ % checksum_bytes_ != 0) checksums_.push_back(sum_.take());
   sync_file(file_, path_);
   file_.reset();
   piece.bytes = bytes_;

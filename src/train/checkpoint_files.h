@@ -18,7 +18,7 @@ namespace tutti::train {
 // A new file that is written from its first byte to its last.
 class PieceFile {
  public:
-  explicit PieceFile(const std::string& path);
+  explicit PieceFile(const std::string& path, std::size_t checksum_bytes = kChecksumBytes);
   void write(std::span<const std::byte> bytes);
   // On disk. The piece's bytes and checksums.
   void finish(CheckpointPiece& piece);
@@ -26,6 +26,7 @@ class PieceFile {
  private:
   std::string path_;
   FileDescriptor file_;
+  std::size_t checksum_bytes_;
   Sha256 sum_;
   std::size_t bytes_ = 0;
   std::vector<std::string> checksums_;
