@@ -268,15 +268,49 @@ train::TrainingPosition resumed_from(const std::string& folder, tutti::Communica
   return *position;
 }
 
-// Up to `steps` steps from the position on, which moves with them.
+// Saves in the background, and tells when a checkpoint has its name.
+class Saving {
+ public:
+  Saving(const Arguments& arguments, tutti::Communicator& comm, bool tells) : arguments_(arguments), tells_(tells) {
+    if (!arguments.save.empty()) checkpoints_.emplace(comm, arguments.save, train::CheckpointOptions{.keep = 2});
+  }
+
+  // After every step.
+  void step(train::Strategy& strategy, const train::TrainingPosition& position) {
+    if (!checkpoints_) return;
+    if (under_way_ && checkpoints_->test()) tell();
+    if (position.step % arguments_.save_every != 0 && position.step != arguments_.steps) return;
+    finish();
+    checkpoints_->save_async(strategy, position);
+    under_way_ = position.step;
+  }
+  void finish() {
+    if (!under_way_) return;
+    checkpoints_->wait();
+    tell();
+  }
+
+ private:
+  void tell() {
+    if (tells_) std::printf("saved step %lld\n", static_cast<long long>(*under_way_));
+    std::fflush(stdout);
+    under_way_.reset();
+  }
+
+  const Arguments& arguments_;
+  bool tells_;
+  std::optional<train::Checkpoints> checkpoints_;
+  std::optional<std::int64_t> under_way_;
+};
+
+// Up to `steps` steps, from the position on.
 void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strategy& strategy,
            train::TrainingPosition position, bool tells) {
   constexpr std::int64_t kExamples = 6000;
   // Numbers of whole batches: with a few examples only, some ranks may have none.
   train::Sampler sampler({.examples = kExamples, .batch = arguments.batch, .seed = 1}, 0, 1);
   sampler.set_position(position.sampler);
-  std::optional<train::Checkpoints> checkpoints;
-  if (!arguments.save.empty()) checkpoints.emplace(comm, arguments.save, train::CheckpointOptions{.keep = 2});
+  Saving saving(arguments, comm, tells);
   while (position.step < arguments.steps) {
     const std::vector<Example> batch = part_of(comm, sampler.next());
     // Ranks may have one example more than others, or none: the mean is over examples.
@@ -293,12 +327,9 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strateg
     }
     ++position.step;
     position.sampler = sampler.position();
-    if (!checkpoints) continue;
-    if (position.step % arguments.save_every == 0 || position.step == arguments.steps)
-      checkpoints->save_async(strategy, position);
-    checkpoints->test();  // gives it its name as soon as all ranks have written
+    saving.step(strategy, position);
   }
-  if (checkpoints) checkpoints->wait();
+  saving.finish();
 }
 
 int run(const Arguments& arguments, tutti::Communicator comm) {
