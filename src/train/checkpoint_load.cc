@@ -58,8 +58,9 @@ std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& s
 // What a rank owns, read but not yet in its place.
 struct LoadedParts {
   std::vector<OwnedPart> owned;
-  FloatMemory memory;               // part by part, of each array in turn
-  std::vector<std::size_t> begins;  // of each part
+  FloatMemory memory;                                // part by part, of each array in turn
+  std::vector<std::size_t> begins;                   // of each part
+  std::multimap<std::size_t, std::size_t> parts_of;  // numbers of parts, by parameter
 
   float* place(std::size_t part, std::size_t array) {
     return memory.floats.get() + begins[part] + array * owned[part].count;
@@ -70,6 +71,7 @@ LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
   LoadedParts loaded;
   std::size_t total = 0;
   for (const OwnedPart& part : owned) {
+    loaded.parts_of.emplace(part.parameter, loaded.begins.size());
     loaded.begins.push_back(total);
     total += part.count * arrays;
   }
@@ -81,11 +83,9 @@ LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
 // Where a piece has something that this rank owns.
 std::vector<WantedBytes> wanted_of(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers,
                                    LoadedParts& loaded) {
-  std::multimap<std::size_t, std::size_t> parts_of;  // by parameter
-  for (std::size_t i = 0; i < loaded.owned.size(); ++i) parts_of.emplace(loaded.owned[i].parameter, i);
   std::vector<WantedBytes> wanted;
   for (const CheckpointSlice& slice : piece.slices) {
-    const auto [begin, end] = parts_of.equal_range(numbers[slice.parameter]);
+    const auto [begin, end] = loaded.parts_of.equal_range(numbers[slice.parameter]);
     for (auto found = begin; found != end; ++found) {
       const OwnedPart& part = loaded.owned[found->second];
       const std::size_t from = std::max(part.first, slice.first),
