@@ -1,5 +1,6 @@
 // A small GPT over characters, trained in C++ with libtorch by data parallel or ZeRO: every rank reads other lines of
-// the text, and a strategy averages gradients while backward runs, updates, and keeps the ranks alike.
+// the text, and a strategy averages gradients while backward runs, updates, and keeps the ranks alike. For stage 3 of
+// ZeRO its blocks and the whole are train::Units, which the other strategies do not mind.
 //
 //   tutti run -n 4 -- build-train/gpt --strategy zero1 --report
 //   tutti run -n 4 -- build-train/gpt --save runs/gpt
@@ -33,7 +34,8 @@ constexpr const char* kHelp =
     R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--layers N] [--width N] [--text FILE]
            [--save DIR] [--save-every N] [--resume DIR] [--report]
 
-  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too)
+  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
+                zero3 (values, too)
   --steps N     updates (60), those before --resume among them
   --batch N     examples of all ranks in one step (16)
   --layers N    blocks (2); --width N of them, a multiple of 4 (64)
@@ -102,7 +104,8 @@ int stage_of(const std::string& strategy) {
   if (strategy == "dp") return 0;
   if (strategy == "zero1") return 1;
   if (strategy == "zero2") return 2;
-  throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1 and zero2");
+  if (strategy == "zero3") return 3;
+  throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1, zero2 and zero3");
 }
 
 // ---- The model.
@@ -136,7 +139,7 @@ struct GptImpl : nn::Module {
     characters = register_module("characters", nn::Embedding(kCharacters, width));
     places = register_module("places", nn::Embedding(kContext, width));
     blocks = register_module("blocks", nn::Sequential());
-    for (std::int64_t i = 0; i < layers; ++i) blocks->push_back(Block(width));
+    for (std::int64_t i = 0; i < layers; ++i) blocks->push_back(train::Unit<Block>(width));
     last = register_module("last", nn::LayerNorm(nn::LayerNormOptions({width})));
     head = register_module("head", nn::Linear(width, kCharacters));
   }
@@ -188,7 +191,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
   at::set_num_threads(1);  // ranks share the cores
   torch::manual_seed(1);
   const Tensor text = read_text(settings.text);
-  Gpt model(settings.layers, settings.width);
+  train::Unit<Gpt> model(settings.layers, settings.width);
   std::size_t numbers = 0;
   for (const Tensor& parameter : model->parameters()) numbers += static_cast<std::size_t>(parameter.numel());
 

@@ -1,17 +1,19 @@
 // Strategies for modules of libtorch: hooks tell when gradients are final, parameters and gradients are views of the
 // strategy's memory, and the optimizer is the strategy's.
 //
-//   tutti::train::ModuleStrategy strategy(comm, *model, 0, tutti::train::AdamW{});  // or stage 1, 2
+//   tutti::train::ModuleStrategy strategy(comm, *model, 0, tutti::train::AdamW{});  // or stage 1, 2, 3
 //   ...
 //   loss.backward();
 //   strategy.step();                      // averages, updates, and zeroes gradients for the next backward
 //
 // Header-only, needs libtorch, as tutti/torch.h. Parameters that do not require gradients are left out; buffers of all
-// ranks become rank 0's once. zero_grad(), also to none, may be called at any time between steps. Stage 3 of ZeRO needs
-// to know where layers begin and end, which C++ modules do not tell: it is refused here, use tutti/train/strategy.h.
+// ranks become rank 0's once. zero_grad(), also to none, may be called at any time between steps.
+//
+// Stage 3 of ZeRO needs to know where layers begin and end, which C++ modules do not tell: every parameter is in a
+// train::Unit (tutti/train/torch_units.h). Outside of its unit's forward and backward a parameter has no elements.
 //
 // Threads: backward passes of one module at a time; hooks may run on autograd's threads. When the strategy goes, the
-// module keeps its values in memory of its own.
+// module keeps its values in memory of its own; in stage 3, where they are cut over ranks, finish() does that before.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -19,30 +21,33 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tutti/torch.h"
 #include "tutti/train/strategy.h"
+#include "tutti/train/torch_units.h"
 
 namespace tutti::train {
 
 class ModuleStrategy {
  public:
   // Stage 0 is data parallel. Collective.
-  ModuleStrategy(Communicator& comm, const torch::nn::Module& module, int stage, const Optimizer& optimizer,
+  ModuleStrategy(Communicator& comm, torch::nn::Module& module, int stage, const Optimizer& optimizer,
                  const StrategyOptions& options = {})
       : state_(std::make_shared<State>()) {
-    if (stage < 0 || stage > 2) {
-      throw Error(ErrorCode::invalid_argument, "ModuleStrategy: stage " + std::to_string(stage) +
-                                                   " is not one of 0 (data parallel), 1 and 2 (ZeRO)");
+    if (stage < 0 || stage > 3) {
+      refuse("stage " + std::to_string(stage) + " is not one of 0 (data parallel), 1, 2 and 3 (ZeRO)");
     }
     broadcast_parameters(comm, module);
+    state_->is_cut = stage == 3;
     state_->collect(module);
     StrategyOptions with = options;
     with.placed = [state = state_.get(), told = options.placed](std::size_t i, void* values, void* gradient) {
@@ -53,6 +58,7 @@ class ModuleStrategy {
                                         : zero(stage, comm, state_->parameters, optimizer, with));
     state_->contiguous.clear();
     state_->hook();
+    if (stage == 3) state_->begin_units();
   }
 
   // As Strategy::step(), and gradients are 0 afterwards.
@@ -65,7 +71,13 @@ class ModuleStrategy {
   [[nodiscard]] NoSync no_sync() { return state_->strategy->no_sync(); }
   double weight(double examples) { return state_->strategy->weight(examples); }
   double loss_scale() const { return state_->strategy->loss_scale(); }
-  void verify() { state_->strategy->verify(); }
+  void verify() {
+    state_->strategy->verify();
+    state_->empty_unused();
+  }
+  // Collective in stage 3, where it must come before the module is used without the strategy: ends training, and the
+  // module has all its values, in memory of its own. Only what the strategy has to tell may be asked for behind it.
+  void finish() { state_->finish(); }
   std::vector<OwnedPart> owned() { return state_->strategy->owned(); }
   std::int64_t updates() const { return state_->strategy->updates(); }
   void restored(std::int64_t updates, std::optional<double> loss_scale = {}) {
@@ -80,28 +92,37 @@ class ModuleStrategy {
   // A shared or an intrusive pointer, by the version of libtorch.
   using AccumulatorPointer = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
-  struct State : std::enable_shared_from_this<State> {
-    ~State() {
-      const at::NoGradGuard quiet;
-      for (at::Tensor& tensor : tensors) {
-        tensor.mutable_grad().reset();
-        if (strategy) tensor.set_data(tensor.detach().clone());
-      }
+  [[noreturn]] static void refuse(const std::string& words) {
+    throw Error(ErrorCode::invalid_argument, "ModuleStrategy: " + words);
+  }
+
+  struct State final : UnitKeeper, std::enable_shared_from_this<State> {
+    ~State() override {
+      if (!is_cut) finish();
     }
 
-    void collect(const torch::nn::Module& module) {
+    void collect(torch::nn::Module& module) {
+      if (is_cut) units = ModuleUnits(module);
+      std::set<const at::TensorImpl*> seen;  // weights that several modules share have the first one's name
       for (const auto& named : module.named_parameters()) {
         const at::Tensor& tensor = named.value();
-        if (!tensor.requires_grad()) continue;
+        if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
         tensor_memory::check("ModuleStrategy: " + named.key(), tensor, tensor_memory::Use::written);
+        const std::size_t unit = is_cut ? units.unit_of(tensor) : 0;
+        if (is_cut && unit == units.size()) {
+          refuse("stage 3 gathers units, and parameter \"" + named.key() +
+                 "\" is in none; make every layer a train::Unit, and the model for what is in no layer");
+        }
         tensors.push_back(tensor);
         contiguous.push_back(tensor.detach().contiguous());
         parameters.push_back({.name = named.key(),
                               .type = element_of(tensor).dtype(),
                               .shape = tensor.sizes().vec(),
-                              .values = contiguous.back().data_ptr()});
+                              .values = contiguous.back().data_ptr(),
+                              .unit = unit});
       }
       gradients.resize(tensors.size());
+      whole.resize(tensors.size());
     }
 
     at::Tensor view(std::size_t i, void* memory) const {
@@ -110,9 +131,58 @@ class ModuleStrategy {
 
     void place(std::size_t i, void* values, void* gradient) {
       const at::NoGradGuard quiet;
+      if (is_cut) {
+        // What autograd has saved of it in forward looks into the same storage, wherever that is gathered for backward.
+        if (!whole[i].defined()) whole[i] = view(i, values);
+        whole[i].storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(values, at::kCPU));
+        tensors[i].set_data(whole[i]);
+        return;
+      }
       tensors[i].set_data(view(i, values));
       gradients[i] = gradient == nullptr ? at::Tensor() : view(i, gradient);
       tensors[i].mutable_grad() = gradients[i];
+    }
+
+    // ---- Stage 3.
+
+    void begin_units() {
+      uses.resize(units.size());
+      units.attach(weak_from_this());
+      empty_unused();
+    }
+    void gather(std::size_t unit) override {
+      strategy->gather(unit);
+      ++uses[unit];
+    }
+    void release(std::size_t unit) override {
+      strategy->release(unit);
+      if (--uses[unit] == 0) empty(unit);
+    }
+    // A parameter that is not there has no elements: who uses it gets an error of libtorch, not another's values.
+    void empty(std::size_t unit) {
+      const at::NoGradGuard quiet;
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (parameters[i].unit == unit) tensors[i].set_data(at::empty({0}, tensors[i].options().requires_grad(false)));
+    }
+    void empty_unused() {
+      for (std::size_t unit = 0; unit < uses.size(); ++unit)
+        if (uses[unit] == 0) empty(unit);
+    }
+
+    // The module gets its values.
+    void finish() {
+      const at::NoGradGuard quiet;
+      if (!strategy || std::exchange(is_finished, true)) return;
+      units.attach({});
+      for (std::size_t unit = 0; unit < std::max<std::size_t>(1, units.size()); ++unit) {
+        strategy->gather(unit);
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          if (parameters[i].unit != unit) continue;
+          tensors[i].mutable_grad().reset();
+          tensors[i].set_data(view(i, strategy->values(i)).clone());
+        }
+        strategy->release(unit);
+      }
     }
 
     void put_views_back() {
@@ -129,6 +199,7 @@ class ModuleStrategy {
 
     // By the thread of autograd that has just set the gradient.
     void arrived(std::size_t i) {
+      if (is_finished) return;
       const at::NoGradGuard quiet;
       const at::Tensor gradient = tensors[i].grad();
       if (gradients[i].defined()) {
@@ -142,10 +213,15 @@ class ModuleStrategy {
       strategy->ready(i, gradient.sizes());
     }
 
+    bool is_cut = false;  // stage 3
+    bool is_finished = false;
     Parameters parameters;
     std::vector<at::Tensor> tensors, gradients;  // gradients: views, or undefined where they have no lasting place
     std::vector<at::Tensor> contiguous;          // values while the strategy is made
     std::vector<AccumulatorPointer> nodes;       // kept alive: a tensor holds its own weakly
+    ModuleUnits units;
+    std::vector<int> uses;          // by unit, calls of gather() without their release()
+    std::vector<at::Tensor> whole;  // by parameter, in gathered memory
     std::optional<Strategy> strategy;
   };
 
