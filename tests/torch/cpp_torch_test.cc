@@ -41,10 +41,11 @@ class CppTorch : public ::testing::Test {
         ";" + (folder_ / "tutti").string() + "' -DCMAKE_CXX_COMPILER=" TUTTI_CXX_COMPILER " && cmake --build " + build);
   }
   // Runs a program of that folder, with its arguments, on all ranks.
-  std::string run_program(const std::string& name, const std::string& program) {
+  std::string run_program(const std::string& name, const std::string& program, int ranks = kRanks,
+                          const std::string& transport = "auto") {
     if (HasFailure()) return "";
-    return run("timeout 120 " + (folder_ / "tutti/bin/tutti").string() + " run -n " + std::to_string(kRanks) +
-               " --no-prefix -- " + (folder_ / name).string() + "/" + program);
+    return run("TUTTI_TRANSPORT=" + transport + " timeout 120 " + (folder_ / "tutti/bin/tutti").string() + " run -n " +
+               std::to_string(ranks) + " --no-prefix -- " + (folder_ / name).string() + "/" + program);
   }
   std::string run_project(const fs::path& source, const std::string& program) {
     build_project(source, program);
@@ -65,14 +66,16 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
     return told.substr(0, told.find("ranks:"));
   };
   const std::string data_parallel = losses("dp");
-  for (const char* strategy : {"zero1", "zero2"}) EXPECT_EQ(losses(strategy), data_parallel) << strategy;
+  for (const char* strategy : {"zero1", "zero2", "zero3"}) EXPECT_EQ(losses(strategy), data_parallel) << strategy;
 
   // Stopped and gone on with, under another strategy, it tells what the run that never stopped did.
   const std::string saved = (folder_ / "saved").string();
-  run_program("examples", "gpt --steps 30 --strategy zero2 --save " + saved);
-  const std::string told = losses("zero1 --resume " + saved);
-  EXPECT_EQ(count_of(told, "goes on from step 30"), 1) << told;
-  EXPECT_EQ(told.substr(told.find("step   40")), data_parallel.substr(data_parallel.find("step   40")));
+  run_program("examples", "gpt --steps 30 --strategy zero3 --save " + saved);
+  for (const char* strategy : {"zero1", "zero3"}) {
+    const std::string told = losses(strategy + (" --resume " + saved));
+    EXPECT_EQ(count_of(told, "goes on from step 30"), 1) << told;
+    EXPECT_EQ(told.substr(told.find("step   40")), data_parallel.substr(data_parallel.find("step   40")));
+  }
 }
 
 TEST_F(CppTorch, EveryFunctionOnTensors) {
@@ -81,8 +84,15 @@ TEST_F(CppTorch, EveryFunctionOnTensors) {
 }
 
 TEST_F(CppTorch, StrategiesTrainModules) {
-  const std::string output = run_project(kSource / "tests/torch/module_strategies", "module_strategies");
+  build_project(kSource / "tests/torch/module_strategies", "strategies");
+  const std::string output = run_program("strategies", "module_strategies");
   EXPECT_EQ(count_of(output, "all right"), kRanks) << output;
+  for (const int ranks : {2, 3}) {
+    for (const char* transport : {"shm", "tcp"}) {
+      const std::string told = run_program("strategies", "module_units", ranks, transport);
+      EXPECT_EQ(count_of(told, "all right"), ranks) << transport << "\n" << told;
+    }
+  }
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ void check_mistakes(tutti::Communicator& comm) {
     expect(words.find(part) != std::string::npos, words + ", which should say " + part, comm.rank());
   };
   torch::nn::Sequential model = make_model();
-  says(words_of([&] { train::ModuleStrategy(comm, *model, 3, train::Sgd{}); }), "stage 3 is not one of 0");
+  says(words_of([&] { train::ModuleStrategy(comm, *model, 4, train::Sgd{}); }), "stage 4 is not one of 0");
   torch::nn::Linear doubles(torch::nn::Linear(2, 2));
   doubles->to(at::kDouble);
   says(words_of([&] { train::ModuleStrategy(comm, *doubles, 0, train::Sgd{}); }), "only float32, bfloat16 and float16");
