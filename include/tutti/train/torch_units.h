@@ -140,7 +140,7 @@ struct ForwardOf<Impl> {
 
 }  // namespace module_units
 
-// What all units have in common, whatever module they are.
+// What a unit is, whatever its module.
 class UnitModule {
  public:
   virtual ~UnitModule() = default;
@@ -206,7 +206,7 @@ class UnitOf<Impl, Output (Class::*)(Inputs...) const> : public UnitOf<Impl, Out
   using UnitOf<Impl, Output (Class::*)(Inputs...)>::UnitOf;
 };
 
-// The units of a module that have parameters to train, an outer one before those inside it, and whose each parameter is.
+// The units of a module that have parameters to train, an outer one before those inside, and whose each parameter is.
 class ModuleUnits {
  public:
   ModuleUnits() = default;
