@@ -92,6 +92,13 @@ void GatheredUnits::end_step() {
   window_.end_step();
 }
 
+void GatheredUnits::leave() {
+  const std::scoped_lock lock(mutex_);
+  comm_.abort();
+  for (UnitHeld& unit : held_) unit.works.clear();
+  comm_.close();
+}
+
 std::chrono::nanoseconds GatheredUnits::take_waited() {
   const std::scoped_lock lock(mutex_);
   return std::exchange(waited_, std::chrono::nanoseconds(0));

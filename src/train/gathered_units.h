@@ -37,6 +37,8 @@ class GatheredUnits {
   std::size_t first_in_use() const;
   // What is held is no longer what the shards say.
   void end_step();
+  // The others' calls fail, and so do later ones of this rank.
+  void leave();
 
   // Whole values of a bucket whose unit is in use; nullptr otherwise.
   std::byte* values(std::size_t bucket) const;

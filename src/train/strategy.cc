@@ -5,6 +5,20 @@
 #include "train/trainer.h"
 
 namespace tutti::train {
+namespace {
+
+// What another rank caused is told in that rank's words, where it has left some.
+template <class Call>
+auto explained(Trainer& trainer, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    trainer.explain(error);
+    throw;
+  }
+}
+
+}  // namespace
 
 NoSync::NoSync(Trainer& trainer) : trainer_(&trainer) { trainer.pause(); }
 NoSync::NoSync(NoSync&& other) noexcept : trainer_(std::exchange(other.trainer_, nullptr)) {}
@@ -18,17 +32,29 @@ Strategy& Strategy::operator=(Strategy&&) noexcept = default;
 Strategy::~Strategy() = default;
 
 void* Strategy::values(std::size_t parameter) const { return trainer_->values(parameter); }
-void* Strategy::gradient(std::size_t parameter) { return trainer_->gradient(parameter); }
+void* Strategy::gradient(std::size_t parameter) {
+  return explained(*trainer_, [&] { return trainer_->gradient(parameter); });
+}
 std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
 std::size_t Strategy::size() const { return trainer_->size(); }
-void Strategy::gather(std::size_t unit) { trainer_->gather(unit); }
+void Strategy::gather(std::size_t unit) {
+  explained(*trainer_, [&] { trainer_->gather(unit); });
+}
 void Strategy::release(std::size_t unit) { trainer_->release(unit); }
-void Strategy::ready(std::size_t parameter) { trainer_->ready(parameter, {}); }
-void Strategy::ready(std::size_t parameter, std::span<const std::int64_t> shape) { trainer_->ready(parameter, shape); }
-StepResult Strategy::step(std::optional<double> learning_rate) { return trainer_->step(learning_rate); }
+void Strategy::ready(std::size_t parameter) {
+  explained(*trainer_, [&] { trainer_->ready(parameter, {}); });
+}
+void Strategy::ready(std::size_t parameter, std::span<const std::int64_t> shape) {
+  explained(*trainer_, [&] { trainer_->ready(parameter, shape); });
+}
+StepResult Strategy::step(std::optional<double> learning_rate) {
+  return explained(*trainer_, [&] { return trainer_->step(learning_rate); });
+}
 void Strategy::zero_gradients() { trainer_->zero_gradients(); }
 NoSync Strategy::no_sync() { return NoSync(*trainer_); }
-double Strategy::weight(double examples) { return trainer_->weight(examples); }
+double Strategy::weight(double examples) {
+  return explained(*trainer_, [&] { return trainer_->weight(examples); });
+}
 double Strategy::loss_scale() const { return trainer_->loss_scale(); }
 void Strategy::verify() { trainer_->verify(); }
 std::vector<OwnedPart> Strategy::owned() { return trainer_->owned(); }

@@ -163,7 +163,7 @@ void Trainer::complete_missing() {
   if (lacking == 0) return;
   if (!joined && !options_.unused_parameters) {
     if (lacking > kNamedParameters) names += " and " + std::to_string(lacking - kNamedParameters) + " more";
-    fail("rank " + std::to_string(rank_) + ": no gradient came of " + names +
+    fail("no gradient came of " + names +
          " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
   }
   for (std::size_t b = 0; b < runs_.size(); ++b) {
@@ -433,13 +433,6 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
     if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
   }
   wait_all(gathers);
-}
-
-void Trainer::fail(const std::string& words) {
-  comm_.abort();
-  for (BucketRun& run : runs_) run.work = {};
-  comm_.close();  // which the others hear of, whatever becomes of this strategy
-  refuse_call(words);
 }
 
 Report Trainer::report() const {

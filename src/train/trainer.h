@@ -14,6 +14,9 @@
 //
 // mutex_ guards everything but units_, which has a mutex and a communicator of its own: ready() comes from any thread.
 // It is held while step() waits.
+//
+// A rank that cannot take a step leaves comm_ and units_, so that the others' calls there fail wherever they are; then
+// all of them meet once more, in parting_, where it says why.
 #pragma once
 
 #include <atomic>
@@ -69,6 +72,9 @@ class Trainer {
   Counters counters() const;
   Report report() const;
 
+  // After an error of one of the above: where another rank caused it and says why, throws that, on all ranks alike.
+  void explain(const Error& error);
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -114,10 +120,11 @@ class Trainer {
   bool overflows(double norm);
   void begin_step();
   void record_times(Clock::time_point called);
-  // Lets the other ranks know before this one throws.
+  // Leaves the group, and throws on all ranks; `words` are behind this rank's name.
   [[noreturn]] void fail(const std::string& words);
 
-  Communicator comm_;  // of our own
+  Communicator comm_;     // of our own
+  Communicator parting_;  // only for words of a rank that leaves
   int rank_ = 0, ranks_ = 1;
   Parameters parameters_;
   std::vector<strategy::TensorSize> sizes_;
@@ -154,6 +161,9 @@ class Trainer {
   std::vector<BucketTimes> timeline_;
   StepTimes times_;
   double gamma_raw_ = 0, gamma_exposed_ = 0;
+
+  std::mutex parting_mutex_;
+  bool parted_ = false;
 };
 
 }  // namespace tutti::train

@@ -44,6 +44,7 @@ std::string in_words(const StrategyOptions& options, const Optimizer& optimizer,
 Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
                  const StrategyOptions& options, int stage)
     : comm_(communicator.duplicate()),
+      parting_(communicator.duplicate()),
       parameters_(parameters),
       optimizer_(optimizer),
       options_(options),

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "check.h"
@@ -427,32 +429,55 @@ TEST(Mistakes, UnitsInAnotherOrderAreFound) {
   });
 }
 
+// In a second step; `lacks` tells which ranks have no gradient of "b".
+void forgets_a_gradient(Ranks kind, int stage, const std::function<bool(int)>& lacks, const std::string& words) {
+  testing::expect_all_ok(testing::run_ranks(kind, 3, [&](Communicator& comm) {
+    const Ones ones;
+    Strategy strategy = make(stage, comm, ones.parameters);
+    const auto step = [&](bool whole) {
+      strategy.zero_gradients();
+      if (whole) strategy.ready(1);
+      strategy.ready(0);
+      strategy.step();
+    };
+    step(true);
+    const Error error = error_of([&] { step(!lacks(comm.rank())); });
+    require(error.code() == ErrorCode::invalid_argument && contains(error.what(), words), error.what());
+    require(error.peer() == words[5] - '0', "who lacks it");
+  }));
+}
+
 TEST(Mistakes, AGradientThatNeverCameIsToldEverywhere) {
-  for (const int stage : kStages) {
-    const auto ends = testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
-      const Ones ones;
-      Strategy strategy = make(stage, comm, ones.parameters);
-      for (int step = 0; step < 2; ++step) {
-        strategy.zero_gradients();
-        const auto finish = [&] {
-          if (step == 0 || comm.rank() != 1) strategy.ready(1);
-          strategy.ready(0);
-          strategy.step();
-        };
-        if (step == 0) {
-          finish();
-          continue;
-        }
-        const Error error = error_of(finish);
-        if (comm.rank() == 1) {
-          require(contains(error.what(), "rank 1: no gradient came of \"b\""), error.what());
-        } else {
-          require(error.peer() == 1 && contains(error.what(), "rank 1 has left the group"), error.what());
-        }
+  constexpr const char* kWords = "rank 1: no gradient came of \"b\" in this step; call ready() for every parameter";
+  for (const int stage : kStages)
+    for (const Ranks kind : {Ranks::threads, Ranks::tcp})
+      forgets_a_gradient(
+          kind, stage, [](int rank) { return rank == 1; }, kWords);
+}
+
+TEST(Mistakes, AGradientThatNobodyHasIsTold) {
+  for (const int stage : kStages)
+    forgets_a_gradient(
+        Ranks::threads, stage, [](int) { return true; }, "rank 0: no gradient came of \"b\"");
+}
+
+// The others wait for it there, and hear why in vain.
+TEST(Mistakes, AUnitThatOneRankSkipsIsToldEverywhere) {
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
+    Ones ones;
+    ones.parameters[1].unit = 1;
+    Strategy strategy = make(3, comm, ones.parameters);
+    const Error error = error_of([&] {
+      for (const std::size_t unit : {1, 0}) {
+        if (unit == 0 && comm.rank() == 2) continue;
+        strategy.gather(unit);
+        strategy.release(unit);
+        strategy.ready(unit);
       }
+      strategy.step();
     });
-    testing::expect_all_ok(ends);
-  }
+    require(contains(error.what(), "rank 2: no gradient came of \"a\"") && error.peer() == 2, error.what());
+  }));
 }
 
 TEST(Mistakes, ValuesThatDriftAreFoundByVerify) {
