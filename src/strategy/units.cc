@@ -57,6 +57,11 @@ void UnitWindow::done(std::size_t unit) {
   events_.push_back({unit, false});
 }
 
+void UnitWindow::begin_pass() {
+  seen_.clear();
+  events_.clear();
+}
+
 void UnitWindow::end_step() {
   for (State& unit : units_) unit = {};
   held_ = 0;

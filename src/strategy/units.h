@@ -36,13 +36,15 @@ class UnitWindow {
   std::vector<UnitMove> use(std::size_t unit);
   // Throws Error(invalid_argument) where it is not in use.
   void done(std::size_t unit);
-  // Nothing is held any more, and what was used since the last call is the order of the next step. The units must not
+  // What comes now is the pass that the next steps shall be like; what was used before was something else.
+  void begin_pass();
+  // Nothing is held any more, and what was used since the pass began is the order of the next step. The units must not
   // be in use.
   void end_step();
 
   bool in_use(std::size_t unit) const { return units_[unit].uses > 0; }
   bool holds(std::size_t unit) const { return units_[unit].held; }
-  // Since the last end_step().
+  // Since the last end_step() or begin_pass().
   std::span<const UnitEvent> events() const { return events_; }
 
  private:

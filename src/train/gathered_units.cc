@@ -78,6 +78,27 @@ void GatheredUnits::release(std::size_t unit) {
   window_.done(unit);
 }
 
+void GatheredUnits::begin_pass() {
+  const std::scoped_lock lock(mutex_);
+  window_.begin_pass();
+}
+
+bool GatheredUnits::is_begun() const {
+  const std::scoped_lock lock(mutex_);
+  return !window_.events().empty();
+}
+
+void GatheredUnits::repeat_pass() {
+  const std::vector<strategy::UnitEvent> events = last_events_;
+  for (const strategy::UnitEvent& event : events) {
+    if (event.used) {
+      gather(event.unit);
+    } else {
+      release(event.unit);
+    }
+  }
+}
+
 std::size_t GatheredUnits::first_in_use() const {
   const std::scoped_lock lock(mutex_);
   std::size_t unit = 0;
@@ -88,7 +109,8 @@ std::size_t GatheredUnits::first_in_use() const {
 void GatheredUnits::end_step() {
   const std::scoped_lock lock(mutex_);
   for (std::size_t unit = 0; unit < size(); ++unit) drop(unit);
-  last_gathers_ = strategy::gathers_of(window_.events(), size(), limit_);
+  last_events_.assign(window_.events().begin(), window_.events().end());
+  last_gathers_ = strategy::gathers_of(last_events_, size(), limit_);
   window_.end_step();
 }
 

@@ -33,6 +33,12 @@ class GatheredUnits {
   // Collective in effect: all ranks use units in the same order.
   void gather(std::size_t unit);
   void release(std::size_t unit);
+  // As UnitWindow::begin_pass().
+  void begin_pass();
+  // Whether a unit was used in this pass.
+  bool is_begun() const;
+  // Uses units as the last step did, for the other ranks' sake.
+  void repeat_pass();
   // The first unit that is in use; size() where none is.
   std::size_t first_in_use() const;
   // What is held is no longer what the shards say.
@@ -70,6 +76,7 @@ class GatheredUnits {
   strategy::UnitWindow window_;
   std::vector<UnitHeld> held_;
   std::vector<std::size_t> last_gathers_;  // by unit
+  std::vector<strategy::UnitEvent> last_events_;
   std::chrono::nanoseconds waited_{0};
 };
 

@@ -94,6 +94,28 @@ std::byte* Trainer::whole_gradients(std::size_t bucket) {
   return memory_.lend(bucket);
 }
 
+// What a rank without examples has to add. From stage 2 on all buckets look at the same zeros: there are not as many
+// buffers as buckets, and one that waited for others to be free would wait for those who wait for this rank's units.
+std::byte* Trainer::zero_gradients_of(std::size_t bucket) {
+  if (stage_ < 2) return whole_gradients(bucket);
+  const auto by_bytes = [](const strategy::Bucket& a, const strategy::Bucket& b) { return a.bytes() < b.bytes(); };
+  const auto largest =
+      static_cast<std::size_t>(std::ranges::max_element(layout_.buckets, by_bytes) - layout_.buckets.begin());
+  if (std::byte* zeros = memory_.gradients(largest)) return zeros;
+  return memory_.lend(largest);
+}
+
+// A rank without examples has no forward and backward, but in stage 3 others cannot gather without it.
+void Trainer::use_units_as_others() {
+  if (!units_ || !has_no_examples() || units_->is_begun()) return;
+  if (steps_ == 0) {
+    fail(
+        "has no examples in the first step, where stage 3 learns in which order units are used; give every rank one "
+        "there, or call gather() and release() as the others do");
+  }
+  units_->repeat_pass();
+}
+
 void Trainer::ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape) {
   const std::scoped_lock lock(mutex_);
   checked(parameter);
@@ -109,7 +131,7 @@ void Trainer::ready(std::size_t parameter, std::optional<std::span<const std::in
                 ": ready() came twice in one step; call step() after each backward pass, or make "
                 "all but the last one under no_sync()");
   }
-  if (examples_ && *examples_ == 0)
+  if (has_no_examples())
     refuse_call(words_for(parameter) + ": this rank said that it has no examples in this step; call only step()");
   ready_[parameter] = 1;
   seen_.push_back(parameter);
@@ -125,7 +147,7 @@ void Trainer::launch() {
 void Trainer::start(std::size_t bucket) {
   const strategy::Bucket& shape = layout_.buckets[bucket];
   BucketRun& run = runs_[bucket];
-  std::byte* gradients = whole_gradients(bucket);
+  std::byte* gradients = has_no_examples() ? zero_gradients_of(bucket) : whole_gradients(bucket);
   if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
   Request request{
       .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
@@ -153,7 +175,6 @@ void Trainer::await(std::size_t bucket) {
 
 // Gradients that did not come count as zeros, where that is allowed.
 void Trainer::complete_missing() {
-  const bool joined = examples_ && *examples_ == 0;
   std::string names;
   std::size_t lacking = 0;
   for (std::size_t i = 0; i < size(); ++i) {
@@ -161,7 +182,7 @@ void Trainer::complete_missing() {
     if (++lacking <= kNamedParameters) names += (lacking == 1 ? "\"" : ", \"") + parameters_[i].name + "\"";
   }
   if (lacking == 0) return;
-  if (!joined && !options_.unused_parameters) {
+  if (!has_no_examples() && !options_.unused_parameters) {
     if (lacking > kNamedParameters) names += " and " + std::to_string(lacking - kNamedParameters) + " more";
     fail("no gradient came of " + names +
          " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
@@ -169,8 +190,11 @@ void Trainer::complete_missing() {
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     BucketRun& run = runs_[b];
     if (run.missing == 0) continue;
-    // What an earlier step left there is nothing that this rank contributes.
-    if (joined && memory_.gradients(b) != nullptr) std::memset(memory_.gradients(b), 0, layout_.buckets[b].bytes());
+    // What an earlier pass left there is nothing that this rank contributes.
+    if (has_no_examples()) {
+      memory_.take_back(b);
+      if (stage_ < 2) std::memset(memory_.gradients(b), 0, layout_.buckets[b].bytes());
+    }
     run.missing = 0;
     run.ready = Clock::now();
   }
@@ -276,6 +300,7 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   complete_missing();
   if (!settled_) settle();
   launch();
+  use_units_as_others();
   agree_on_used();
 
   StepResult result;
@@ -380,6 +405,7 @@ double Trainer::weight(double examples) {
   if (total == 0) return 0;
   examples_ = examples;
   share_ = examples / total;
+  if (units_) units_->begin_pass();
   return total;
 }
 

@@ -105,6 +105,9 @@ class Trainer {
   void check_released(const std::string& call) const;
   std::string words_for(std::size_t parameter) const;
   std::byte* whole_gradients(std::size_t bucket);
+  bool has_no_examples() const { return examples_ && *examples_ == 0; }
+  std::byte* zero_gradients_of(std::size_t bucket);
+  void use_units_as_others();
   void launch();
   void start(std::size_t bucket);
   void await(std::size_t bucket);

@@ -44,6 +44,24 @@ TEST(Units, GoAheadInTheOrderOfTheLastStep) {
   }
 }
 
+TEST(Units, OfAnEvaluationAreNotOfTheOrder) {
+  UnitWindow window(3, 2);
+  for (int step = 0; step < 2; ++step) {
+    for (const std::size_t unit : {2, 1}) {
+      window.use(unit);
+      window.done(unit);
+    }
+    window.begin_pass();
+    EXPECT_THAT(window.events(), IsEmpty());
+    window.use(0);
+    window.done(0);
+    EXPECT_EQ(window.holds(2), step == 1) << "ahead in the second step only";
+    window.use(2);
+    window.done(2);
+    window.end_step();
+  }
+}
+
 TEST(Units, AreHeldWithinTheLimit) {
   UnitWindow window(3, 2);
   window.use(0);

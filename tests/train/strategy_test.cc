@@ -137,6 +137,65 @@ TEST(UnevenBatches, WeighByExamplesAndRanksThatRanOutKeepAnswering) {
   }
 }
 
+// One more than gradients have buffers, twice, and more than are held: whoever has no examples only calls step().
+TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) {
+  constexpr std::size_t kUnits = 8;
+  std::vector<std::vector<float>> memory;
+  train::Parameters parameters;
+  for (std::size_t i = 0; i < kUnits; ++i) {
+    memory.emplace_back(3000, static_cast<float>(i));
+    parameters.push_back({.name = "w" + std::to_string(i), .shape = {3000}, .values = memory.back().data(), .unit = i});
+  }
+  std::vector<std::vector<float>> results[2];
+  for (const int stage : {0, 3}) {
+    testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
+      Strategy strategy = make(stage, comm, parameters);
+      const auto pass = [&](bool is_backward) {
+        for (std::size_t turn = 0; turn < kUnits; ++turn) {
+          const std::size_t unit = is_backward ? kUnits - 1 - turn : turn;
+          strategy.gather(unit);
+          require(strategy.values_as<float>(unit).size() == 3000, "there");
+          if (is_backward) fill(strategy, unit, strategy.values_as<float>(unit)[0] + static_cast<float>(comm.rank()));
+          strategy.release(unit);
+          if (is_backward) strategy.ready(unit);
+        }
+      };
+      for (int step = 0; step < 5; ++step) {
+        const bool has_examples = step <= comm.rank() || comm.rank() == 2;
+        pass(false);  // everybody evaluates
+        strategy.weight(has_examples ? 2 : 0);
+        strategy.zero_gradients();
+        if (has_examples) {
+          pass(false);
+          pass(true);
+        }
+        strategy.step();
+      }
+      strategy.verify();
+      for (std::size_t unit = 0; unit < kUnits; ++unit) {
+        strategy.gather(unit);
+        const auto values = strategy.values_as<float>(unit);
+        if (comm.rank() == 0) results[stage / 3].emplace_back(values.begin(), values.end());
+        strategy.release(unit);
+      }
+    }));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(UnevenBatches, NoExamplesInTheFirstStepAreToldWhereUnitsHaveNoOrderYet) {
+  on_ranks(2, [&](Communicator& comm) {
+    const Ones ones;
+    Strategy strategy = make(3, comm, ones.parameters);
+    strategy.weight(comm.rank() == 0 ? 1 : 0);
+    const Error error = error_of([&] {
+      if (comm.rank() == 0) strategy.gather(0);
+      strategy.step();
+    });
+    require(contains(error.what(), "rank 1: has no examples in the first step"), error.what());
+  });
+}
+
 TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
   for (const int stage : kStages) {
     on_ranks(2, [&](Communicator& comm) {

@@ -220,6 +220,24 @@ void check_use(tutti::Communicator& comm) {
   expect(equal(results[0], results[1]), "evaluated and accumulated alike", comm.rank());
 }
 
+// A rank whose examples have run out only calls step().
+void check_uneven(tutti::Communicator& comm) {
+  std::vector<Tensor> results[2];
+  for (const int stage : {0, 3}) {
+    auto model = make_model<train::Unit<Stack>>(at::kFloat);
+    train::ModuleStrategy strategy(comm, *model, stage, kAdamW);
+    for (int step = 0; step < 4; ++step) {
+      const bool has_examples = step <= comm.rank() + 1;
+      if (strategy.weight(has_examples ? 8 : 0) == 0) break;
+      if (has_examples) loss_of(model, comm.rank(), step).backward();
+      strategy.step();
+    }
+    strategy.finish();
+    results[stage / 3] = values_of(model);
+  }
+  expect(equal(results[0], results[1]), "uneven batches alike", comm.rank());
+}
+
 std::string words_of(const std::function<void()>& call) {
   try {
     call();
@@ -258,6 +276,7 @@ int main() {
     check_bits(comm);
     check_formulas(comm);
     check_use(comm);
+    check_uneven(comm);
     check_mistakes(comm);
     if (wrong == 0) std::printf("rank %d: all right\n", comm.rank());
   } catch (const std::exception& error) {
