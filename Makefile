@@ -11,7 +11,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @JOBS=$(JOBS) scripts/build.sh $(1)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install wheel demo test test-long test-torch bench bench-torch asan tsan sanitize \
+.PHONY: help build install wheel demo test test-long test-torch bench bench-torch bench-train asan tsan sanitize \
   sanitize-address sanitize-thread format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
@@ -100,6 +100,14 @@ bench-torch: ## PyTorch over Tutti beside PyTorch over gloo, and a training step
 	$(call build,release tutti_library tutti_tool)
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && tests/torch/run.sh $(CURDIR)/build \
 	  $(CURDIR)/bench/torch_bench.py --ranks $(or $(RANKS),2) --json $(CURDIR)/build/torch_bench.json
+
+bench-train: ## training in C++ beside DDP and FSDP2 (RANKS=4, THREADS=3 for more cores); keep it idle
+	@scripts/bootstrap.sh build torch
+	@scripts/configure.sh release build
+	$(call build,release tutti_library tutti_tool)
+	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && tests/torch/run.sh $(CURDIR)/build \
+	  $(CURDIR)/bench/torch_train.py --ranks $(or $(RANKS),2) --threads $(or $(THREADS),1) \
+	  --json $(CURDIR)/build/torch_train.json
 
 format: ## rewrite the sources with clang-format
 	@scripts/bootstrap.sh format

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -31,27 +32,33 @@ namespace train = tutti::train;
 using torch::Tensor;
 
 constexpr const char* kHelp =
-    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--layers N] [--width N] [--text FILE]
-           [--save DIR] [--save-every N] [--resume DIR] [--report]
+    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--text FILE] [--report | --json]
+           [--layers N] [--width N] [--heads N] [--context N] [--threads N] [--no-clip] [--no-overlap]
+           [--save DIR] [--save-every N] [--resume DIR]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too)
   --steps N     updates (60), those before --resume among them
   --batch N     examples of all ranks in one step (16)
-  --layers N    blocks (2); --width N of them, a multiple of 4 (64)
+  --layers N    blocks (2); --width N of them, a multiple of the heads (64); --heads N of attention (4)
+  --context N   characters of an example (64)
+  --threads N   of each rank (1)
+  --no-clip     gradients are taken as long as they are
+  --no-overlap  gradients travel after backward instead of during it, to see what that is worth
   --text FILE   what is learned (the text of the examples for PyTorch)
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (20); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
+  --json        figures for scripts instead, times are medians; whether the loss falls does not matter then
 
 Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
 )";
 
 struct Settings {
   std::string strategy = "dp", text = GPT_TEXT, save, resume;
-  std::int64_t steps = 60, batch = 16, layers = 2, width = 64, save_every = 20;
-  bool report = false, help = false;
+  std::int64_t steps = 60, batch = 16, layers = 2, width = 64, heads = 4, context = 64, threads = 1, save_every = 20;
+  bool report = false, json = false, clip = true, overlap = true, help = false;
 };
 
 Settings parse(int count, char** words) {
@@ -88,6 +95,18 @@ Settings parse(int count, char** words) {
       settings.layers = number();
     } else if (word == "--width") {
       settings.width = number();
+    } else if (word == "--heads") {
+      settings.heads = number();
+    } else if (word == "--context") {
+      settings.context = number();
+    } else if (word == "--threads") {
+      settings.threads = number();
+    } else if (word == "--no-clip") {
+      settings.clip = false;
+    } else if (word == "--no-overlap") {
+      settings.overlap = false;
+    } else if (word == "--json") {
+      settings.json = true;
     } else if (word == "--report") {
       settings.report = true;
     } else if (word == "--help" || word == "-h") {
@@ -96,7 +115,8 @@ Settings parse(int count, char** words) {
       throw std::runtime_error("there is no option '" + word + "'; --help lists them");
     }
   }
-  if (settings.width % 4 != 0) throw std::runtime_error("--width takes a multiple of 4, for four heads");
+  if (settings.width % settings.heads != 0)
+    throw std::runtime_error("--width takes a multiple of the heads, " + std::to_string(settings.heads));
   return settings;
 }
 
@@ -110,10 +130,10 @@ int stage_of(const std::string& strategy) {
 
 // ---- The model.
 
-constexpr std::int64_t kContext = 64, kHeads = 4, kCharacters = 128;
+constexpr std::int64_t kCharacters = 128;
 
 struct BlockImpl : nn::Module {
-  explicit BlockImpl(std::int64_t width) {
+  BlockImpl(std::int64_t width, std::int64_t heads) : heads(heads) {
     before_attention = register_module("before_attention", nn::LayerNorm(nn::LayerNormOptions({width})));
     before_feed = register_module("before_feed", nn::LayerNorm(nn::LayerNormOptions({width})));
     attention = register_module("attention", nn::Linear(width, 3 * width));
@@ -124,22 +144,24 @@ struct BlockImpl : nn::Module {
   Tensor forward(Tensor x) {
     const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
     const auto parts =
-        attention(before_attention(x)).view({batch, length, 3, kHeads, width / kHeads}).permute({2, 0, 3, 1, 4});
+        attention(before_attention(x)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
     const Tensor seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
     x = x + joined(seen.transpose(1, 2).reshape({batch, length, width}));
     return x + down(torch::gelu(up(before_feed(x))));
   }
+  std::int64_t heads;
   nn::LayerNorm before_attention{nullptr}, before_feed{nullptr};
   nn::Linear attention{nullptr}, joined{nullptr}, up{nullptr}, down{nullptr};
 };
 TORCH_MODULE(Block);
 
 struct GptImpl : nn::Module {
-  GptImpl(std::int64_t layers, std::int64_t width) {
+  explicit GptImpl(const Settings& settings) {
+    const std::int64_t width = settings.width;
     characters = register_module("characters", nn::Embedding(kCharacters, width));
-    places = register_module("places", nn::Embedding(kContext, width));
+    places = register_module("places", nn::Embedding(settings.context, width));
     blocks = register_module("blocks", nn::Sequential());
-    for (std::int64_t i = 0; i < layers; ++i) blocks->push_back(train::Unit<Block>(width));
+    for (std::int64_t i = 0; i < settings.layers; ++i) blocks->push_back(train::Unit<Block>(width, settings.heads));
     last = register_module("last", nn::LayerNorm(nn::LayerNormOptions({width})));
     head = register_module("head", nn::Linear(width, kCharacters));
   }
@@ -155,26 +177,27 @@ TORCH_MODULE(Gpt);
 
 // ---- The text.
 
-Tensor read_text(const std::string& path) {
+Tensor read_text(const std::string& path, std::int64_t context) {
   std::ifstream file(path);
   std::ostringstream text;
   if (!(text << file.rdbuf())) throw std::runtime_error("cannot read " + path);
   std::vector<std::int64_t> characters;
   for (const char c : text.str()) characters.push_back(static_cast<unsigned char>(c) < kCharacters ? c : '?');
-  if (characters.size() <= kContext + 1) throw std::runtime_error(path + " is too short to learn from");
+  if (std::ssize(characters) <= context + 1) throw std::runtime_error(path + " is too short to learn from");
   return torch::tensor(characters);
 }
 
 // This rank's examples of a step, each drawn by its number: the text, and what follows each character.
 std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings, std::int64_t step, int rank,
                                    int ranks) {
+  const std::int64_t context = settings.context;
   std::vector<Tensor> x, y;
   for (std::int64_t i = rank; i < settings.batch; i += ranks) {
     const auto number = static_cast<std::uint64_t>(step * settings.batch + i);
     const std::uint64_t mixed = (number + 1) * 0x9e3779b97f4a7c15ULL;
-    const auto at = static_cast<std::int64_t>((mixed >> 20) % static_cast<std::uint64_t>(text.size(0) - kContext - 1));
-    x.push_back(text.slice(0, at, at + kContext));
-    y.push_back(text.slice(0, at + 1, at + kContext + 1));
+    const auto at = static_cast<std::int64_t>((mixed >> 20) % static_cast<std::uint64_t>(text.size(0) - context - 1));
+    x.push_back(text.slice(0, at, at + context));
+    y.push_back(text.slice(0, at + 1, at + context + 1));
   }
   if (x.empty()) return {};
   return {torch::stack(x), torch::stack(y)};
@@ -187,16 +210,52 @@ train::TrainingPosition resumed_from(const std::string& folder, tutti::Communica
   return *position;
 }
 
+// What a step of this rank took, the median of all but the first ones, which find out and allocate.
+class StepFigures {
+ public:
+  void add(const train::StepTimes& times) { steps_.push_back(times); }
+  std::string to_json() const {
+    std::ostringstream json;
+    json << "\"step_ms\": " << median(&train::StepTimes::total_us)
+         << ", \"computing_ms\": " << median(&train::StepTimes::computing_us)
+         << ", \"waiting_ms\": " << median(&train::StepTimes::waiting_us)
+         << ", \"updating_ms\": " << median(&train::StepTimes::updating_us);
+    return json.str();
+  }
+
+ private:
+  double median(double train::StepTimes::*part) const {
+    if (steps_.empty()) return 0;
+    const std::size_t skipped = std::min<std::size_t>(3, steps_.size() - 1);
+    std::vector<double> ms;
+    for (std::size_t i = skipped; i < steps_.size(); ++i) ms.push_back(steps_[i].*part / 1e3);
+    std::ranges::nth_element(ms, ms.begin() + std::ssize(ms) / 2);
+    return ms[ms.size() / 2];
+  }
+  std::vector<train::StepTimes> steps_;
+};
+
+// Backward, during which gradients travel, or not yet.
+void run_backward(const Tensor& loss, train::ModuleStrategy& strategy, bool overlap) {
+  if (overlap) {
+    loss.backward();
+    return;
+  }
+  const auto pause = strategy.no_sync();
+  loss.backward();
+}
+
 int run(const Settings& settings, tutti::Communicator comm) {
-  at::set_num_threads(1);  // ranks share the cores
+  at::set_num_threads(static_cast<int>(settings.threads));  // ranks share the cores
   torch::manual_seed(1);
-  const Tensor text = read_text(settings.text);
-  train::Unit<Gpt> model(settings.layers, settings.width);
+  const Tensor text = read_text(settings.text, settings.context);
+  train::Unit<Gpt> model(settings);
   std::size_t numbers = 0;
   for (const Tensor& parameter : model->parameters()) numbers += static_cast<std::size_t>(parameter.numel());
 
   train::StrategyOptions options;
-  options.clip_norm = 1;
+  if (settings.clip) options.clip_norm = 1;
+  options.unused_parameters = !settings.overlap;  // step() then sends what was not told to be ready
   train::ModuleStrategy strategy(comm, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = 2e-3},
                                  options);
   // The loss of the first step ever is a note of the checkpoints, since it says how far training has come.
@@ -206,6 +265,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
   if (!settings.save.empty()) checkpoints.emplace(comm, settings.save, train::CheckpointOptions{.keep = 2});
   const std::int64_t begin = position.step;
   double first = position.notes.contains("first loss") ? std::stod(position.notes["first loss"]) : 0, last = first;
+  StepFigures figures;
   const auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = begin; step < settings.steps; ++step) {
     const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
@@ -214,15 +274,16 @@ int run(const Settings& settings, tutti::Communicator comm) {
     double sum = 0;
     if (examples > 0) {
       const Tensor loss = nn::functional::cross_entropy(model->forward(x).flatten(0, 1), y.flatten());
-      loss.backward();
+      run_backward(loss, strategy, settings.overlap);
       sum = loss.item<double>() * examples;
     }
     strategy.step();
+    figures.add(strategy.report().times);
     if (step % 20 == 0 || step + 1 == settings.steps) {
       comm.all_reduce(tutti::one(sum));
       last = sum / static_cast<double>(settings.batch);
       if (step == 0) first = last;
-      if (comm.rank() == 0) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
+      if (comm.rank() == 0 && !settings.json) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
     }
     if (!checkpoints) continue;
     position = {.step = step + 1, .notes = {{"first loss", std::to_string(first)}}};
@@ -233,6 +294,12 @@ int run(const Settings& settings, tutti::Communicator comm) {
   if (checkpoints) checkpoints->wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   strategy.verify();
+  if (settings.json) {
+    if (comm.rank() == 0)
+      std::printf("{\"strategy\": \"%s\", \"ranks\": %d, \"numbers\": %zu, \"first_loss\": %.4f, \"loss\": %.4f, %s}\n",
+                  settings.strategy.c_str(), comm.size(), numbers, first, last, figures.to_json().c_str());
+    return 0;
+  }
   if (comm.rank() == 0) {
     if (settings.report) std::fputs(train::to_text(strategy.report()).c_str(), stdout);
     std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",

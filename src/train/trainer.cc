@@ -400,7 +400,9 @@ double Trainer::weight(double examples) {
     refuse_call("weight(" + std::to_string(examples) + "): examples are a number from 0 on");
   if (!seen_.empty()) refuse_call("weight() after a ready() of the same step; it comes before the backward pass");
   double total = examples;
+  const Clock::time_point began = Clock::now();
   comm_.all_reduce(std::span(&total, 1));
+  waited_ += Clock::now() - began;
   // Nobody has any: the loop over batches ends, and no step follows.
   if (total == 0) return 0;
   examples_ = examples;

@@ -66,7 +66,8 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
     return told.substr(0, told.find("ranks:"));
   };
   const std::string data_parallel = losses("dp");
-  for (const char* strategy : {"zero1", "zero2", "zero3"}) EXPECT_EQ(losses(strategy), data_parallel) << strategy;
+  for (const char* strategy : {"zero1", "zero2", "zero3", "dp --no-overlap"})
+    EXPECT_EQ(losses(strategy), data_parallel) << strategy;
 
   // Stopped and gone on with, under another strategy, it tells what the run that never stopped did.
   const std::string saved = (folder_ / "saved").string();
@@ -76,6 +77,10 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
     EXPECT_EQ(count_of(told, "goes on from step 30"), 1) << told;
     EXPECT_EQ(told.substr(told.find("step   40")), data_parallel.substr(data_parallel.find("step   40")));
   }
+
+  const std::string figures = run_program("examples", "gpt --json --steps 4 --layers 1 --width 24 --heads 3 --no-clip");
+  for (const char* name : {"\"ranks\": 4, ", "\"step_ms\": ", "\"waiting_ms\": ", "\"updating_ms\": "})
+    EXPECT_EQ(count_of(figures, name), 1) << figures;
 }
 
 TEST_F(CppTorch, EveryFunctionOnTensors) {
