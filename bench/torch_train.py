@@ -61,7 +61,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=1, help="examples of each rank in a step (default %(default)s)")
     parser.add_argument("--context", type=int, default=64, help="characters of an example (default %(default)s)")
     parser.add_argument("--clip", action="store_true", help="clip gradients to norm 1, everywhere")
-    parser.add_argument("--only", default="", help="contenders with this in their name")
+    parser.add_argument("--only", nargs="*", default=[""], help="contenders with one of these in their name")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="of Tutti (default build)")
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--contender", help=argparse.SUPPRESS)  # we are one of its ranks
@@ -130,6 +130,7 @@ def rank_main(options):
 
     import torch
     import torch.distributed as dist
+    import tutti.torch  # noqa: F401
 
     torch.set_num_threads(options.threads)
     dist.init_process_group("tutti" if "tutti" in options.contender else "gloo")
@@ -217,7 +218,7 @@ def run_job(contender, options, gpt, folder):
 
 def measure(options):
     gpt = build_gpt(options.build)
-    names = [name for name in (*CPP, *PYTHON) if options.only in name]
+    names = [name for name in (*CPP, *PYTHON) if any(part in name for part in options.only)]
     rounds, failed = {name: [] for name in names}, {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):

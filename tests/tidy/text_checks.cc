@@ -67,7 +67,8 @@ Complaints check_words(const Source& source) {
   static const std::regex kMachine(R"((^|[\s"'(=])/(root|home|work)/)");
   // Names that others gave.
   static const std::regex kTheirs(R"(std::common_\w+|CMakePackageConfigHelpers|ParamCommsUtils|_coalescing_manager)"
-                                  R"(|(torch|torch/csrc|c10)[./]utils?|torch\.testing\._internal\.common_\w+)");
+                                  R"(|(torch|torch/csrc|torch\.nn|c10)[./]utils?)"
+                                  R"(|torch\.testing\._internal\.common_\w+)");
   if (source.is_under("tests/tidy/")) return {};  // has to name what it bans
   Complaints complaints;
   for (const std::string& word : words_of(source.path)) {

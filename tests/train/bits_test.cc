@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "check.h"
+#include "effort.h"
 #include "train/one_process.h"
 
 namespace tutti {
@@ -15,7 +16,7 @@ using testing::Ranks;
 using testing::require;
 using testing::ToyModel;
 
-constexpr int kSteps = 50;
+constexpr int kSteps = static_cast<int>(testing::tries(50));
 
 train::Strategy make(int stage, Communicator& comm, const ToyModel& model, const train::StrategyOptions& options) {
   const train::Optimizer optimizer = train::AdamW{.learning_rate = 1e-2};
@@ -63,10 +64,28 @@ INSTANTIATE_TEST_SUITE_P(All, Bits,
                                             ::testing::Values(DType::float32, DType::bfloat16)),
                          named);
 
-TEST(BitsOverTransports, AreTheSame) {
-  for (const Ranks kind : {Ranks::processes, Ranks::tcp})
-    for (const int stage : {0, 1, 2, 3}) trains_alike(kind, 3, stage, DType::bfloat16, 2.0);
+// Ranks that are processes: over shared memory, and over TCP.
+class BitsOfProcesses : public ::testing::TestWithParam<std::tuple<Ranks, int, DType>> {};
+
+TEST_P(BitsOfProcesses, AreThoseOfOneProcess) {
+  const auto [kind, ranks, type] = GetParam();
+  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, type, std::nullopt);
 }
+
+TEST_P(BitsOfProcesses, AreThoseOfOneProcessWhenGradientsAreClipped) {
+  const auto [kind, ranks, type] = GetParam();
+  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, type, 2.0);
+}
+
+std::string named_by_kind(const ::testing::TestParamInfo<std::tuple<Ranks, int, DType>>& test) {
+  const auto [kind, ranks, type] = test.param;
+  return testing::name_of(kind) + "_" + std::to_string(ranks) + "_ranks_" + std::string(name_of(type));
+}
+INSTANTIATE_TEST_SUITE_P(All, BitsOfProcesses,
+                         ::testing::Combine(::testing::Values(Ranks::processes, Ranks::tcp),
+                                            ::testing::Values(1, 2, 3, 4, 8),
+                                            ::testing::Values(DType::float32, DType::bfloat16)),
+                         named_by_kind);
 
 // What was called is what the formulas say, verb by verb.
 void says_its_sentence(Communicator& comm, const ToyModel& model, int stage, bool all_options) {
