@@ -408,6 +408,8 @@ class TUTTI_API Communicator {
 
   // Calls, bytes and waiting so far, by verb. May be asked by any thread.
   Counters counters() const;
+  // From now on every call is timed, which takes two readings of the clock and a lock for each: see Counters.
+  void time_calls();
 
   // Microseconds that the call is expected to take: by the algorithm that would be chosen for it, at the costs of this
   // group (`tutti tune` measures them). Asks no other rank and supposes that their buffers are like this one's, and of

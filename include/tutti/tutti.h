@@ -242,10 +242,36 @@ typedef enum tutti_verb {
 typedef struct tutti_verb_counters {
   uint64_t calls;     /* blocking ones when they begin, async ones when they are submitted */
   uint64_t bytes;     /* of the vector, or of all chunks that this rank knows of; of a receive what it has room for */
-  uint64_t waited_ns; /* while the program was held up for longer than a brief spin */
+  uint64_t waited_ns; /* while the program was held up for longer than a brief spin; after tutti_take_mark() all of
+                       * a blocking call, and of a wait */
+  uint64_t under_way_ns; /* after tutti_take_mark(), else 0: from its beginning or submission to its end, each call */
 } tutti_verb_counters;
 /* What this rank has called so far, by any thread; what the library does of its own accord is not counted. */
 tutti_code tutti_counters(tutti_comm comm, tutti_verb verb, tutti_verb_counters* counters);
+
+/* The sentence of a step: what was called between two marks of a communicator, what of that was exposed, and where the
+ * time went, as a table or as JSON.
+ *
+ *   tutti_mark begin, end;
+ *   tutti_take_mark(comm, &begin);
+ *   ... ten steps ...
+ *   tutti_take_mark(comm, &end);
+ *   char text[4096];
+ *   tutti_report(&begin, &end, 10, TUTTI_REPORT_TEXT, text, sizeof text, NULL);
+ */
+enum { TUTTI_VERBS = TUTTI_BARRIER + 1 };
+typedef struct tutti_mark {
+  int64_t at_ns;    /* of a clock of this machine */
+  uint64_t busy_ns; /* while at least one call was under way */
+  int64_t ranks;
+  tutti_verb_counters verbs[TUTTI_VERBS];
+} tutti_mark;
+typedef enum tutti_report_format { TUTTI_REPORT_TEXT, TUTTI_REPORT_JSON } tutti_report_format;
+/* From the first mark on calls are timed, which takes two readings of the clock and a lock for each. */
+tutti_code tutti_take_mark(tutti_comm comm, tutti_mark* mark);
+/* Writes as much as there is room for, closed by a zero; *length, unless NULL, is that of the whole text. */
+tutti_code tutti_report(const tutti_mark* from, const tutti_mark* to, int64_t steps, tutti_report_format format,
+                        char* text, size_t room, size_t* length);
 
 /* One group per color, ranked by (key, rank); a negative color joins none, and *child is NULL then. */
 tutti_code tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* child);

@@ -195,7 +195,7 @@ tutti_code tutti_counters(tutti_comm comm, tutti_verb verb, tutti_verb_counters*
       throw tutti::Error(tutti::ErrorCode::invalid_argument,
                          "tutti_counters: there is no verb " + std::to_string(verb));
     const tutti::VerbCounters found = communicator_of(comm).counters()[static_cast<tutti::Verb>(verb)];
-    result = {found.calls, found.bytes, static_cast<std::uint64_t>(found.waited.count())};
+    result = to_c(found);
   });
 }
 

@@ -29,6 +29,7 @@ tutti_comm handle_of(Communicator communicator);
 // Runs the request, or starts it where a handle is wanted.
 void carry_out(tutti_comm comm, const Request& request, tutti_work* work);
 tutti_received to_c(const Received& received);
+tutti_verb_counters to_c(const VerbCounters& counters);
 
 }  // namespace tutti::capi
 

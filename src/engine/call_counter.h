@@ -1,7 +1,11 @@
-// What Counters are read from. One thread counts, any may read.
+// What Counters are read from. One thread counts, any may read; calls that are timed may end on any.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
 
 #include "tutti/counters.h"
 
@@ -9,6 +13,8 @@ namespace tutti::engine {
 
 class CallCounter {
  public:
+  using Clock = std::chrono::steady_clock;
+
   void count(Verb verb, std::uint64_t bytes) {
     Row& row = rows_[static_cast<std::size_t>(verb)];
     add(row.calls, 1);
@@ -27,6 +33,23 @@ class CallCounter {
     row.waited_ns.store(static_cast<std::uint64_t>(before.waited.count()), std::memory_order_relaxed);
   }
 
+  bool timed() const { return timed_.load(std::memory_order_relaxed); }
+  // Returns what it was.
+  bool set_timed(bool timed) { return timed_.exchange(timed, std::memory_order_relaxed); }
+  // A call is under way from begin() to end(), of those that began while calls were timed.
+  Clock::time_point begin() {
+    const std::lock_guard lock(timing_);
+    const Clock::time_point now = Clock::now();
+    if (open_++ == 0) busy_since_ = now;
+    return now;
+  }
+  void end(Verb verb, Clock::time_point began) {
+    const std::lock_guard lock(timing_);
+    const Clock::time_point now = Clock::now();
+    under_way_[static_cast<std::size_t>(verb)] += now - began;
+    if (--open_ == 0) busy_ += now - busy_since_;
+  }
+
   Counters read() const {
     Counters counters;
     for (std::size_t i = 0; i < kVerbs; ++i) {
@@ -34,6 +57,10 @@ class CallCounter {
       counters.verbs[i].bytes = rows_[i].bytes.load(std::memory_order_relaxed);
       counters.verbs[i].waited = std::chrono::nanoseconds(rows_[i].waited_ns.load(std::memory_order_relaxed));
     }
+    if (!timed()) return counters;
+    const std::lock_guard lock(timing_);
+    for (std::size_t i = 0; i < kVerbs; ++i) counters.verbs[i].under_way = under_way_[i];
+    counters.busy = busy_ + (open_ == 0 ? Clock::duration(0) : Clock::now() - busy_since_);
     return counters;
   }
 
@@ -48,6 +75,49 @@ class CallCounter {
   }
 
   std::array<Row, kVerbs> rows_;
+  std::atomic<bool> timed_{false};
+  mutable std::mutex timing_;  // guards what follows
+  std::array<Clock::duration, kVerbs> under_way_{};
+  Clock::duration busy_{};
+  Clock::time_point busy_since_;
+  int open_ = 0;
+};
+
+// The program is held up while this lives, where calls are timed.
+class TimedWait {
+ public:
+  TimedWait(CallCounter& counter, Verb verb) : counter_(&counter), verb_(verb) {
+    if (counter.timed()) began_ = CallCounter::Clock::now();
+  }
+  ~TimedWait() {
+    if (began_ != CallCounter::Clock::time_point()) counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
+  }
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
+
+ private:
+  CallCounter* counter_;
+  Verb verb_;
+  CallCounter::Clock::time_point began_;
+};
+
+// A blocking call is under way while this lives.
+class TimedBlockingCall {
+ public:
+  TimedBlockingCall(CallCounter& counter, Verb verb) : wait_(counter, verb), counter_(&counter), verb_(verb) {
+    if (counter.timed()) began_ = counter.begin();
+  }
+  ~TimedBlockingCall() {
+    if (began_ != CallCounter::Clock::time_point()) counter_->end(verb_, began_);
+  }
+  TimedBlockingCall(const TimedBlockingCall&) = delete;
+  TimedBlockingCall& operator=(const TimedBlockingCall&) = delete;
+
+ private:
+  TimedWait wait_;
+  CallCounter* counter_;
+  Verb verb_;
+  CallCounter::Clock::time_point began_;
 };
 
 }  // namespace tutti::engine

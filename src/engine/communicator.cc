@@ -54,6 +54,7 @@ std::vector<int> Communicator::hosts() const {
 std::string_view Communicator::last_algorithm() const { return engine().last_algorithm(); }
 bool Communicator::tuned() const { return engine().costs().tuned; }
 Counters Communicator::counters() const { return engine().counters(); }
+void Communicator::time_calls() { engine().time_calls(); }
 double Communicator::predicted_us(const Request& request) const { return engine().predict(request) * 1e6; }
 double Communicator::predicted_us(const Request& sent, const Request& received) const {
   return engine().predict(sent, received) * 1e6;

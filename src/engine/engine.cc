@@ -112,6 +112,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   call.row = row;
   admit(call);
   counter_.count(call.verb, bytes_to_count(call));
+  const TimedBlockingCall timed(counter_, call.verb);
   drive(track);
   last_algorithm_ = track.algorithm();
   return {};
@@ -119,8 +120,10 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
 
 void Engine::run_own(const Request& request) {
   const VerbCounters before = counter_.read()[request.verb];
+  const bool timed = counter_.set_timed(false);
   run(request);
   counter_.put_back(request.verb, before);
+  counter_.set_timed(timed);
 }
 
 void Engine::drive(Track& track) {
@@ -139,7 +142,7 @@ void Engine::drive(Track& track) {
     throw async_.fail_from_caller(error, track);
   }
   if (!finished) throw async_.fail_from_caller(Stuck{&track});
-  counter_.add_wait(track.call().verb, waiter.waited());
+  if (!counter_.timed()) counter_.add_wait(track.call().verb, waiter.waited());
 }
 
 std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
@@ -178,6 +181,7 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       admit(call);
     }
     counter_.count(call.verb, bytes_to_count(call));
+    if (counter_.timed()) pending->began = counter_.begin();
   }
   async_.enqueue(calls);
 }

@@ -110,6 +110,7 @@ class Engine final {
   double predict(const Request& sent, const Request& received) const;
   std::shared_ptr<void> allocate(std::size_t bytes);
   Counters counters() const { return counter_.read(); }
+  void time_calls() { counter_.set_timed(true); }
   // For the calls that follow.
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }

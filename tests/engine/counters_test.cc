@@ -106,6 +106,38 @@ TEST_P(CountersOf, TheTimeThatCallsWereHeldUp) {
   });
 }
 
+// Blocking calls are waited for as long as they take, async ones as long as somebody waits.
+TEST_P(CountersOf, HowLongCallsAreUnderWayOnceTheyAreTimed) {
+  run(2, [](Communicator& comm) {
+    std::vector<float> vector(1000), other(1000);
+    comm.all_reduce(vector);
+    require(comm.counters()[Verb::all_reduce].under_way.count() == 0 && comm.counters().busy.count() == 0, "not asked");
+    comm.time_calls();
+    const VerbCounters before = comm.counters()[Verb::all_reduce];
+    const auto begin = std::chrono::steady_clock::now();
+    comm.all_reduce(vector);
+    Counters counted = comm.counters();
+    require(counted[Verb::all_reduce].under_way.count() > 0, "a blocking call");
+    require(counted[Verb::all_reduce].waited - before.waited >= counted[Verb::all_reduce].under_way, "is waited for");
+    require(counted.busy == counted[Verb::all_reduce].under_way, "one call is busy as long as it is under way");
+
+    Work first = comm.all_reduce_async(vector), second = comm.all_reduce_async(other);
+    first.wait();
+    second.wait();
+    comm.send_recv(vector, 1 - comm.rank(), other, 1 - comm.rank());
+    counted = comm.counters();
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+    const auto sum = counted[Verb::all_reduce].under_way + counted[Verb::send_recv].under_way;
+    require(counted[Verb::send_recv].under_way.count() > 0, "an exchange");
+    require(counted.busy.count() > 0 && counted.busy <= took && counted.busy <= sum, "several at once are busy once");
+    require(counted[Verb::all_reduce].waited + counted[Verb::send_recv].waited - before.waited <= took, "waited");
+
+    Communicator child = comm.duplicate();  // by calls of the library's own
+    require(comm.counters()[Verb::all_gather].under_way.count() == 0, "which are not timed");
+    require(child.counters().busy.count() == 0, "a child is asked for itself");
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, CountersOf, ::testing::ValuesIn(testing::kAllRanks),
                          [](const auto& ranks) { return std::string(testing::name_of(ranks.param)); });
 

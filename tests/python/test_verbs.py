@@ -258,6 +258,26 @@ def test_groups(run):
     run(4, job)
 
 
+def test_step_report(run):
+    def job(comm):
+        with comm.step_report(steps=3) as report:
+            for _ in range(3):
+                comm.all_reduce(np.ones(10, dtype=np.float32))
+                comm.all_reduce(np.ones(10, dtype=np.float32), async_op=True).wait()
+                comm.barrier()
+        said = report.json()
+        assert {phrase["verb"]: (phrase["bytes"], phrase["times"], phrase["ranks"]) for phrase in said["each_step"]} == {
+            "all_reduce": (40, 2, 2), "barrier": (0, 1, 2)}
+        assert said["gamma_raw"] > 0 and 0 < said["waiting_us"] <= said["total_us"]
+        assert "every step says\n  all_reduce" in str(report) and "exposed" in str(report)
+        report.steps = 0
+        with pytest.raises(tutti.InvalidArgumentError, match="0 steps"):
+            str(report)
+        with pytest.raises(tutti.InvalidArgumentError, match="once the `with` has ended"):
+            str(comm.step_report())
+    run(2, job)
+
+
 def test_last_algorithm_timeout_and_barrier(run):
     def job(comm):
         comm.all_reduce(np.ones(2))

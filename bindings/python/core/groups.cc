@@ -11,6 +11,7 @@
 #include "core/verbs.h"
 #include "tutti/fusion.h"
 #include "tutti/init.h"
+#include "tutti/train/report.h"
 #include "tutti/types.h"
 
 namespace tutti::python {
@@ -95,9 +96,22 @@ void all_reduce_many(const CommunicatorBase& self, const nb::list& arrays, nb::h
   without_gil([&] { all_reduce_coalesced(*turn, addresses, counts, buffers.front().element(), operation); });
 }
 
+void bind_reports(nb::module_& module, CommunicatorClass& communicator) {
+  nb::class_<train::Mark>(module, "Mark");
+  communicator.def("_mark", [](const CommunicatorBase& self) {
+    const Group::Turn turn(group_of(self));
+    return train::mark(*turn);
+  });
+  module.def("_report", [](const train::Mark& from, const train::Mark& to, std::int64_t steps, bool json) {
+    const train::Report report = train::report(from, to, steps);
+    return json ? to_json(report) : to_text(report);
+  });
+}
+
 }  // namespace
 
 void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
+  bind_reports(module, communicator);
   nb::class_<Group>(module, "Group");
   module.def("join", &join, nb::arg("deterministic"), nb::arg("timeout").none(), nb::arg("algorithm").none(),
              nb::arg("check"), nb::arg("transport"), nb::arg("rank").none(), nb::arg("world_size").none(),

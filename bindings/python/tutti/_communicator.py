@@ -1,6 +1,7 @@
 """The communicator: a group of ranks that call the same verbs in the same order."""
 
 import atexit
+import json
 import math
 import os
 import pickle
@@ -23,6 +24,33 @@ def _close_all():
             communicator._give_up()
         except InvalidArgumentError:
             pass  # a thread is still in it; the end of the process ends that
+
+
+class StepReport:
+    """What was called while `with` lasts, in `steps` steps: str() is a table, json() the same for scripts."""
+
+    def __init__(self, communicator, steps):
+        self._communicator, self.steps = communicator, steps
+        self._begin = self._end = None
+
+    def __enter__(self):
+        self._begin = self._communicator._mark()
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self._end = self._communicator._mark()
+
+    def _told(self, as_json):
+        if self._end is None:
+            raise InvalidArgumentError("step_report: there is something to tell once the `with` has ended well")
+        return _core._report(self._begin, self._end, self.steps, as_json)
+
+    def __str__(self):
+        return self._told(False)
+
+    def json(self):
+        return json.loads(self._told(True))
 
 
 class Communicator(_core.Communicator):
@@ -82,6 +110,20 @@ class Communicator(_core.Communicator):
     def self(self):
         """A group of this rank alone, without a word to any other; also where this communicator has failed."""
         return _child(self._self())
+
+    # ---- What was called.
+
+    def step_report(self, steps=1):
+        """What a step calls on this communicator, what of it was exposed, and where the time of the step went.
+
+            with comm.step_report(steps=10) as report:
+                for batch in batches:
+                    ...
+            print(report)
+
+        `report.steps` may be set inside, where their number is known late.
+        """
+        return StepReport(self, steps)
 
     # ---- Memory.
 

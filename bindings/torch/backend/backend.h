@@ -96,6 +96,7 @@ class Backend : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex device);
   at::Tensor allocateTensor(long size, at::TensorOptions options);
   bool tuned() { return group_->tuned(); }
+  tutti_mark mark() { return group_->mark(); }
   // A tensor in symmetric memory: collective, the same shape and type on every rank.
   at::Tensor empty_symmetric(at::IntArrayRef shape, at::ScalarType type);
 

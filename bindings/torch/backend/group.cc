@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <pybind11/pybind11.h>
 #include <signal.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <set>
 #include <utility>
@@ -167,7 +169,11 @@ void Group::ended(void* context) {
   const std::lock_guard lock(group.changed_mutex_);
   if (--work->open_handles_ > 0) return;
   work->ended_ = true;
-  group.open_.fetch_sub(1, std::memory_order_release);
+  const bool last = group.open_.fetch_sub(1, std::memory_order_release) == 1;
+  if (last && group.futures_awaited_since_) {
+    group.waited_for_futures_[work->core_verb()] += std::chrono::steady_clock::now() - *group.futures_awaited_since_;
+    group.futures_awaited_since_.reset();
+  }
   if (work->wanted_) group.hand_over(*work);
   group.changed_.notify_all();
 }
@@ -181,6 +187,7 @@ void Group::await(Work& work, Milliseconds timeout) {
     return std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now()));
   };
   std::unique_lock lock(changed_mutex_);
+  futures_awaited_since_.reset();  // the core counts this
   while (!work.ended_) {
     if (!driving_ && !leaving_) {
       driving_ = true;
@@ -328,6 +335,32 @@ bool Group::tuned() {
   int tuned = 0;
   enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_tuned(comm, &tuned)); });
   return tuned != 0;
+}
+
+void Group::took_future() {
+  const int pass = torch::autograd::get_current_graph_task_id();
+  {
+    const std::lock_guard lock(changed_mutex_);
+    if (!marked_ || pass < 0 || std::exchange(watched_pass_, pass) == pass) return;
+  }
+  // DDP asks for its own word at the end when it has started its last call, and so comes later.
+  torch::autograd::Engine::get_default_engine().queue_callback([group = weak_from_this()] {
+    const std::shared_ptr<Group> self = group.lock();
+    if (!self) return;
+    const std::lock_guard lock(self->changed_mutex_);
+    if (self->open_.load() > 0) self->futures_awaited_since_ = std::chrono::steady_clock::now();
+  });
+}
+
+tutti_mark Group::mark() {
+  tutti_mark mark;
+  enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_take_mark(comm, &mark)); });
+  const std::lock_guard lock(changed_mutex_);
+  marked_ = true;
+  for (std::size_t verb = 0; verb < TUTTI_VERBS; ++verb)
+    mark.verbs[verb].waited_ns +=
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(waited_for_futures_[verb]).count());
+  return mark;
 }
 
 std::shared_ptr<void> Group::allocate(std::size_t bytes) {

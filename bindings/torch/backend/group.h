@@ -12,6 +12,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +22,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -95,6 +97,11 @@ class Group : public std::enable_shared_from_this<Group> {
   // Whether `tutti tune` measured the costs that algorithms are chosen by.
   bool tuned();
 
+  // What was called so far, and waited for. Who waits for a future nobody tells; but what was taken as one during a
+  // backward pass DDP waits for at its end, and counts as waited for from there on.
+  tutti_mark mark();
+  void took_future();
+
   // Symmetric memory, which lives as long as what is returned: collective.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
@@ -136,6 +143,10 @@ class Group : public std::enable_shared_from_this<Group> {
   bool stop_ = false;
   std::vector<std::thread> threads_;
   std::size_t in_callbacks_ = 0;  // of the threads
+  bool marked_ = false;           // somebody wants to know what is waited for
+  int watched_pass_ = -1;         // backward pass whose end begins the waiting
+  std::optional<std::chrono::steady_clock::time_point> futures_awaited_since_;
+  std::array<std::chrono::steady_clock::duration, TUTTI_VERBS> waited_for_futures_{};
 };
 
 }  // namespace tutti::pytorch

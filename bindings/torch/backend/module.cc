@@ -3,10 +3,12 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/python.h>
 
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "backend/allocator.h"
 #include "backend/backend.h"
+#include "backend/errors.h"
 
 namespace py = pybind11;
 
@@ -27,12 +29,23 @@ c10::intrusive_ptr<Backend> create(const c10::intrusive_ptr<c10d::Store>& store,
   return c10::make_intrusive<Backend>(store, options);
 }
 
+std::string told_between(const tutti_mark& from, const tutti_mark& to, std::int64_t steps, bool json) {
+  const tutti_report_format format = json ? TUTTI_REPORT_JSON : TUTTI_REPORT_TEXT;
+  std::size_t length = 0;
+  tutti::pytorch::check(tutti_report(&from, &to, steps, format, nullptr, 0, &length));
+  std::string text(length + 1, '\0');
+  tutti::pytorch::check(tutti_report(&from, &to, steps, format, text.data(), text.size(), nullptr));
+  text.resize(length);
+  return text;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::module_::import("torch._C._distributed_c10d");
   module.attr("torch_version") = TUTTI_TORCH_VERSION;
   module.attr("core_version") = tutti_version();
+  py::class_<tutti_mark>(module, "Mark");
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
       .def(py::init(&create), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
@@ -42,6 +55,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("abort", &Backend::abort, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Backend::shutdown, py::call_guard<py::gil_scoped_release>())
       .def("tuned", &Backend::tuned, py::call_guard<py::gil_scoped_release>())
+      .def("mark", &Backend::mark, py::call_guard<py::gil_scoped_release>())
       .def("empty",
            [](Backend& backend, const std::vector<std::int64_t>& shape, py::object type) {
              const at::ScalarType scalar = reinterpret_cast<THPDtype*>(type.ptr())->scalar_type;
@@ -51,6 +65,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(
           "begin_pool", [](Backend& backend) { tutti::pytorch::begin_pool(backend.pool()); },
           py::call_guard<py::gil_scoped_release>());
+  module.def("report", &told_between);
   module.def("end_pool", &tutti::pytorch::end_pool);
   module.def("leave_all", &Group::leave_all, py::call_guard<py::gil_scoped_release>());
 }

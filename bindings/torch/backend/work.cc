@@ -1,5 +1,6 @@
 #include "backend/work.h"
 
+#include <string_view>
 #include <utility>
 
 #include "backend/profile.h"
@@ -31,6 +32,18 @@ Work::Work(std::shared_ptr<Group> group, Call&& call, std::uint64_t sequence)
       verb_(call.title.verb),
       started_(std::chrono::steady_clock::now()) {
   if (auto row = begin_row(call, true)) recordFunctionEndCallback_ = at::wrapPropagateTLSState([row] { row->end(); });
+}
+
+tutti_verb Work::core_verb() const {
+  constexpr std::pair<std::string_view, tutti_verb> kVerbs[] = {
+      {"all_reduce", TUTTI_ALL_REDUCE}, {"all_gather", TUTTI_ALL_GATHER},
+      {"all_to_all", TUTTI_ALL_TO_ALL}, {"reduce_scatter", TUTTI_REDUCE_SCATTER},
+      {"reduce", TUTTI_REDUCE},         {"broadcast", TUTTI_BROADCAST},
+      {"gather", TUTTI_GATHER},         {"scatter", TUTTI_SCATTER},
+      {"barrier", TUTTI_BARRIER}};
+  for (const auto& [begin, verb] : kVerbs)
+    if (std::string_view(verb_).starts_with(begin)) return verb;
+  return TUTTI_SEND_RECV;
 }
 
 void Work::follow() {
@@ -139,6 +152,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
     fulfil_future();
   } else {
     group_->complete_later(*this);
+    group_->took_future();
   }
   return future_;
 }

@@ -66,6 +66,8 @@ class Work : public c10d::Work {
   void conclude() noexcept;
   void take_results();
   void fulfil_future();
+  // The verb of the core that the operation is made of.
+  tutti_verb core_verb() const;
   bool settled() const { return settled_.load(std::memory_order_acquire); }
 
   const std::shared_ptr<Group> group_;

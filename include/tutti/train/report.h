@@ -2,14 +2,26 @@
 // rank, the timeline of its buckets and where the time went. Pure data, which tools and tests read as well.
 //
 //   std::puts(to_text(strategy.report()).c_str());
+//
+// A program that calls verbs itself has its own steps told in the same words:
+//
+//   const tutti::train::Mark begin = tutti::train::mark(comm);
+//   ... ten steps ...
+//   std::puts(to_text(tutti::train::report(begin, tutti::train::mark(comm), 10)).c_str());
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tutti/counters.h"
 #include "tutti/export.h"
 #include "tutti/types.h"
+
+namespace tutti {
+class Communicator;
+}
 
 namespace tutti::train {
 
@@ -20,6 +32,9 @@ struct Phrase {
   std::uint64_t bytes = 0;
   std::uint64_t times = 1;
   int ranks = 1;
+  // Of all its calls in a step, where they were measured: from the first to the end of each, and what the program
+  // waited for. The rest was hidden by computation.
+  double under_way_us = 0, exposed_us = 0;
 
   bool operator==(const Phrase&) const = default;
 };
@@ -80,7 +95,21 @@ struct Report {
   StepTimes times;                    // of the last step
   // Communication over computation: of all time that a bucket was under way, and of what step() waited for.
   double gamma_raw = 0, gamma_exposed = 0;
+  // Of a communicator's calls: nothing is known of a model, bytes are those of a call on average, and times those of a
+  // step on average. together: the calls do not come out even, so that each_step is what all steps said together.
+  bool of_calls = false, together = false;
 };
+
+// What a communicator has counted until now, and when that was.
+struct Mark {
+  Counters counters;
+  std::chrono::steady_clock::time_point at;
+  int ranks = 1;
+};
+// From the first mark on the communicator times its calls (Communicator::time_calls).
+TUTTI_API Mark mark(Communicator& communicator);
+// What was called between two marks of one communicator, in so many steps.
+TUTTI_API Report report(const Mark& from, const Mark& to, std::int64_t steps = 1);
 
 TUTTI_API std::string to_text(const Report& report);
 TUTTI_API std::string to_json(const Report& report);

@@ -94,8 +94,9 @@ void AsyncCalls::wait_until(Pending& pending, const Deadline& deadline) {
   };
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
   Waiter waiter(with_.transport, deadline);
+  const TimedWait timed(with_.counter, pending.call.verb);
   const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
-  with_.counter.add_wait(pending.call.verb, waiter.waited());
+  if (!with_.counter.timed()) with_.counter.add_wait(pending.call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   if (outcome == Waiter::Outcome::timed_out) {
     throw Error(ErrorCode::timeout, rank_name(with_.transport.rank()) + ", " + pending.call.describe() +
@@ -116,8 +117,9 @@ bool AsyncCalls::wait_any(std::span<Pending* const> calls, const Deadline& deadl
   };
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
   Waiter waiter(with_.transport, deadline);
+  const TimedWait timed(with_.counter, calls.front()->call.verb);
   const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
-  with_.counter.add_wait(calls.front()->call.verb, waiter.waited());
+  if (!with_.counter.timed()) with_.counter.add_wait(calls.front()->call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   return outcome != Waiter::Outcome::timed_out;
 }
@@ -140,6 +142,7 @@ void AsyncCalls::on_end(Pending& pending, std::function<void()> ended) {
 }
 
 void AsyncCalls::end(Pending& pending, Pending::State state) {
+  if (pending.began != CallCounter::Clock::time_point()) with_.counter.end(pending.call.verb, pending.began);
   pending.state.store(state, std::memory_order_release);
   if (pending.on_end) std::exchange(pending.on_end, nullptr)();
   if (pending.awaited_by != nullptr) pending.awaited_by->ring();

@@ -13,7 +13,8 @@
 //   mailbox, starts and advances the tracks that have a queue, and changes the state of a call.
 // - queue_mutex_ guards the tracks' queues, messages_, posted_, waiting_callers_, queued_, and what a call does at its
 //   end (Pending::on_end, awaited_by). It is taken after driving_, never before it. Under it only the mutexes of the
-//   progress thread and of Events are taken, and on_end of calls is run, which must call nothing of the communicator's.
+//   progress thread, of Events and of the counter are taken, and on_end of calls is run, which must call nothing of the
+//   communicator's.
 // - Only the caller's thread adds. So what it finds empty, by Track::queued or has_messages(), stays so until it adds:
 //   the track, or the mailbox, is its own, and blocking calls take neither mutex.
 // - thread_ is made by the caller's thread before the first call is queued, and stays.
@@ -141,7 +142,7 @@ class AsyncCalls final : private runtime::Driven {
   const Pending* running_on(const Track& track);
 
   // With queue_mutex_ held: the call has ended.
-  static void end(Pending& pending, Pending::State state);
+  void end(Pending& pending, Pending::State state);
 
   Surroundings with_;
   std::mutex driving_;

@@ -9,6 +9,7 @@
 
 #include "engine/async/event.h"
 #include "engine/call.h"
+#include "engine/call_counter.h"
 #include "engine/execute/track.h"
 #include "engine/messages/message.h"
 #include "tutti/op.h"
@@ -29,6 +30,7 @@ struct Pending {
   std::atomic<State> state{State::queued};
   std::exception_ptr error;                 // written before state becomes failed
   std::shared_ptr<std::atomic<bool>> told;  // FirstError's, which a Work may outlive
+  CallCounter::Clock::time_point began;     // where calls are timed
   // Guarded by the queue mutex of AsyncCalls:
   std::function<void()> on_end;
   Event* awaited_by = nullptr;  // rung when it ends

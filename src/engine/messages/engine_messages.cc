@@ -56,8 +56,10 @@ Received Engine::run_message(const Request& request, const schedule::Algorithm* 
   call.row = row;
   admit_message(call);
   counter_.count(call.verb, call.moved_bytes);
+  const TimedBlockingCall timed(counter_, call.verb);
   Message message(call);
-  counter_.add_wait(call.verb, run_messages({&message, 1}));
+  const std::chrono::nanoseconds waited = run_messages({&message, 1});
+  if (!counter_.timed()) counter_.add_wait(call.verb, waited);
   return message.received;
 }
 
@@ -82,8 +84,10 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
     admit_message(call);
     counter_.count(call.verb, call.moved_bytes);
   }
+  const TimedBlockingCall timed(counter_, Verb::send_recv);
   Message messages[] = {Message(calls[0]), Message(calls[1])};
-  counter_.add_wait(Verb::send_recv, run_messages(messages));
+  const std::chrono::nanoseconds waited = run_messages(messages);
+  if (!counter_.timed()) counter_.add_wait(Verb::send_recv, waited);
   return messages[1].received;
 }
 

@@ -9,6 +9,7 @@
 tensors that are made inside `with shared_tensors():` lie there too, and so do the gradient buckets of
 DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
 
+`step_report` tells what the steps of a training loop call, what of that compute did not hide, and where the time went.
 `tuned` tells by which costs a group chooses its algorithms. `in_order` is for communication hooks of one's own whose
 callbacks make collectives.
 """
@@ -16,6 +17,7 @@ callbacks make collectives.
 import atexit
 import contextlib
 import datetime
+import json
 import os
 
 import torch
@@ -24,7 +26,7 @@ import torch.distributed as dist
 from . import _reducer
 from ._hooks import in_order
 
-__all__ = ["empty", "in_order", "register", "shared_tensors", "tuned"]
+__all__ = ["StepReport", "empty", "in_order", "register", "shared_tensors", "step_report", "tuned"]
 
 
 def _load():
@@ -114,6 +116,46 @@ def shared_tensors(group=None):
         yield
     finally:
         _backend.end_pool()
+
+
+class StepReport:
+    """What a group was called for while `with` lasts, in `steps` steps: str() is a table, json() the same for scripts."""
+
+    def __init__(self, backend, steps):
+        self._backend, self.steps = backend, steps
+        self._begin = self._end = None
+
+    def __enter__(self):
+        self._begin = self._backend.mark()
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self._end = self._backend.mark()
+
+    def _told(self, as_json):
+        if self._end is None:
+            raise ValueError("step_report: there is something to tell once the `with` has ended well")
+        return _backend.report(self._begin, self._end, self.steps, as_json)
+
+    def __str__(self):
+        return self._told(False)
+
+    def json(self):
+        return json.loads(self._told(True))
+
+
+def step_report(steps=1, group=None):
+    """What a step calls on the group, what of it was exposed, and where the time of the step went.
+
+        with tutti.torch.step_report(steps=10) as report:
+            for batch in batches:
+                ...
+        print(report)
+
+    `report.steps` may be set inside, where their number is known late. Other groups have reports of their own.
+    """
+    return StepReport(_backend_of(group), steps)
 
 
 def tuned(group=None):
