@@ -1,7 +1,6 @@
 #include "train/bucket_memory.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "kernels/kernels.h"
@@ -50,7 +49,6 @@ std::byte* BucketMemory::lend(std::size_t bucket) {
     const auto release = [](void* memory) { ::operator delete(memory, kAlignment); };
     block.gradients = std::shared_ptr<void>(::operator new(block.bytes, kAlignment), release);
   }
-  std::memset(block.gradients.get(), 0, block.bytes);
   return bytes_of(block.gradients);
 }
 

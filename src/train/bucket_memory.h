@@ -38,7 +38,7 @@ class BucketMemory {
     return block.reduced ? bytes_of(block.reduced) : gradients(bucket) + own_offset(bucket);
   }
 
-  // Stages 2 and 3: whether a buffer in symmetric memory is free; lends memory, zeroed; takes it back.
+  // Stages 2 and 3: whether a buffer in symmetric memory is free; lends memory, as it is; takes it back.
   bool has_free_buffer() const;
   std::byte* lend(std::size_t bucket);
   void take_back(std::size_t bucket);

@@ -35,6 +35,9 @@ void* Strategy::values(std::size_t parameter) const { return trainer_->values(pa
 void* Strategy::gradient(std::size_t parameter) {
   return explained(*trainer_, [&] { return trainer_->gradient(parameter); });
 }
+void Strategy::add_gradient(std::size_t parameter, const void* gradient) {
+  explained(*trainer_, [&] { trainer_->add_gradient(parameter, gradient); });
+}
 std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
 std::size_t Strategy::size() const { return trainer_->size(); }
 void Strategy::gather(std::size_t unit) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <utility>
 
 #include "kernels/kernels.h"
 #include "strategy/timeline.h"
@@ -75,36 +73,6 @@ Counters Trainer::counters() const {
   return all;
 }
 
-std::byte* Trainer::gradient(std::size_t parameter) {
-  const std::scoped_lock lock(mutex_);
-  const strategy::BucketPlace& place = layout_.places[checked(parameter)];
-  if (stage_ >= 2 && ready_[parameter] != 0)
-    refuse_call(words_for(parameter) + ": its gradient is on its way to its shard; ask for it before ready()");
-  return whole_gradients(place.bucket) + place.offset * size_of(sizes_[parameter].type);
-}
-
-// From stage 2 on a bucket that was submitted first gives its buffer back first.
-std::byte* Trainer::whole_gradients(std::size_t bucket) {
-  if (std::byte* gradients = memory_.gradients(bucket)) return gradients;
-  for (std::size_t earlier = 0; earlier < next_ && !memory_.has_free_buffer(); ++earlier) {
-    if (memory_.gradients(earlier) == nullptr) continue;
-    await(earlier);
-    memory_.take_back(earlier);
-  }
-  return memory_.lend(bucket);
-}
-
-// What a rank without examples has to add. From stage 2 on all buckets look at the same zeros: there are not as many
-// buffers as buckets, and one that waited for others to be free would wait for those who wait for this rank's units.
-std::byte* Trainer::zero_gradients_of(std::size_t bucket) {
-  if (stage_ < 2) return whole_gradients(bucket);
-  const auto by_bytes = [](const strategy::Bucket& a, const strategy::Bucket& b) { return a.bytes() < b.bytes(); };
-  const auto largest =
-      static_cast<std::size_t>(std::ranges::max_element(layout_.buckets, by_bytes) - layout_.buckets.begin());
-  if (std::byte* zeros = memory_.gradients(largest)) return zeros;
-  return memory_.lend(largest);
-}
-
 // A rank without examples has no forward and backward, but in stage 3 others cannot gather without it.
 void Trainer::use_units_as_others() {
   if (!units_ || !has_no_examples() || units_->is_begun()) return;
@@ -148,6 +116,7 @@ void Trainer::start(std::size_t bucket) {
   const strategy::Bucket& shape = layout_.buckets[bucket];
   BucketRun& run = runs_[bucket];
   std::byte* gradients = has_no_examples() ? zero_gradients_of(bucket) : whole_gradients(bucket);
+  if (!has_no_examples()) zero_untouched(bucket);
   if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
   Request request{
       .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
@@ -187,14 +156,9 @@ void Trainer::complete_missing() {
     fail("no gradient came of " + names +
          " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
   }
-  for (std::size_t b = 0; b < runs_.size(); ++b) {
-    BucketRun& run = runs_[b];
+  if (has_no_examples()) forget_gradients();  // what an earlier pass left is nothing that this rank contributes
+  for (BucketRun& run : runs_) {
     if (run.missing == 0) continue;
-    // What an earlier pass left there is nothing that this rank contributes.
-    if (has_no_examples()) {
-      memory_.take_back(b);
-      if (stage_ < 2) std::memset(memory_.gradients(b), 0, layout_.buckets[b].bytes());
-    }
     run.missing = 0;
     run.ready = Clock::now();
   }
@@ -329,8 +293,8 @@ void Trainer::begin_step() {
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     runs_[b].missing = layout_.buckets[b].parameters.size();
     runs_[b].work = {};
-    if (stage_ >= 2) memory_.take_back(b);
   }
+  forget_gradients();
   next_ = 0;
   ready_.assign(size(), 0);
   used_.assign(size(), 0);
@@ -365,21 +329,6 @@ void Trainer::record_times(Clock::time_point called) {
   // What is waited for when values are gathered is exposed, and what of that is hidden nobody sees.
   gamma_raw_ = (strategy::busy_us(timeline_) + lasted(waited_for_values_)) / times_.computing_us;
   gamma_exposed_ = times_.waiting_us / times_.computing_us;
-}
-
-void Trainer::zero_gradients() {
-  const std::scoped_lock lock(mutex_);
-  if (!seen_.empty())
-    refuse_call(
-        "zero_gradients() between ready() and step() would change what is being averaged; call it after step()");
-  std::ranges::fill(used_, std::uint8_t{0});
-  for (std::size_t b = 0; b < runs_.size(); ++b) {
-    if (stage_ >= 2) {
-      memory_.take_back(b);
-    } else {
-      std::memset(memory_.gradients(b), 0, layout_.buckets[b].filled_bytes());
-    }
-  }
 }
 
 void Trainer::pause() {

@@ -51,6 +51,7 @@ class Trainer {
   std::size_t elements(std::size_t parameter) const { return sizes_[checked(parameter)].elements; }
   std::byte* values(std::size_t parameter) const;
   std::byte* gradient(std::size_t parameter);
+  void add_gradient(std::size_t parameter, const void* gradient);
   void gather(std::size_t unit);
   void release(std::size_t unit);
   void ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape);
@@ -99,14 +100,20 @@ class Trainer {
   // Lays the buckets out in rank 0's order, once it is known.
   void settle();
 
+  // ---- Where gradients come in (trainer_gradients.cc).
+  std::byte* whole_gradients(std::size_t bucket);
+  std::byte* gradient_place(std::size_t parameter);
+  void zero_gaps(std::size_t bucket);
+  void zero_untouched(std::size_t bucket);
+  std::byte* zero_gradients_of(std::size_t bucket);
+  void forget_gradients();
+
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
   void check_unit(std::size_t unit) const;
   void check_released(const std::string& call) const;
   std::string words_for(std::size_t parameter) const;
-  std::byte* whole_gradients(std::size_t bucket);
   bool has_no_examples() const { return examples_ && *examples_ == 0; }
-  std::byte* zero_gradients_of(std::size_t bucket);
   void use_units_as_others();
   void launch();
   void start(std::size_t bucket);
@@ -148,7 +155,8 @@ class Trainer {
   std::vector<BucketRun> runs_;
   std::size_t next_ = 0;  // bucket to submit
   std::vector<std::uint8_t> ready_, used_;
-  std::vector<std::size_t> seen_;  // in which order gradients became ready
+  std::vector<std::uint8_t> touched_;  // 0: from stage 2 on, a gradient's memory that has yet to be zeroed or written
+  std::vector<std::size_t> seen_;      // in which order gradients became ready
   std::optional<double> examples_;
   double own_squares_ = 0;  // of this rank's gradients, before they are averaged
   double share_ = 0;        // of all examples, where examples_ is known

@@ -88,6 +88,36 @@ TEST(Accumulation, SendsOnceForAllMicroBatches) {
   }
 }
 
+// The first is copied, what comes behind is added, whichever way it comes; memory that was lent before has other numbers.
+TEST(Accumulation, AddsGradientsThatLieElsewhere) {
+  for (const int stage : kStages) {
+    on_ranks(2, [&](Communicator& comm) {
+      const Ones ones;
+      Strategy strategy = make(stage, comm, ones.parameters, {.unused_parameters = true}, ones.plain);
+      const std::vector<float> twos(4, 2.0F);
+      for (int step = 0; step < 2; ++step) {
+        strategy.zero_gradients();
+        {
+          const train::NoSync pause = strategy.no_sync();
+          strategy.add_gradient(0, twos.data());
+          if (step == 0) fill(strategy, 1, 8);
+          strategy.ready(0);
+        }
+        strategy.add_gradient(0, twos.data());
+        fill(strategy, 0, 1);
+        strategy.ready(0);
+        if (step == 0) {
+          strategy.add_gradient(1, twos.data());
+          strategy.ready(1);
+        }
+        strategy.step();
+      }
+      require(value_of(strategy, 0) == 1 - 5 - 5, "2 and 2 and 1, twice");
+      require(value_of(strategy, 1) == 1 - 10, "8 and 2, and nothing in the second step");
+    });
+  }
+}
+
 TEST(UnusedParameters, CountAsZerosWhereSomeRankUsedThemAndAreLeftAloneWhereNone) {
   for (const int stage : kStages) {
     on_ranks(3, [&](Communicator& comm) {

@@ -22,7 +22,7 @@
 // In a deterministic communicator p ranks train to the bits of one process that adds p partial gradients in canonical
 // order, and all stages to the same bits.
 //
-// Threads: ready() and gradient() may be called by any thread, several at once; all else by one thread at a time, not
+// Threads: ready(), gradient() and add_gradient() may be called by any thread, several at once; all else by one thread at a time, not
 // while a ready() is under way. The strategy talks on a duplicate of the communicator, so that the program may use its
 // own meanwhile. Calls throw tutti::Error; one that a peer caused leaves the strategy unusable, and others throw, too.
 #pragma once
@@ -108,7 +108,7 @@ class TUTTI_API Strategy {
   ~Strategy();
 
   // Where a parameter's values and its gradient are. Stages 2 and 3 hand out a gradient's memory, zeroed, with the
-  // first gradient() of its bucket in a step, and take it back when the bucket is complete.
+  // first call for it in a step, and take it back when the bucket is complete.
   void* values(std::size_t parameter) const;
   void* gradient(std::size_t parameter);
   template <class T>
@@ -119,6 +119,8 @@ class TUTTI_API Strategy {
   std::span<T> gradient_as(std::size_t parameter) {
     return {static_cast<T*>(gradient(parameter)), elements(parameter)};
   }
+  // Adds to the gradient what lies elsewhere, as many elements of the parameter's type: a copy where it is the first.
+  void add_gradient(std::size_t parameter, const void* gradient);
   std::size_t elements(std::size_t parameter) const;
   std::size_t size() const;  // parameters
 

@@ -207,7 +207,7 @@ class ModuleStrategy {
         if (gradient.data_ptr() != gradients[i].data_ptr()) gradients[i].copy_(gradient);
         tensors[i].mutable_grad() = gradients[i];
       } else {
-        view(i, strategy->gradient(i)).add_(gradient);
+        strategy->add_gradient(i, gradient.contiguous().data_ptr());
         tensors[i].mutable_grad().reset();
       }
       strategy->ready(i, gradient.sizes());
