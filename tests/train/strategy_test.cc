@@ -1,61 +1,34 @@
 // How strategies behave: accumulation, unused parameters, uneven batches, loss scale, threads, the first step's order,
-// what a report tells, and the words for what is wrong.
+// and what a report tells.
 #include "tutti/train/strategy.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <csignal>
-#include <functional>
 #include <string>
 #include <thread>
 
 #include "check.h"
 #include "train/one_process.h"
+#include "train/ones.h"
 
 namespace tutti {
 namespace {
 
+using testing::contains;
 using testing::error_of;
+using testing::fill;
+using testing::kStages;
+using testing::make;
+using testing::on_ranks;
 using testing::OneProcess;
+using testing::Ones;
 using testing::Ranks;
 using testing::require;
 using testing::ToyModel;
+using testing::value_of;
 using train::Strategy;
 using train::StrategyOptions;
-
-constexpr int kStages[] = {0, 1, 2, 3};
-
-Strategy make(int stage, Communicator& comm, const train::Parameters& parameters, const StrategyOptions& options = {},
-              const train::Optimizer& optimizer = train::AdamW{}) {
-  return stage == 0 ? train::data_parallel(comm, parameters, optimizer, options)
-                    : train::zero(stage, comm, parameters, optimizer, options);
-}
-
-void on_ranks(int ranks, const RankFunction& body) {
-  testing::expect_all_ok(testing::run_ranks(Ranks::threads, ranks, body));
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-void fill(Strategy& strategy, std::size_t parameter, float value) {
-  for (float& gradient : strategy.gradient_as<float>(parameter)) gradient += value;
-}
-
-float value_of(Strategy& strategy, std::size_t parameter) {
-  strategy.gather(0);
-  const float value = strategy.values_as<float>(parameter)[0];
-  strategy.release(0);
-  return value;
-}
-
-// Two parameters of four and of two ones, trained by plain gradient descent with rate 1: values say what the mean was.
-struct Ones {
-  std::vector<float> values = std::vector<float>(6, 1.0F);
-  train::Parameters parameters{{.name = "a", .shape = {4}, .values = values.data()},
-                               {.name = "b", .shape = {2}, .values = values.data() + 4}};
-  train::Optimizer plain = train::Sgd{.learning_rate = 1};
-};
 
 TEST(Accumulation, SendsOnceForAllMicroBatches) {
   for (const int stage : kStages) {
@@ -88,7 +61,7 @@ TEST(Accumulation, SendsOnceForAllMicroBatches) {
   }
 }
 
-// The first is copied, what comes behind is added, whichever way it comes; memory that was lent before has other numbers.
+// The first is copied, what follows is added, whichever way it comes; memory that was lent before has other numbers.
 TEST(Accumulation, AddsGradientsThatLieElsewhere) {
   for (const int stage : kStages) {
     on_ranks(2, [&](Communicator& comm) {
@@ -424,180 +397,6 @@ TEST(OwnedParts, HoldTheSameValuesOnAnotherNumberOfRanks) {
       saved.give(strategy);
       require(testing::values_of(strategy, model) == values && strategy.updates() == 1, "the same values");
     });
-  }
-}
-
-// ---- Errors.
-
-TEST(Mistakes, ModelsThatDifferNameRankAndParameter) {
-  on_ranks(3, [&](Communicator& comm) {
-    Ones ones;
-    if (comm.rank() == 2) ones.parameters[1].shape = {1, 2};
-    const Error error = error_of([&] { make(0, comm, ones.parameters); });
-    require(error.code() == ErrorCode::mismatch && error.peer() == 2, error.what());
-    require(contains(error.what(),
-                     "rank 2 has parameter \"b\", float32 [1, 2] where rank 0 has parameter \"b\", "
-                     "float32 [2]"),
-            error.what());
-  });
-}
-
-TEST(Mistakes, MissingParametersAndOtherSettingsAreNamed) {
-  on_ranks(2, [&](Communicator& comm) {
-    Ones ones;
-    if (comm.rank() == 1) ones.parameters.pop_back();
-    const Error shorter = error_of([&] { make(0, comm, ones.parameters); });
-    require(contains(shorter.what(), "rank 1 has nothing more where rank 0 has parameter \"b\""), shorter.what());
-    const Ones same;
-    const Error stages = error_of([&] { make(comm.rank(), comm, same.parameters); });
-    require(contains(stages.what(), "rank 1 has the settings stage 1"), stages.what());
-  });
-}
-
-TEST(Mistakes, OfOneRankAreRefusedInWords) {
-  on_ranks(1, [&](Communicator& comm) {
-    const auto words = [&](train::Parameters parameters, int stage = 0, const StrategyOptions& options = {}) {
-      return std::string(error_of([&] { make(stage, comm, parameters, options); }).what());
-    };
-    Ones ones;
-    require(contains(words({}), "needs parameters"), "empty");
-    require(contains(words({ones.parameters[0], ones.parameters[0]}), "two parameters are named \"a\""), "names");
-    require(contains(words({{.name = "i", .type = DType::int32, .shape = {}}}), "only float32"), "type");
-    require(contains(words({{.name = "n", .shape = {3}}}), "values are null"), "null");
-    require(contains(words({{.name = "n", .shape = {-3}}}), "negative"), "shape");
-    require(contains(words(ones.parameters, 4), "stage 4 is not"), "stage");
-    require(contains(words(ones.parameters, 0, {.clip_norm = 0}), "above 0"), "clip");
-  });
-}
-
-TEST(Mistakes, InAStepNameTheParameterAndTheRemedy) {
-  on_ranks(1, [&](Communicator& comm) {
-    const Ones ones;
-    Strategy strategy = make(0, comm, ones.parameters);
-    const auto words = [](auto&& call) { return std::string(error_of(call).what()); };
-    const std::int64_t shape[] = {3};
-    require(contains(words([&] { strategy.ready(0, shape); }), "\"a\": its shape was [4]"), "shape");
-    require(contains(words([&] { strategy.ready(2); }), "no parameter 2"), "range");
-    strategy.ready(0);
-    require(contains(words([&] { strategy.ready(0); }), "\"a\": ready() came twice"), "twice");
-    require(contains(words([&] { strategy.zero_gradients(); }), "being averaged"), "zeroed");
-    require(contains(words([&] { strategy.weight(1); }), "before the backward"), "weight");
-    const std::string never = words([&] { strategy.step(); });
-    require(contains(never, "rank 0: no gradient came of \"b\""), never);
-  });
-}
-
-TEST(Mistakes, WithUnitsAreToldWithTheRemedy) {
-  on_ranks(1, [&](Communicator& comm) {
-    Ones ones;
-    const auto words = [](auto&& call) { return std::string(error_of(call).what()); };
-    ones.parameters[1].unit = 2;
-    require(contains(words([&] { make(3, comm, ones.parameters); }), "without gaps"), "gaps");
-    ones.parameters[1].unit = 1;
-    require(contains(words([&] { make(3, comm, ones.parameters, {.gathered_units = 0}); }), "gathered_units is 0"),
-            "0");
-    Strategy strategy = make(3, comm, ones.parameters, {.gathered_units = 1});
-    require(contains(words([&] { strategy.values(1); }), "\"b\": its unit 1 is not gathered; call gather(1)"),
-            "values");
-    require(contains(words([&] { strategy.gather(2); }), "no unit 2"), "range");
-    require(contains(words([&] { strategy.release(0); }), "not in use"), "release");
-    strategy.gather(1);
-    require(contains(words([&] { strategy.gather(0); }), "as many as gathered_units allows"), "limit");
-    require(contains(words([&] { strategy.step(); }), "step() while unit 1 is gathered"), "step");
-  });
-}
-
-// One rank goes through units in another order: both are told.
-TEST(Mistakes, UnitsInAnotherOrderAreFound) {
-  on_ranks(2, [&](Communicator& comm) {
-    Ones ones;
-    ones.parameters[1].unit = 1;
-    Strategy strategy = make(3, comm, ones.parameters);
-    const Error error = error_of([&] { strategy.gather(comm.rank() == 0 ? 0 : 1); });
-    require(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_failed, error.what());
-  });
-}
-
-// In a second step; `lacks` tells which ranks have no gradient of "b".
-void forgets_a_gradient(Ranks kind, int stage, const std::function<bool(int)>& lacks, const std::string& words) {
-  testing::expect_all_ok(testing::run_ranks(kind, 3, [&](Communicator& comm) {
-    const Ones ones;
-    Strategy strategy = make(stage, comm, ones.parameters);
-    const auto step = [&](bool whole) {
-      strategy.zero_gradients();
-      if (whole) strategy.ready(1);
-      strategy.ready(0);
-      strategy.step();
-    };
-    step(true);
-    const Error error = error_of([&] { step(!lacks(comm.rank())); });
-    require(error.code() == ErrorCode::invalid_argument && contains(error.what(), words), error.what());
-    require(error.peer() == words[5] - '0', "who lacks it");
-  }));
-}
-
-TEST(Mistakes, AGradientThatNeverCameIsToldEverywhere) {
-  constexpr const char* kWords = "rank 1: no gradient came of \"b\" in this step; call ready() for every parameter";
-  for (const int stage : kStages)
-    for (const Ranks kind : {Ranks::threads, Ranks::tcp})
-      forgets_a_gradient(
-          kind, stage, [](int rank) { return rank == 1; }, kWords);
-}
-
-TEST(Mistakes, AGradientThatNobodyHasIsTold) {
-  for (const int stage : kStages)
-    forgets_a_gradient(
-        Ranks::threads, stage, [](int) { return true; }, "rank 0: no gradient came of \"b\"");
-}
-
-// The others wait for it there, and hear why in vain.
-TEST(Mistakes, AUnitThatOneRankSkipsIsToldEverywhere) {
-  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
-    Ones ones;
-    ones.parameters[1].unit = 1;
-    Strategy strategy = make(3, comm, ones.parameters);
-    const Error error = error_of([&] {
-      for (const std::size_t unit : {1, 0}) {
-        if (unit == 0 && comm.rank() == 2) continue;
-        strategy.gather(unit);
-        strategy.release(unit);
-        strategy.ready(unit);
-      }
-      strategy.step();
-    });
-    require(contains(error.what(), "rank 2: no gradient came of \"a\"") && error.peer() == 2, error.what());
-  }));
-}
-
-TEST(Mistakes, ValuesThatDriftAreFoundByVerify) {
-  on_ranks(3, [&](Communicator& comm) {
-    const Ones ones;
-    Strategy strategy = make(0, comm, ones.parameters);
-    strategy.verify();
-    if (comm.rank() == 2) strategy.values_as<float>(1)[0] += 1;
-    const Error error = error_of([&] { strategy.verify(); });
-    require(error.peer() == 2 && contains(error.what(), "rank 2 has values of \"b\""), error.what());
-  });
-}
-
-// A rank that is killed in the middle of a step: every survivor's step() names it.
-TEST(KilledRanks, AreNamedByEverySurvivor) {
-  for (const int stage : kStages) {
-    const auto ends = testing::run_ranks(Ranks::processes, 3, [&](Communicator& comm) {
-      const ToyModel model;
-      Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
-      testing::train_step(strategy, model, comm.rank(), 0);
-      if (comm.rank() == 1) {
-        strategy.zero_gradients();
-        for (std::size_t i = 4; i < strategy.size(); ++i) strategy.ready(i);
-        ::raise(SIGKILL);
-      }
-      const Error error = error_of([&] { testing::train_step(strategy, model, comm.rank(), 1); });
-      require(error.code() == ErrorCode::peer_lost && error.peer() == 1, error.what());
-    });
-    EXPECT_EQ(ends[1].signal, SIGKILL);
-    EXPECT_TRUE(ends[0].ok()) << ends[0].message;
-    EXPECT_TRUE(ends[2].ok()) << ends[2].message;
   }
 }
 

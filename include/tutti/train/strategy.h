@@ -22,9 +22,10 @@
 // In a deterministic communicator p ranks train to the bits of one process that adds p partial gradients in canonical
 // order, and all stages to the same bits.
 //
-// Threads: ready(), gradient() and add_gradient() may be called by any thread, several at once; all else by one thread at a time, not
-// while a ready() is under way. The strategy talks on a duplicate of the communicator, so that the program may use its
-// own meanwhile. Calls throw tutti::Error; one that a peer caused leaves the strategy unusable, and others throw, too.
+// Threads: ready(), gradient() and add_gradient() may be called by any thread, several at once; all else by one thread
+// at a time, not while a ready() is under way. The strategy talks on a duplicate of the communicator, so that the
+// program may use its own meanwhile. Calls throw tutti::Error; one that a peer caused leaves the strategy unusable, and
+// others throw, too.
 #pragma once
 
 #include <cstddef>
