@@ -1,0 +1,124 @@
+#include "device/driver.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "base/environment.h"
+#include "tutti/error.h"
+
+namespace tutti::device {
+namespace {
+
+constexpr char kDriverFile[] = "libcuda.so.1";
+
+// Without one of these there is no GPU to load a driver for: a machine's own, one behind Windows, an embedded one.
+bool has_gpu() {
+  for (const char* file : {"/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu"}) {
+    if (::access(file, F_OK) == 0) return true;
+  }
+  return false;
+}
+
+// How many libraries this process has loaded so far: where that has not changed, there is no need to look.
+unsigned long long count_loads() {
+  unsigned long long loads = 0;
+  const auto read = [](dl_phdr_info* info, std::size_t, void* found) {
+    *static_cast<unsigned long long*>(found) = info->dlpi_adds;
+    return 1;
+  };
+  ::dl_iterate_phdr(read, &loads);
+  return loads;
+}
+
+template <class Function>
+void find_function(void* library, const char* name, Function& function, const char*& missing) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr) missing = name;
+}
+
+// nullptr where it does not even tell what memory is: nothing of ours was made for such a driver.
+const Driver* read_driver(void* library) {
+  static Driver table;
+  const char* ignored = nullptr;
+  find_function(library, "cuPointerGetAttributes", table.cuPointerGetAttributes, ignored);
+#define X(function, parameters) find_function(library, #function, table.function, table.missing);
+  TUTTI_DRIVER_FUNCTIONS(X)
+#undef X
+  return table.cuPointerGetAttributes == nullptr ? nullptr : &table;
+}
+
+// What TUTTI_CUDA_DRIVER names. The driver must be awake before anybody asks it anything.
+const Driver* load_named(const std::string& file) {
+  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw Error(ErrorCode::unsupported, "TUTTI_CUDA_DRIVER=" + file + " cannot be loaded: " + ::dlerror() +
+                                            "; unset it to use the driver of this machine, or set it to none");
+  }
+  const Driver* const table = read_driver(library);
+  if (table != nullptr && table->cuInit != nullptr) table->check(table->cuInit(0), "cuInit of " + file);
+  return table;
+}
+
+}  // namespace
+
+void Driver::throw_failure(CuResult result, const std::string& what) const {
+  const char *name = nullptr, *words = nullptr;
+  if (cuGetErrorName != nullptr) cuGetErrorName(result, &name);
+  if (cuGetErrorString != nullptr) cuGetErrorString(result, &words);
+  throw Error(ErrorCode::system, what +
+                                     " failed: " + (name == nullptr ? "CUDA error " + std::to_string(result) : name) +
+                                     (words == nullptr ? "" : std::string(" (") + words + ")"));
+}
+
+void Driver::require_complete() const {
+  if (missing == nullptr) return;
+  throw Error(ErrorCode::unsupported, std::string("the CUDA driver of this process lacks ") + missing +
+                                          ", so buffers in device memory cannot be used: a driver of CUDA 12 or newer "
+                                          "is needed; copy to host memory before the call otherwise");
+}
+
+void look_again_for_driver() {
+  static std::mutex mutex;
+  static unsigned long long loads = 0;
+  const std::lock_guard lock(mutex);
+  if (!driver_may_come.load(std::memory_order_relaxed)) return;
+  const Driver* found = nullptr;
+  if (const auto named = Environment::of_process().get("TUTTI_CUDA_DRIVER")) {
+    if (*named != "none") found = load_named(*named);
+  } else if (has_gpu()) {
+    const unsigned long long now = count_loads();
+    if (now == loads) return;
+    loads = now;
+    void* const library = ::dlopen(kDriverFile, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library == nullptr) return;
+    found = read_driver(library);
+  }
+  noticed_driver.store(found, std::memory_order_release);
+  driver_may_come.store(false, std::memory_order_release);
+}
+
+int device_of(const Driver& driver, const void* address) {
+  unsigned type = 0, managed = 0;
+  int ordinal = kOnHost;
+  int attributes[] = {kCuMemoryType, kCuIsManaged, kCuDeviceOrdinal};
+  void* values[] = {&type, &managed, &ordinal};
+  const CuResult result =
+      driver.cuPointerGetAttributes(3, attributes, values, reinterpret_cast<std::uintptr_t>(address));
+  // Before a program has woken the driver, there is no memory of a device.
+  if (result != kCuSuccess) return kOnHost;
+  return type == kCuOnDevice || managed != 0 ? ordinal : kOnHost;
+}
+
+Current::Current(const Driver& driver, CuContext context) : driver_(&driver) {
+  driver.check(driver.cuCtxPushCurrent_v2(context), "making a device's context current");
+}
+
+Current::~Current() {
+  CuContext context = nullptr;
+  driver_->cuCtxPopCurrent_v2(&context);
+}
+
+}  // namespace tutti::device

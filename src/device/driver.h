@@ -1,0 +1,118 @@
+// The CUDA driver of this machine, where the process has loaded one: a table of its functions, found at run time, so
+// that one build runs with and without a GPU and needs no toolkit.
+//
+// Memory of a device exists only where somebody has loaded the driver. So nothing is loaded here: look_for_driver()
+// notices when the program, or a library of its, has done so. On machines without a GPU it looks once.
+// TUTTI_CUDA_DRIVER names another file, which is loaded at once, or "none".
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tutti::device {
+
+// The driver's own types and numbers, as its interface has them.
+using CuResult = int;
+using CuDevice = int;
+using CuAddress = unsigned long long;
+using CuContext = struct CuContextTag*;
+using CuStream = struct CuStreamTag*;
+using CuEvent = struct CuEventTag*;
+using CuHostFunction = void (*)(void*);
+
+inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuNotReady = 600;
+inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
+inline constexpr unsigned kCuPortable = 1;                                       // registered for all contexts
+inline constexpr int kCuMemoryType = 2, kCuIsManaged = 8, kCuDeviceOrdinal = 9;  // attributes of a pointer
+inline constexpr unsigned kCuOnDevice = 2;                                       // what the memory type says
+
+// X(function, parameters): those that are called.
+#define TUTTI_DRIVER_FUNCTIONS(X)                                                                   \
+  X(cuInit, (unsigned flags))                                                                       \
+  X(cuGetErrorName, (CuResult result, const char** name))                                           \
+  X(cuGetErrorString, (CuResult result, const char** words))                                        \
+  X(cuDeviceGetCount, (int* count))                                                                 \
+  X(cuDevicePrimaryCtxRetain, (CuContext * context, CuDevice device))                               \
+  X(cuDevicePrimaryCtxRelease_v2, (CuDevice device))                                                \
+  X(cuCtxPushCurrent_v2, (CuContext context))                                                       \
+  X(cuCtxPopCurrent_v2, (CuContext * context))                                                      \
+  X(cuCtxGetDevice, (CuDevice * device))                                                            \
+  X(cuMemAlloc_v2, (CuAddress * address, std::size_t bytes))                                        \
+  X(cuMemFree_v2, (CuAddress address))                                                              \
+  X(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags))                       \
+  X(cuMemHostUnregister, (void* address))                                                           \
+  X(cuMemHostGetDevicePointer_v2, (CuAddress * found, void* host, unsigned flags))                  \
+  X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))           \
+  X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))     \
+  X(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                       \
+  X(cuStreamCreateWithPriority, (CuStream * stream, unsigned flags, int priority))                  \
+  X(cuStreamDestroy_v2, (CuStream stream))                                                          \
+  X(cuStreamSynchronize, (CuStream stream))                                                         \
+  X(cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))                            \
+  X(cuStreamGetCtx, (CuStream stream, CuContext * context))                                         \
+  X(cuStreamIsCapturing, (CuStream stream, int* status))                                            \
+  X(cuStreamWaitValue32_v2, (CuStream stream, CuAddress word, std::uint32_t value, unsigned flags)) \
+  X(cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))                   \
+  X(cuEventCreate, (CuEvent * event, unsigned flags))                                               \
+  X(cuEventDestroy_v2, (CuEvent event))                                                             \
+  X(cuEventRecord, (CuEvent event, CuStream stream))                                                \
+  X(cuEventQuery, (CuEvent event))
+
+struct Driver {
+#define X(function, parameters) CuResult(*function) parameters = nullptr;
+  TUTTI_DRIVER_FUNCTIONS(X)
+#undef X
+  // Asked in every call: what the memory at an address is. Of memory that the driver does not know, nothing.
+  CuResult (*cuPointerGetAttributes)(unsigned count, int* attributes, void** values, CuAddress address) = nullptr;
+  // A function of the above that the driver lacks, or nullptr: where one does, memory of devices is only recognised.
+  const char* missing = nullptr;
+
+  // Throws Error(system) with the driver's name for what happened, unless it is success. `what`: "a copy to device 0".
+  void check(CuResult result, const std::string& what) const {
+    if (result != kCuSuccess) throw_failure(result, what);
+  }
+  // Throws Error(unsupported) where the driver is too old for what is done here.
+  void require_complete() const;
+
+ private:
+  [[noreturn]] void throw_failure(CuResult result, const std::string& what) const;
+};
+
+// The one that this process has loaded, as far as has been noticed; nullptr: none. Never unloaded.
+inline std::atomic<const Driver*> noticed_driver{nullptr};
+// Whether one that was not there may be by now.
+inline std::atomic<bool> driver_may_come{true};
+
+void look_again_for_driver();
+// To be called before memory is touched whose address was not seen before. Costs a branch where no driver can come.
+inline void look_for_driver() {
+  if (driver_may_come.load(std::memory_order_acquire)) look_again_for_driver();
+}
+// As look_for_driver() left it.
+inline const Driver* driver() { return noticed_driver.load(std::memory_order_acquire); }
+
+// Where memory lies: on this device, or on none.
+inline constexpr int kOnHost = -1;
+int device_of(const Driver& driver, const void* address);
+// The same for whoever does not know whether there is a driver.
+inline bool is_on_device(const void* address) {
+  look_for_driver();
+  const Driver* const known = driver();
+  return known != nullptr && device_of(*known, address) != kOnHost;
+}
+
+// A context that is current on this thread for as long as this lives.
+class Current {
+ public:
+  Current(const Driver& driver, CuContext context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver* driver_;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,251 @@
+#include "device/staging.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tutti/error.h"
+
+namespace tutti::device {
+namespace {
+
+constexpr std::size_t kGateBytes = 64;  // a line for each
+
+constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ";
+
+std::string name_of_device(CuDevice device) { return "device " + std::to_string(device); }
+
+// Handles of the default streams are small numbers; they belong to whatever context is current.
+bool is_default(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+
+void refuse_capture(const Driver& driver, CuStream stream) {
+  int status = 0;
+  driver.check(driver.cuStreamIsCapturing(stream, &status), "asking about the caller's stream");
+  if (status == 0) return;
+  throw Error(ErrorCode::unsupported,
+              "the stream is being captured into a CUDA graph, and a call of several ranks cannot be replayed from "
+              "one; make the call outside of the capture");
+}
+
+// Behind what the stream holds now, in the stream's own context.
+CuEvent mark_end(const Driver& driver, CuStream stream, const CopyStreams& home) {
+  CuContext context = home.context;
+  if (!is_default(stream)) driver.check(driver.cuStreamGetCtx(stream, &context), "asking about the caller's stream");
+  const Current current(driver, context);
+  CuDevice device = 0;
+  driver.check(driver.cuCtxGetDevice(&device), "asking about the caller's stream");
+  if (device != home.device) {
+    throw Error(ErrorCode::invalid_argument, "the stream belongs to " + name_of_device(device) +
+                                                 " and the buffer lies on " + name_of_device(home.device) +
+                                                 "; pass a stream of the buffer's device");
+  }
+  refuse_capture(driver, stream);
+  CuEvent event = nullptr;
+  driver.check(driver.cuEventCreate(&event, kCuEventWithoutTiming), "making an event");
+  if (const CuResult result = driver.cuEventRecord(event, stream); result != kCuSuccess) {
+    driver.cuEventDestroy_v2(event);
+    driver.check(result, "recording an event in the caller's stream");
+  }
+  return event;
+}
+
+}  // namespace
+
+// ---- Staging
+
+void Staging::wake_rank(void* argument) {
+  Staging& stage = *static_cast<Way*>(argument)->stage;
+  stage.pool_->wake_();
+  stage.to_come_.fetch_sub(1, std::memory_order_release);
+}
+
+// What is put into the way's stream is followed by an event for those who ask, and by a call for those who sleep. Where
+// something of it fails, the call never comes, and the stage's memory is nobody else's any more.
+template <class Copy>
+void Staging::start(Way& way, const char* what, Copy&& copy) {
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, way.streams->context);
+  way.started = true;
+  to_come_.fetch_add(1, std::memory_order_relaxed);
+  for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.streams->device));
+  driver.check(driver.cuEventRecord(way.event, way.stream), "recording an event");
+  driver.check(driver.cuLaunchHostFunc(way.stream, wake_rank, &way), "asking the driver for a call");
+}
+
+bool Staging::has_ended(Way& way, const char* what) {
+  if (way.ended || way.streams == nullptr) return true;
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, way.streams->context);
+  const CuResult result = driver.cuEventQuery(way.event);
+  if (result == kCuNotReady) return false;
+  driver.check(result, what + name_of_device(way.streams->device));
+  return way.ended = true;
+}
+
+bool Staging::has_input() { return has_ended(in_, kFetching); }
+bool Staging::has_output() { return has_ended(out_, kReturning); }
+
+void Staging::start_input() {
+  if (in_.streams == nullptr) return;
+  const Driver& driver = *pool_->driver_;
+  start(in_, kFetching, [&](const StagedPiece& piece) {
+    return driver.cuMemcpyDtoHAsync_v2(block_.data + piece.offset, reinterpret_cast<CuAddress>(piece.on_device),
+                                       piece.bytes, in_.stream);
+  });
+}
+
+void Staging::start_output(std::uint64_t most_bytes) {
+  out_.started = true;
+  if (out_.streams == nullptr) return;
+  const Driver& driver = *pool_->driver_;
+  start(out_, kReturning, [&](const StagedPiece& piece) {
+    const std::size_t bytes = std::min<std::uint64_t>(piece.bytes, most_bytes);
+    most_bytes -= bytes;
+    if (bytes == 0) return kCuSuccess;
+    return driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CuAddress>(piece.on_device), block_.data + piece.offset, bytes,
+                                       out_.stream);
+  });
+}
+
+// ---- StagingPool
+
+StagingPool::~StagingPool() {
+  if (driver_ == nullptr) return;
+  for (const auto& streams : streams_) {
+    if (driver_->cuCtxPushCurrent_v2(streams->context) != kCuSuccess) continue;
+    // What was called back in a stream has returned when the stream is empty.
+    for (CuStream const stream : {streams->in, streams->out}) {
+      driver_->cuStreamSynchronize(stream);
+      driver_->cuStreamDestroy_v2(stream);
+    }
+    for (const auto& stage : all_) {
+      for (Staging::Way* const way : {&stage->in_, &stage->out_}) {
+        if (way->event != nullptr && way->context == streams->context) driver_->cuEventDestroy_v2(way->event);
+      }
+    }
+    CuContext popped = nullptr;
+    driver_->cuCtxPopCurrent_v2(&popped);
+  }
+  for (Staging* const stage : closing_) memory_->give_back(stage->block_);
+  for (const auto& stage : all_) StreamGates::of_process().give_back(stage->gate_);
+  memory_.reset();
+  for (const auto& streams : streams_) driver_->cuDevicePrimaryCtxRelease_v2(streams->device);
+}
+
+CopyStreams& StagingPool::streams_of(CuDevice device) {
+  for (const auto& streams : streams_) {
+    if (streams->device == device) return *streams;
+  }
+  auto made = std::make_unique<CopyStreams>();
+  made->device = device;
+  driver_->check(driver_->cuDevicePrimaryCtxRetain(&made->context, device), "using " + name_of_device(device));
+  const Current current(*driver_, made->context);
+  // Of a priority that programs rarely use: streams of one priority may share a queue of the device, and a copy of ours
+  // must never stand behind a stream that waits for it.
+  int least = 0, greatest = 0;
+  driver_->check(driver_->cuCtxGetStreamPriorityRange(&least, &greatest), "asking " + name_of_device(device));
+  for (CuStream* const stream : {&made->in, &made->out}) {
+    driver_->check(driver_->cuStreamCreateWithPriority(stream, kCuNonBlockingStream, greatest),
+                   "making a stream on " + name_of_device(device));
+  }
+  return *streams_.emplace_back(std::move(made));
+}
+
+Staging& StagingPool::idle_stage() {
+  const std::lock_guard lock(mutex_);
+  const auto over = [](const Staging* stage) { return stage->to_come_.load(std::memory_order_acquire) == 0; };
+  for (std::size_t i = 0; i < closing_.size();) {
+    if (!over(closing_[i])) {
+      ++i;
+      continue;
+    }
+    recycle(*closing_[i]);
+    closing_[i] = closing_.back();
+    closing_.pop_back();
+  }
+  if (idle_.empty()) {
+    Staging& made = *all_.emplace_back(std::make_unique<Staging>());
+    made.pool_ = this;
+    made.in_.stage = made.out_.stage = &made;
+    return made;
+  }
+  Staging& stage = *idle_.back();
+  idle_.pop_back();
+  return stage;
+}
+
+// The event of an earlier call is of use again, unless that was on another device.
+void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces) {
+  way.started = way.ended = false;
+  way.streams = nullptr;
+  if (device == kOnHost) return;
+  way.streams = &streams_of(device);
+  way.stream = &way == &way.stage->in_ ? way.streams->in : way.streams->out;
+  way.pieces.swap(pieces);
+  if (way.event != nullptr && way.context == way.streams->context) return;
+  const Current current(*driver_, way.streams->context);
+  if (way.event != nullptr) driver_->cuEventDestroy_v2(std::exchange(way.event, nullptr));
+  driver_->check(driver_->cuEventCreate(&way.event, kCuEventWithoutTiming), "making an event");
+  way.context = way.streams->context;
+}
+
+void StagingPool::shut_gate(Staging& stage, CuStream stream) {
+  if (stage.gate_.word == nullptr) stage.gate_ = StreamGates::of_process().take(*driver_);
+  CuAddress word = 0;
+  driver_->check(driver_->cuMemHostGetDevicePointer_v2(&word, stage.gate_.word, 0), "showing a word to the device");
+  const CuResult result = driver_->cuStreamWaitValue32_v2(stream, word, stage.gate_.value + 1, kCuWaitUntilAtLeast);
+  driver_->check(result, "having the caller's stream wait for an async call");
+  stage.gated_ = true;
+}
+
+// Both ways come after what the caller's stream holds: the output may still be read there.
+void StagingPool::order(Staging& stage, const Plan& plan) {
+  const CopyStreams& home = *(stage.in_.streams != nullptr ? stage.in_.streams : stage.out_.streams);
+  const auto stream = static_cast<CuStream>(plan.stream);
+  CuEvent const earlier = mark_end(*driver_, stream, home);
+  CuResult result = kCuSuccess;
+  for (const Staging::Way* const way : {&stage.in_, &stage.out_}) {
+    if (way->streams == nullptr || result != kCuSuccess) continue;
+    const Current current(*driver_, way->streams->context);
+    result = driver_->cuStreamWaitEvent(way->stream, earlier, 0);
+  }
+  const Current current(*driver_, home.context);
+  driver_->cuEventDestroy_v2(earlier);  // which the driver does once nobody waits for it any more
+  driver_->check(result, "waiting for the caller's stream");
+  if (plan.gated) shut_gate(stage, stream);
+}
+
+StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
+  driver.require_complete();
+  driver_ = &driver;
+  if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
+  Handle stage(&idle_stage());
+  bind(stage->in_, plan.input_device, plan.input);
+  bind(stage->out_, plan.output_device, plan.output);
+  {
+    const CopyStreams& home = *(stage->in_.streams != nullptr ? stage->in_.streams : stage->out_.streams);
+    const Current current(driver, home.context);
+    stage->block_ = memory_->take(plan.bytes);
+  }
+  order(*stage, plan);
+  stage->start_input();
+  return stage;
+}
+
+void StagingPool::close(Staging& stage) {
+  if (std::exchange(stage.gated_, false)) stage.gate_.open();
+  const std::lock_guard lock(mutex_);
+  if (stage.to_come_.load(std::memory_order_acquire) == 0) {
+    recycle(stage);
+  } else {
+    closing_.push_back(&stage);
+  }
+}
+
+void StagingPool::recycle(Staging& stage) {
+  if (stage.block_.data != nullptr) memory_->give_back(stage.block_);
+  stage.block_ = {};
+  idle_.push_back(&stage);
+}
+
+}  // namespace tutti::device

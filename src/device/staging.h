@@ -1,0 +1,127 @@
+// Staging: memory of the host that stands in for the device buffers of a call while it is moved. A staging brings the
+// input over when the call begins and the output back when it ends; both start now and end later, and whoever waits
+// asks. The rest of the library sees host memory.
+//
+// Streams: a staging comes after what the caller's stream holds when it opens, and, where that was asked for, the stream
+// goes on only when the staging has closed, well or not. The copies themselves run on two streams of each device, one for
+// each direction, which wait for nothing but that.
+//
+// Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
+// one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/driver.h"
+#include "device/pinned_memory.h"
+#include "device/stream_gates.h"
+
+namespace tutti::device {
+
+// The streams of a device that copies run on.
+struct CopyStreams {
+  CuDevice device = 0;
+  CuContext context = nullptr;
+  CuStream in = nullptr, out = nullptr;  // to the host, and back
+};
+
+// A piece of a buffer and its place in host memory.
+struct StagedPiece {
+  const std::byte* on_device = nullptr;
+  std::size_t offset = 0;  // in the stage's memory
+  std::size_t bytes = 0;
+};
+
+class StagingPool;
+
+class Staging {
+ public:
+  std::byte* memory() const { return block_.data; }
+  // Whether the input is there. Throws Error(system) where the device failed.
+  bool has_input();
+  // Starts the way back of the output: of its first `most_bytes`.
+  void start_output(std::uint64_t most_bytes);
+  bool output_started() const { return out_.started; }
+  // Whether it is back. As has_input().
+  bool has_output();
+
+ private:
+  friend class StagingPool;
+
+  // One of the two ways.
+  struct Way {
+    Staging* stage = nullptr;
+    CopyStreams* streams = nullptr;  // nullptr: nothing goes this way
+    CuStream stream = nullptr;       // of those, the one of this way
+    std::vector<StagedPiece> pieces;
+    CuEvent event = nullptr;      // behind the copies
+    CuContext context = nullptr;  // of the event
+    bool started = false, ended = false;
+  };
+
+  static void wake_rank(void* way);
+  template <class Copy>
+  void start(Way& way, const char* what, Copy&& copy);
+  void start_input();
+  bool has_ended(Way& way, const char* what);
+
+  StagingPool* pool_ = nullptr;
+  PinnedMemory::Block block_;
+  Way in_, out_;
+  std::atomic<int> to_come_{0};  // calls of wake_rank() that have not returned
+  StreamGate gate_;              // what the caller's stream waits for, where `gated_`
+  bool gated_ = false;
+};
+
+class StagingPool {
+ public:
+  explicit StagingPool(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // Waits until everything that was started has ended.
+  ~StagingPool();
+  StagingPool(const StagingPool&) = delete;
+  StagingPool& operator=(const StagingPool&) = delete;
+
+  struct Closer {
+    void operator()(Staging* stage) const { stage->pool_->close(*stage); }
+  };
+  using Handle = std::unique_ptr<Staging, Closer>;
+
+  // What the buffers of a call come to. `input` and `output` are swapped for what earlier stagings had.
+  struct Plan {
+    std::size_t bytes = 0;
+    int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
+    std::vector<StagedPiece> input, output;
+    void* stream = nullptr;  // the caller's
+    bool gated = false;      // the stream waits until the stage is closed
+  };
+  // Takes memory and starts to bring the input over.
+  Handle open(const Driver& driver, Plan& plan);
+
+ private:
+  friend class Staging;
+
+  CopyStreams& streams_of(CuDevice device);
+  Staging& idle_stage();
+  void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
+  void order(Staging& stage, const Plan& plan);
+  void shut_gate(Staging& stage, CuStream stream);
+  void close(Staging& stage);
+  void recycle(Staging& stage);
+
+  std::function<void()> wake_;
+  const Driver* driver_ = nullptr;
+  std::mutex mutex_;  // of the lists of stagings
+  std::vector<std::unique_ptr<Staging>> all_;
+  std::vector<Staging*> idle_;
+  std::vector<Staging*> closing_;  // closed, but what they started has not all ended
+  std::vector<std::unique_ptr<CopyStreams>> streams_;
+  std::unique_ptr<PinnedMemory> memory_;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,479 @@
+// A CUDA driver without a device, for tests: the entry points that the library uses, over host memory.
+//
+// What makes it strict: the addresses of its device memory cannot be read or written by the processor; streams are
+// queues that one thread empties in a random order, so that nothing has ended before it was waited for; what needs a
+// current context, or handles of one context, is refused without; and any entry point fails on demand.
+#include "device/fake_cuda.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101,
+              kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700,
+              kAlreadyRegistered = 712, kNotRegistered = 713;
+constexpr int kDevices = 2;
+constexpr std::size_t kMostBytes = std::size_t{1} << 34;
+
+using Address = unsigned long long;
+
+struct Context {
+  int device = 0;
+};
+
+struct Memory {
+  std::byte* alias = nullptr;  // the same pages, for the thread that plays the device
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
+struct Event {
+  const Context* context = nullptr;
+  std::uint64_t recorded = 0, reached = 0;
+};
+
+// At the head of its stream it is ready or not; done under the lock, but for host functions.
+struct Work {
+  std::function<bool()> ready;
+  std::function<int()> run;
+  bool unlocked = false;
+  bool polls = false;  // what it waits for tells nobody
+};
+
+struct Stream {
+  const Context* context = nullptr;
+  std::deque<Work> queue;
+  bool busy = false;
+};
+
+struct Fault {
+  int result = 0, times = 0;
+};
+
+struct World {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool initialized = false;
+  int broken = 0;
+  Context contexts[kDevices] = {{0}, {1}};
+  int retained[kDevices] = {};
+  std::map<Address, Memory> memory;
+  std::map<std::uintptr_t, std::size_t> registered;
+  std::map<Stream*, std::shared_ptr<Stream>> streams;
+  std::shared_ptr<Stream> defaults[kDevices];
+  std::map<Event*, std::shared_ptr<Event>> events;
+  std::map<std::string, Fault> faults;
+  std::map<std::string, int> calls;
+  std::mt19937 random{1};
+  bool running = false;
+};
+
+World& world() {
+  static World* const kWorld = new World;  // its thread is never joined
+  return *kWorld;
+}
+
+thread_local std::vector<Context*> current;
+
+// Where a piece of device memory really is; nullptr where it is none.
+std::byte* alias_of(World& w, Address address, std::size_t bytes) {
+  auto it = w.memory.upper_bound(address);
+  if (it == w.memory.begin()) return nullptr;
+  --it;
+  if (address + bytes > it->first + it->second.bytes) return nullptr;
+  return it->second.alias + (address - it->first);
+}
+
+std::vector<std::shared_ptr<Stream>> ready_streams(World& w, bool& polls) {
+  std::vector<std::shared_ptr<Stream>> found;
+  const auto look = [&](const std::shared_ptr<Stream>& stream) {
+    if (stream == nullptr || stream->busy || stream->queue.empty()) return;
+    const Work& head = stream->queue.front();
+    if (head.ready()) {
+      found.push_back(stream);
+    } else {
+      polls = polls || head.polls;
+    }
+  };
+  for (const auto& [handle, stream] : w.streams) look(stream);
+  for (const auto& stream : w.defaults) look(stream);
+  return found;
+}
+
+void play_device() {
+  World& w = world();
+  std::unique_lock lock(w.mutex);
+  for (;;) {
+    bool polls = false;
+    const auto ready = w.broken != 0 ? std::vector<std::shared_ptr<Stream>>() : ready_streams(w, polls);
+    if (ready.empty()) {
+      if (polls) {
+        w.changed.wait_for(lock, std::chrono::microseconds(50));
+      } else {
+        w.changed.wait(lock);
+      }
+      continue;
+    }
+    const std::shared_ptr<Stream> stream = ready[w.random() % ready.size()];
+    const Work head = std::move(stream->queue.front());
+    stream->busy = true;
+    if (head.unlocked) lock.unlock();
+    const int result = head.run();
+    if (head.unlocked) lock.lock();
+    if (result != kSuccess) w.broken = result;
+    stream->busy = false;
+    stream->queue.pop_front();
+    w.changed.notify_all();
+  }
+}
+
+// An entry point: the lock, what was asked to fail, and what an earlier error makes of all calls.
+class Entry {
+ public:
+  explicit Entry(const char* function, bool needs_context = true) : lock_(world().mutex) {
+    World& w = world();
+    ++w.calls[function];
+    Fault& fault = w.faults[function];
+    if (fault.times > 0) {
+      --fault.times;
+      result_ = fault.result;
+    } else if (!w.initialized) {
+      result_ = kNotInitialized;
+    } else if (needs_context && current.empty()) {
+      result_ = kInvalidContext;
+    } else {
+      result_ = w.broken;
+    }
+  }
+  bool refuses() const { return result_ != kSuccess; }
+  int result() const { return result_; }
+  std::unique_lock<std::mutex>& lock() { return lock_; }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  int result_ = kSuccess;
+};
+
+std::shared_ptr<Stream> find_stream(World& w, void* handle) {
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 2) {
+    auto& stream = w.defaults[current.back()->device];
+    if (stream == nullptr) {
+      stream = std::make_shared<Stream>();
+      stream->context = current.back();
+    }
+    return stream;
+  }
+  const auto it = w.streams.find(static_cast<Stream*>(handle));
+  return it == w.streams.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<Event> find_event(World& w, void* handle) {
+  const auto it = w.events.find(static_cast<Event*>(handle));
+  return it == w.events.end() ? nullptr : it->second;
+}
+
+int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work) {
+  if (stream == nullptr) return kInvalidHandle;
+  if (!work.ready) work.ready = [] { return true; };
+  stream->queue.push_back(std::move(work));
+  if (!std::exchange(w.running, true)) std::thread(play_device).detach();
+  w.changed.notify_all();
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+void fake_cuda_fail(const char* function, int result, int times) {
+  const std::lock_guard lock(world().mutex);
+  world().faults[function] = {result, times};
+}
+void fake_cuda_break(int result) {
+  const std::lock_guard lock(world().mutex);
+  world().broken = result;
+  world().changed.notify_all();
+}
+void fake_cuda_seed(unsigned seed) {
+  const std::lock_guard lock(world().mutex);
+  world().random.seed(seed);
+}
+int fake_cuda_calls(const char* function) {
+  const std::lock_guard lock(world().mutex);
+  return world().calls[function];
+}
+int fake_cuda_live() {
+  World& w = world();
+  const std::lock_guard lock(w.mutex);
+  return static_cast<int>(w.memory.size() + w.streams.size() + w.events.size() + w.registered.size());
+}
+
+int cuInit(unsigned) {
+  const std::lock_guard lock(world().mutex);
+  world().initialized = true;
+  return kSuccess;
+}
+int cuGetErrorName(int result, const char** name) {
+  switch (result) {
+    case kInvalidValue: *name = "CUDA_ERROR_INVALID_VALUE"; break;
+    case kOutOfMemory: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case kInvalidContext: *name = "CUDA_ERROR_INVALID_CONTEXT"; break;
+    case kIllegalAddress: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+    default: *name = "CUDA_ERROR_UNKNOWN";
+  }
+  return kSuccess;
+}
+int cuGetErrorString(int, const char** words) {
+  *words = "as the fake driver was told";
+  return kSuccess;
+}
+int cuDeviceGetCount(int* count) {
+  const Entry entry(__func__, false);
+  *count = kDevices;
+  return entry.result();
+}
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  const Entry entry(__func__, false);
+  if (entry.refuses()) return entry.result();
+  if (device < 0 || device >= kDevices) return kInvalidDevice;
+  ++world().retained[device];
+  *context = &world().contexts[device];
+  return kSuccess;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  const Entry entry(__func__, false);
+  --world().retained[device];
+  return entry.result();
+}
+int cuCtxPushCurrent_v2(void* context) {
+  const Entry entry(__func__, false);
+  if (context == nullptr) return kInvalidContext;
+  current.push_back(static_cast<Context*>(context));
+  return kSuccess;
+}
+int cuCtxPopCurrent_v2(void** context) {
+  if (current.empty()) return kInvalidContext;
+  *context = current.back();
+  current.pop_back();
+  return kSuccess;
+}
+int cuCtxGetDevice(int* device) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  *device = current.back()->device;
+  return kSuccess;
+}
+int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  const Entry entry(__func__);
+  *least = 0;
+  *greatest = -5;
+  return entry.result();
+}
+
+int cuMemAlloc_v2(Address* address, std::size_t bytes) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  if (bytes == 0) return kInvalidValue;
+  if (bytes > kMostBytes) return kOutOfMemory;
+  const int pages = ::memfd_create("fake_cuda", MFD_CLOEXEC);
+  if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
+  void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  void* const shown = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
+  ::close(pages);
+  if (alias == MAP_FAILED || shown == MAP_FAILED) return kOutOfMemory;
+  *address = reinterpret_cast<Address>(shown);
+  world().memory[*address] = {static_cast<std::byte*>(alias), bytes, current.back()->device};
+  return kSuccess;
+}
+int cuMemFree_v2(Address address) {
+  const Entry entry(__func__);
+  World& w = world();
+  const auto it = w.memory.find(address);
+  if (it == w.memory.end()) return kInvalidValue;
+  ::munmap(reinterpret_cast<void*>(address), it->second.bytes);
+  ::munmap(it->second.alias, it->second.bytes);
+  w.memory.erase(it);
+  return kSuccess;
+}
+int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address address) {
+  const Entry entry(__func__, false);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const bool known = alias_of(w, address, 1) != nullptr;
+  const auto host = w.registered.upper_bound(address);
+  const bool registered = host != w.registered.begin() && address < std::prev(host)->first + std::prev(host)->second;
+  for (unsigned i = 0; i < count; ++i) {
+    switch (attributes[i]) {
+      case 2: *static_cast<unsigned*>(values[i]) = known ? 2 : registered ? 1 : 0; break;
+      case 8: *static_cast<unsigned*>(values[i]) = 0; break;
+      case 9:
+        *static_cast<int*>(values[i]) = known ? std::prev(w.memory.upper_bound(address))->second.device : -2;
+        break;
+      default: return kInvalidValue;
+    }
+  }
+  return kSuccess;
+}
+
+int cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const bool fresh = world().registered.try_emplace(reinterpret_cast<std::uintptr_t>(address), bytes).second;
+  return fresh ? kSuccess : kAlreadyRegistered;
+}
+int cuMemHostUnregister(void* address) {
+  const Entry entry(__func__, false);
+  return world().registered.erase(reinterpret_cast<std::uintptr_t>(address)) == 1 ? kSuccess : kNotRegistered;
+}
+int cuMemHostGetDevicePointer_v2(Address* found, void* host, unsigned) {
+  const Entry entry(__func__);
+  *found = reinterpret_cast<Address>(host);
+  return entry.result();
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  if (alias_of(w, from, bytes) == nullptr) return kInvalidValue;
+  const auto copy = [=, &w] {
+    const std::byte* const alias = alias_of(w, from, bytes);
+    if (alias == nullptr) return kIllegalAddress;  // freed meanwhile
+    std::memcpy(to, alias, bytes);
+    return kSuccess;
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = copy});
+}
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  if (alias_of(w, to, bytes) == nullptr) return kInvalidValue;
+  const auto copy = [=, &w] {
+    std::byte* const alias = alias_of(w, to, bytes);
+    if (alias == nullptr) return kIllegalAddress;
+    std::memcpy(alias, from, bytes);
+    return kSuccess;
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = copy});
+}
+
+int cuStreamCreateWithPriority(void** stream, unsigned, int) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  auto made = std::make_shared<Stream>();
+  made->context = current.back();
+  *stream = made.get();
+  world().streams[made.get()] = std::move(made);
+  return kSuccess;
+}
+int cuStreamDestroy_v2(void* stream) {
+  const Entry entry(__func__);
+  return world().streams.erase(static_cast<Stream*>(stream)) == 1 ? kSuccess : kInvalidHandle;
+}
+int cuStreamSynchronize(void* handle) {
+  Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const std::shared_ptr<Stream> stream = find_stream(w, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  w.changed.wait(entry.lock(), [&] { return w.broken != 0 || stream->queue.empty(); });
+  return w.broken;
+}
+int cuStreamWaitEvent(void* stream, void* handle, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const std::shared_ptr<Event> event = find_event(w, handle);
+  if (event == nullptr) return kInvalidHandle;
+  const auto ready = [event, number = event->recorded] { return event->reached >= number; };
+  return enqueue(w, find_stream(w, stream), {.ready = ready, .run = [] { return kSuccess; }});
+}
+int cuStreamGetCtx(void* stream, void** context) {
+  const Entry entry(__func__, false);
+  if (entry.refuses()) return entry.result();
+  const std::shared_ptr<Stream> found = find_stream(world(), stream);
+  if (found == nullptr) return kInvalidHandle;
+  *context = const_cast<Context*>(found->context);
+  return kSuccess;
+}
+int cuStreamIsCapturing(void* stream, int* status) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  *status = 0;
+  return find_stream(world(), stream) == nullptr ? kInvalidHandle : kSuccess;
+}
+int cuStreamWaitValue32_v2(void* stream, Address word, std::uint32_t value, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const auto ready = [word, value] {
+    auto& shared = *reinterpret_cast<std::uint32_t*>(word);
+    return static_cast<std::int32_t>(std::atomic_ref(shared).load(std::memory_order_acquire) - value) >= 0;
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = ready, .run = [] { return kSuccess; }, .polls = true});
+}
+int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const auto run = [=] {
+    function(argument);
+    return kSuccess;
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = run, .unlocked = true});
+}
+
+int cuEventCreate(void** event, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  auto made = std::make_shared<Event>();
+  made->context = current.back();
+  *event = made.get();
+  world().events[made.get()] = std::move(made);
+  return kSuccess;
+}
+int cuEventDestroy_v2(void* event) {
+  const Entry entry(__func__, false);
+  return world().events.erase(static_cast<Event*>(event)) == 1 ? kSuccess : kInvalidHandle;
+}
+int cuEventRecord(void* handle, void* stream) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const std::shared_ptr<Event> event = find_event(w, handle);
+  const std::shared_ptr<Stream> found = find_stream(w, stream);
+  if (event == nullptr || found == nullptr || event->context != found->context) return kInvalidHandle;
+  const auto reach = [event, number = ++event->recorded] {
+    event->reached = number;
+    return kSuccess;
+  };
+  return enqueue(w, found, {.ready = {}, .run = reach});
+}
+int cuEventQuery(void* handle) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const std::shared_ptr<Event> event = find_event(world(), handle);
+  if (event == nullptr) return kInvalidHandle;
+  return event->reached >= event->recorded ? kSuccess : kNotReady;
+}
+
+}  // extern "C"

@@ -1,0 +1,15 @@
+// What tests may ask of the fake driver besides the driver's own interface. Found by dlsym(), as the rest is.
+#pragma once
+
+extern "C" {
+// The next `times` calls of the function of that name give this result and do nothing.
+void fake_cuda_fail(const char* function, int result, int times);
+// The device has met an error that no call gets over, as a kernel with a bad address does.
+void fake_cuda_break(int result);
+// What the order of streams is drawn from.
+void fake_cuda_seed(unsigned seed);
+// Calls of the function of that name so far.
+int fake_cuda_calls(const char* function);
+// Allocations of device memory, streams, events and registered pieces of memory that are there.
+int fake_cuda_live();
+}

@@ -1,0 +1,245 @@
+// Staging over a driver: what comes over, in which order with the caller's stream, and what becomes of failures.
+#include "device/staging.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+
+#include "device/device_memory.h"
+#include "device/fake_cuda.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+using device::StagingPool;
+using testing::DeviceBytes;
+using ::testing::HasSubstr;
+using testing::test_driver;
+using testing::TestStream;
+
+// A rank that sleeps until it is woken.
+class Rank {
+ public:
+  void wake() {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+    changed_.notify_all();
+  }
+  template <class Condition>
+  void sleep_until(Condition&& condition) {
+    while (!condition()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return woken_; });
+      woken_ = false;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+};
+
+class StagingTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail")) {
+      for (const char* function : {"cuMemHostRegister_v2", "cuMemcpyDtoHAsync_v2", "cuStreamIsCapturing"})
+        fail(function, 0, 0);
+    }
+  }
+  template <class Function>
+  static Function* fake(const char* name) {
+    return reinterpret_cast<Function*>(testing::fake_function(name));
+  }
+  StagingPool::Handle open(const DeviceBytes& input, const DeviceBytes& output, const TestStream& stream, bool gated) {
+    StagingPool::Plan plan{.bytes = input.size() + output.size(),
+                           .input_device = 0,
+                           .output_device = 0,
+                           .input = {{input.data(), 0, input.size()}},
+                           .output = {{output.data(), input.size(), output.size()}},
+                           .stream = stream.get(),
+                           .gated = gated};
+    return pool_.open(test_driver(), plan);
+  }
+  static std::vector<unsigned char> counted(std::size_t bytes) {
+    std::vector<unsigned char> values(bytes);
+    std::iota(values.begin(), values.end(), static_cast<unsigned char>(1));
+    return values;
+  }
+
+  const device::Driver& driver_ = test_driver();
+  Rank rank_;
+  StagingPool pool_{[this] { rank_.wake(); }};
+};
+
+TEST_F(StagingTest, RecognisesMemoryOfDevices) {
+  const DeviceBytes memory(1000);
+  std::vector<int> host(100);
+  EXPECT_EQ(device::device_of(driver_, memory.data()), 0);
+  EXPECT_EQ(device::device_of(driver_, memory.data() + 999), 0);
+  EXPECT_EQ(device::device_of(driver_, host.data()), device::kOnHost);
+  EXPECT_EQ(device::device_of(driver_, nullptr), device::kOnHost);
+  EXPECT_TRUE(device::is_on_device(memory.data()));
+}
+
+TEST_F(StagingTest, InputComesAndOutputGoesBack) {
+  const TestStream stream;
+  const DeviceBytes input(100'000), output(100'000);
+  const auto values = counted(input.size());
+  input.write(values.data(), values.size());
+  for (int round = 0; round < 20; ++round) {
+    const StagingPool::Handle stage = open(input, output, stream, false);
+    rank_.sleep_until([&] { return stage->has_input(); });
+    EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
+    std::memset(stage->memory() + input.size(), round, output.size());
+    EXPECT_FALSE(stage->output_started());
+    stage->start_output(~std::uint64_t{0});
+    rank_.sleep_until([&] { return stage->has_output(); });
+    std::vector<unsigned char> back(output.size());
+    output.read(back.data(), back.size());
+    EXPECT_EQ(back, std::vector<unsigned char>(back.size(), static_cast<unsigned char>(round)));
+  }
+}
+
+TEST_F(StagingTest, ComesAfterWhatTheStreamHolds) {
+  const TestStream stream;
+  const DeviceBytes input(5000), output(64);
+  const auto values = counted(input.size());
+  device::StreamGate gate = stream.hold();
+  stream.write(input.data(), values.data(), values.size());
+  const StagingPool::Handle stage = open(input, output, stream, false);
+  for (int look = 0; look < 100; ++look) ASSERT_FALSE(stage->has_input());
+  gate.open();
+  rank_.sleep_until([&] { return stage->has_input(); });
+  EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
+  device::StreamGates::of_process().give_back(gate);
+}
+
+TEST_F(StagingTest, TheStreamGoesOnWhenTheStageCloses) {
+  const TestStream stream;
+  const DeviceBytes input(64), output(5000);
+  std::vector<unsigned char> seen(output.size());
+  for (int round = 1; round < 10; ++round) {
+    StagingPool::Handle stage = open(input, output, stream, true);
+    stream.read(seen.data(), output.data(), seen.size());
+    rank_.sleep_until([&] { return stage->has_input(); });
+    std::memset(stage->memory() + input.size(), round, output.size());
+    stage->start_output(~std::uint64_t{0});
+    rank_.sleep_until([&] { return stage->has_output(); });
+    stage.reset();
+    stream.synchronize();
+    EXPECT_EQ(seen, std::vector<unsigned char>(seen.size(), static_cast<unsigned char>(round)));
+  }
+}
+
+TEST_F(StagingTest, OnlyWhatHasComeGoesBack) {
+  const TestStream stream;
+  const DeviceBytes input(64), output(1000);
+  const std::vector<unsigned char> before(1000, 7);
+  output.write(before.data(), before.size());
+  const StagingPool::Handle stage = open(input, output, stream, false);
+  rank_.sleep_until([&] { return stage->has_input(); });
+  std::memset(stage->memory() + input.size(), 9, output.size());
+  stage->start_output(300);
+  rank_.sleep_until([&] { return stage->has_output(); });
+  std::vector<unsigned char> back(1000), expected(1000, 7);
+  std::fill_n(expected.begin(), 300, 9);
+  output.read(back.data(), back.size());
+  EXPECT_EQ(back, expected);
+}
+
+TEST_F(StagingTest, AStageGivenUpKeepsItsMemoryUntilTheDeviceIsDone) {
+  const TestStream stream;
+  const DeviceBytes input(5000), output(64);
+  device::StreamGate gate = stream.hold();
+  const std::byte* given_up = nullptr;
+  {
+    const StagingPool::Handle stage = open(input, output, stream, true);
+    given_up = stage->memory();
+  }
+  const TestStream other;
+  const StagingPool::Handle next = open(input, output, other, false);
+  EXPECT_NE(next->memory(), given_up);
+  gate.open();
+  stream.synchronize();  // the stage has closed, so that the stream is not held by it
+  device::StreamGates::of_process().give_back(gate);
+}
+
+TEST_F(StagingTest, AStreamOfAnotherDeviceIsRefused) {
+  int devices = 0;
+  driver_.cuDeviceGetCount(&devices);
+  if (devices < 2) GTEST_SKIP() << "there is one device";
+  const TestStream elsewhere(1);
+  const DeviceBytes input(64), output(64);
+  try {
+    open(input, output, elsewhere, false);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr("the stream belongs to device 1 and the buffer lies on device 0"));
+  }
+}
+
+TEST_F(StagingTest, WhatTheDriverRefusesIsToldByItsName) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
+  const TestStream stream;
+  const DeviceBytes input(64), output(64);
+  fail("cuMemcpyDtoHAsync_v2", device::kCuInvalidValue, 1);
+  try {
+    open(input, output, stream, false);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::system);
+    EXPECT_THAT(error.what(), HasSubstr("copying the input from device 0 failed: CUDA_ERROR_INVALID_VALUE"));
+  }
+  // The next one is served.
+  const StagingPool::Handle stage = open(input, output, stream, false);
+  rank_.sleep_until([&] { return stage->has_input(); });
+}
+
+TEST_F(StagingTest, MemoryThatCannotBeRegisteredServesToo) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
+  const TestStream stream;
+  const DeviceBytes input(1 << 20), output(64);
+  const auto values = counted(input.size());
+  input.write(values.data(), values.size());
+  fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 1);
+  const StagingPool::Handle stage = open(input, output, stream, false);
+  rank_.sleep_until([&] { return stage->has_input(); });
+  EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
+}
+
+TEST_F(StagingTest, NothingIsLeftBehind) {
+  auto* const live = fake<int()>("fake_cuda_live");
+  if (live == nullptr) GTEST_SKIP() << "only the fake driver counts";
+  const TestStream stream;
+  const DeviceBytes input(64), output(64);
+  { const StagingPool::Handle warm_up = open(input, output, stream, true); }  // the words of gates stay
+  const auto use = [&] {
+    Rank rank;
+    StagingPool stagings([&] { rank.wake(); });
+    StagingPool::Plan plan{.bytes = 128,
+                           .input_device = 0,
+                           .output_device = 0,
+                           .input = {{input.data(), 0, 64}},
+                           .output = {{output.data(), 64, 64}},
+                           .stream = stream.get(),
+                           .gated = true};
+    const StagingPool::Handle stage = stagings.open(driver_, plan);
+    stage->start_output(64);
+  };
+  const int before = live();
+  for (int i = 0; i < 3; ++i) use();
+  EXPECT_EQ(live(), before);
+}
+
+}  // namespace
+}  // namespace tutti
