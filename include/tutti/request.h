@@ -41,6 +41,10 @@ struct Request {
   Parts input_parts = {}, output_parts = {};
   // What else all ranks must have alike: compared with the call, and told where it differs.
   std::uint32_t mark = 0;
+  // Where a buffer lies on a GPU: the call comes after what this stream (cudaStream_t) holds, and what comes into it
+  // after an async call waits until that has ended. nullptr: after what the default stream of the buffer's device
+  // holds, and nothing waits: the output is there when the call, or its Work, has ended.
+  void* stream = nullptr;
   // Messages.
   Direction direction = Direction::none;
   bool up_to = false;  // a receive: shorter messages than output_count fit, too

@@ -107,6 +107,18 @@ void Staging::start_output(std::uint64_t most_bytes) {
   });
 }
 
+void Staging::hold_stream() {
+  if (callers_ == nullptr) return;
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, context_);
+  if (gate_.word == nullptr) gate_ = StreamGates::of_process().take(driver);
+  CuAddress word = 0;
+  driver.check(driver.cuMemHostGetDevicePointer_v2(&word, gate_.word, 0), "showing a word to the device");
+  const CuResult result = driver.cuStreamWaitValue32_v2(callers_, word, gate_.value + 1, kCuWaitUntilAtLeast);
+  driver.check(result, "having the caller's stream wait for an async call");
+  gated_ = true;
+}
+
 // ---- StagingPool
 
 StagingPool::~StagingPool() {
@@ -189,15 +201,6 @@ void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& 
   way.context = way.streams->context;
 }
 
-void StagingPool::shut_gate(Staging& stage, CuStream stream) {
-  if (stage.gate_.word == nullptr) stage.gate_ = StreamGates::of_process().take(*driver_);
-  CuAddress word = 0;
-  driver_->check(driver_->cuMemHostGetDevicePointer_v2(&word, stage.gate_.word, 0), "showing a word to the device");
-  const CuResult result = driver_->cuStreamWaitValue32_v2(stream, word, stage.gate_.value + 1, kCuWaitUntilAtLeast);
-  driver_->check(result, "having the caller's stream wait for an async call");
-  stage.gated_ = true;
-}
-
 // Both ways come after what the caller's stream holds: the output may still be read there.
 void StagingPool::order(Staging& stage, const Plan& plan) {
   const CopyStreams& home = *(stage.in_.streams != nullptr ? stage.in_.streams : stage.out_.streams);
@@ -212,7 +215,8 @@ void StagingPool::order(Staging& stage, const Plan& plan) {
   const Current current(*driver_, home.context);
   driver_->cuEventDestroy_v2(earlier);  // which the driver does once nobody waits for it any more
   driver_->check(result, "waiting for the caller's stream");
-  if (plan.gated) shut_gate(stage, stream);
+  stage.callers_ = stream;
+  stage.context_ = home.context;
 }
 
 StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {

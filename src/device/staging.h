@@ -1,10 +1,10 @@
-// Staging: memory of the host that stands in for the device buffers of a call while it is moved. A staging brings the
-// input over when the call begins and the output back when it ends; both start now and end later, and whoever waits
-// asks. The rest of the library sees host memory.
+// Staging: memory of the host that stands in for the device buffers of a call while it is moved. It brings the input
+// over when the call begins and the output back when it ends; both start now and end later, and whoever waits asks. The
+// rest of the library sees host memory.
 //
-// Streams: a staging comes after what the caller's stream holds when it opens, and, where that was asked for, the stream
-// goes on only when the staging has closed, well or not. The copies themselves run on two streams of each device, one for
-// each direction, which wait for nothing but that.
+// Streams: a staging comes after what the caller's stream holds when it opens, and, where that was asked for, the
+// stream goes on only when the staging has closed, well or not. The copies themselves run on two streams of each
+// device, one for each direction, which wait for nothing but that.
 //
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
@@ -45,11 +45,16 @@ class Staging {
   std::byte* memory() const { return block_.data; }
   // Whether the input is there. Throws Error(system) where the device failed.
   bool has_input();
+  // As has_input() found it last.
+  bool input_seen() const { return in_.streams == nullptr || in_.ended; }
   // Starts the way back of the output: of its first `most_bytes`.
   void start_output(std::uint64_t most_bytes);
   bool output_started() const { return out_.started; }
   // Whether it is back. As has_input().
   bool has_output();
+  // What comes into the caller's stream, if there is one, from now on waits until this is closed. Of several that are
+  // opened together, all are before one is held: else those that come later would wait for those that come before.
+  void hold_stream();
 
  private:
   friend class StagingPool;
@@ -75,6 +80,8 @@ class Staging {
   PinnedMemory::Block block_;
   Way in_, out_;
   std::atomic<int> to_come_{0};  // calls of wake_rank() that have not returned
+  CuStream callers_ = nullptr;   // the caller's stream
+  CuContext context_ = nullptr;  // of the device, to use that stream in
   StreamGate gate_;              // what the caller's stream waits for, where `gated_`
   bool gated_ = false;
 };
@@ -98,7 +105,6 @@ class StagingPool {
     int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
     std::vector<StagedPiece> input, output;
     void* stream = nullptr;  // the caller's
-    bool gated = false;      // the stream waits until the stage is closed
   };
   // Takes memory and starts to bring the input over.
   Handle open(const Driver& driver, Plan& plan);
@@ -110,7 +116,6 @@ class StagingPool {
   Staging& idle_stage();
   void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
   void order(Staging& stage, const Plan& plan);
-  void shut_gate(Staging& stage, CuStream stream);
   void close(Staging& stage);
   void recycle(Staging& stage);
 

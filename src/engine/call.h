@@ -14,6 +14,7 @@
 #include "base/statement.h"
 #include "choice/chooser.h"
 #include "choice/given.h"
+#include "device/staging.h"
 #include "kernels/kernels.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
@@ -80,6 +81,7 @@ struct Call {
   std::uint64_t elements = 0;  // what a person would call the count
   std::uint64_t detail = 0;
 
+  device::Staging* staging = nullptr;        // of buffers on a device: `input` and `output` stand in for them
   const schedule::Algorithm* row = nullptr;  // the algorithm to run, where it is not to be chosen
 
   // Filled in by the engine.

@@ -29,6 +29,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       options_(std::move(options)),
       log_(log),
       origin_(std::move(origin)),
+      staging_([this] { transport_->notify_self(); }),
       plans_(*transport_, kChannels, options_.verify),
       chooser_(transport_->size(), transport_->offers(),
                choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
@@ -110,6 +111,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   Call& call = track.draft();
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
+  const device::StagingPool::Handle staging = stage(call, chunks_, request.stream);
   admit(call);
   counter_.count(call.verb, bytes_to_count(call));
   const TimedBlockingCall timed(counter_, call.verb);
@@ -150,6 +152,7 @@ std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
   pending->call = call_of(request, view_, pending->chunks);
   pending->own = request.op.own();
   pending->told = first_error_.told();
+  pending->staging = stage(pending->call, pending->chunks, request.stream);
   return pending;
 }
 
@@ -171,6 +174,9 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
 
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
   async_.join_thread();
+  for (const auto& pending : calls) {
+    if (pending->staging != nullptr) pending->staging->hold_stream();
+  }
   for (const auto& pending : calls) {
     Call& call = pending->call;
     if (call.is_message()) {

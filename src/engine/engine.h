@@ -18,6 +18,8 @@
 
 #include "base/home_process.h"
 #include "base/log.h"
+#include "device/driver.h"
+#include "device/staging.h"
 #include "engine/async/async_calls.h"
 #include "engine/call.h"
 #include "engine/call_counter.h"
@@ -29,6 +31,7 @@
 #include "engine/messages/mailbox.h"
 #include "engine/request.h"
 #include "engine/request_cache.h"
+#include "engine/staged_buffers.h"
 #include "tutti/communicator.h"
 
 namespace tutti::engine {
@@ -124,6 +127,13 @@ class Engine final {
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
+  // Has host memory stand in for buffers on a device; nullptr: there are none.
+  device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, void* stream) {
+    const device::Driver* const driver = device::driver();
+    if (driver == nullptr) [[likely]]
+      return nullptr;
+    return stage_buffers(staging_, *driver, call, chunks, view_, stream);
+  }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
   void admit(Call& call);
   // Where the call's buffers lie, if its algorithm may depend on it.
@@ -162,6 +172,7 @@ class Engine final {
   Origin origin_;
   std::vector<int> parent_ranks_;
   GroupView view_;
+  device::StagingPool staging_;
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand
   std::vector<std::unique_ptr<choice::Given>> given_;  // schedules that the caller brought

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/rank_list.h"
+#include "device/driver.h"
 #include "engine/execute/whole_elements.h"
 #include "schedule/verbs.h"
 
@@ -424,6 +425,7 @@ const Reduces& all_reduces() {
 }
 
 Call call_of(const Request& request, const GroupView& group, UnevenChunks& chunks) {
+  device::look_for_driver();
   if (static_cast<std::size_t>(request.verb) >= kVerbs) {
     throw Error(ErrorCode::invalid_argument, "there is no verb " + std::to_string(static_cast<int>(request.verb)));
   }

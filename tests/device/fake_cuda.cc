@@ -304,8 +304,16 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
   return kSuccess;
 }
 int cuMemFree_v2(Address address) {
-  const Entry entry(__func__);
+  Entry entry(__func__);
   World& w = world();
+  // As the real one, which lets the device end all its work first.
+  const auto idle = [&] {
+    for (const auto& [handle, stream] : w.streams) {
+      if (!stream->queue.empty()) return false;
+    }
+    return true;
+  };
+  w.changed.wait(entry.lock(), [&] { return w.broken != 0 || idle(); });
   const auto it = w.memory.find(address);
   if (it == w.memory.end()) return kInvalidValue;
   ::munmap(reinterpret_cast<void*>(address), it->second.bytes);

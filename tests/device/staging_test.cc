@@ -63,9 +63,10 @@ class StagingTest : public ::testing::Test {
                            .output_device = 0,
                            .input = {{input.data(), 0, input.size()}},
                            .output = {{output.data(), input.size(), output.size()}},
-                           .stream = stream.get(),
-                           .gated = gated};
-    return pool_.open(test_driver(), plan);
+                           .stream = stream.get()};
+    StagingPool::Handle staging = pool_.open(test_driver(), plan);
+    if (gated) staging->hold_stream();
+    return staging;
   }
   static std::vector<unsigned char> counted(std::size_t bytes) {
     std::vector<unsigned char> values(bytes);
@@ -231,9 +232,9 @@ TEST_F(StagingTest, NothingIsLeftBehind) {
                            .output_device = 0,
                            .input = {{input.data(), 0, 64}},
                            .output = {{output.data(), 64, 64}},
-                           .stream = stream.get(),
-                           .gated = true};
+                           .stream = stream.get()};
     const StagingPool::Handle stage = stagings.open(driver_, plan);
+    stage->hold_stream();
     stage->start_output(64);
   };
   const int before = live();

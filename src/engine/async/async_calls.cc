@@ -143,6 +143,7 @@ void AsyncCalls::on_end(Pending& pending, std::function<void()> ended) {
 
 void AsyncCalls::end(Pending& pending, Pending::State state) {
   if (pending.began != CallCounter::Clock::time_point()) with_.counter.end(pending.call.verb, pending.began);
+  pending.staging.reset();
   pending.state.store(state, std::memory_order_release);
   if (pending.on_end) std::exchange(pending.on_end, nullptr)();
   if (pending.awaited_by != nullptr) pending.awaited_by->ring();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "device/staging.h"
 #include "engine/async/event.h"
 #include "engine/call.h"
 #include "engine/call_counter.h"
@@ -26,6 +27,7 @@ struct Pending {
   std::size_t place = 0;                // in the list of messages under way
   UnevenChunks chunks;                  // the call's
   std::shared_ptr<const Operator> own;  // the call's
+  device::StagingPool::Handle staging;  // the call's, until it has ended
   Received received;                    // written before state becomes finished
   std::atomic<State> state{State::queued};
   std::exception_ptr error;                 // written before state becomes failed

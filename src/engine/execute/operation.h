@@ -57,7 +57,7 @@ inline constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
 
 // What a rank waits for: a value, so that asking costs no text.
 struct Blocked {
-  enum class On : std::uint8_t { nothing, entry, retirement, progress, message, credit };
+  enum class On : std::uint8_t { nothing, entry, retirement, progress, message, credit, device };
 
   On on = On::nothing;
   int peer = -1;

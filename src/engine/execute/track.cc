@@ -64,6 +64,14 @@ void Track::start() {
   binding_.own = call.own;
   binding_.divisor = call.divisor;
   binding_.outgrows_caches = call.input_bytes + call.output_bytes > chooser_->cache_bytes();
+  if (call.staging == nullptr || call.staging->has_input()) return move();
+  state();
+  phase_ = Phase::fetching;
+}
+
+// From here on bytes move, or the ranks compare their calls.
+void Track::move() {
+  const Call& call = call_;
   // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
   const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
   if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
@@ -134,8 +142,23 @@ Advance Track::advance() {
   return advance;
 }
 
+// Once the operation has finished: what it left in host memory goes to the device.
+Advance Track::return_output() {
+  const bool begins = phase_ != Phase::returning;
+  if (begins) call_.staging->start_output(~std::uint64_t{0});
+  phase_ = Phase::returning;
+  if (call_.staging->has_output()) return Advance::finished;
+  return begins ? Advance::moved : Advance::stuck;
+}
+
 Advance Track::advance_phases() {
   bool moved = false;
+  if (phase_ == Phase::fetching) {
+    if (!call_.staging->has_input()) return Advance::stuck;
+    move();
+    moved = true;
+  }
+  if (phase_ == Phase::returning) return return_output();
   if (phase_ == Phase::checking) {
     // The check works in scratch, too, where slow peers may still read what the call before it left them.
     if (!all_retired(scratch_epoch_)) return Advance::stuck;
@@ -165,7 +188,10 @@ Advance Track::advance_phases() {
     moved = true;
   }
   const Advance advance = operation_.advance();
-  if (advance == Advance::finished) finish();
+  if (advance == Advance::finished) {
+    finish();
+    if (call_.staging != nullptr) return return_output();
+  }
   return advance == Advance::stuck && moved ? Advance::moved : advance;
 }
 
@@ -285,6 +311,7 @@ std::vector<int> Track::absent_ranks() const {
 
 Blocked Track::blocked() const {
   const bool reuses = phase_ == Phase::reusing || phase_ == Phase::checking;
+  if (phase_ == Phase::fetching || phase_ == Phase::returning) return {Blocked::On::device};
   const std::uint64_t awaited = reuses ? scratch_epoch_ : phase_ == Phase::following ? open_epoch_ : 0;
   if (phase_ == Phase::running) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {

@@ -1,10 +1,12 @@
 // A track: one channel and the collectives that run on it, one after the other. Different tracks run independently.
 //
-// A call goes through phases: *checking* (all ranks learn that all are in this very call) where that was asked for;
-// *following* (wait until all ranks have finished an earlier call that this one may have left before they had seen
-// where its buffers were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn
-// theirs) where the choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch
-// on behalf of the call before); *running* (the operation). Resumable in each. Driven by one thread at a time.
+// A call goes through phases: *fetching* (wait until input that lies on a device is in host memory); *checking* (all
+// ranks learn that all are in this very call) where that was asked for; *following* (wait until all ranks have finished
+// an earlier call that this one may have left before they had seen where its buffers were: the next entry replaces it);
+// *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of algorithm depends on it;
+// *reusing* (wait until no peer still reads this channel's scratch on behalf of the call before); *running* (the
+// operation); *returning* (wait until output that belongs on a device is back there). Resumable in each. Driven by one
+// thread at a time.
 #pragma once
 
 #include <atomic>
@@ -52,7 +54,10 @@ class Track {
   const Call& call() const { return call_; }
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
-  bool touched_output() const { return scaled_ || (prepared_ && !call_.whole && operation_.touched_output()); }
+  bool touched_output() const {
+    if (call_.staging != nullptr) return call_.staging->output_started();
+    return scaled_ || (prepared_ && !call_.whole && operation_.touched_output());
+  }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:
@@ -66,9 +71,11 @@ class Track {
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
-  enum class Phase : std::uint8_t { checking, following, entering, reusing, running };
+  enum class Phase : std::uint8_t { fetching, checking, following, entering, reusing, running, returning };
 
   Advance advance_phases();
+  Advance return_output();
+  void move();
   std::uint64_t programs() const;
   void begin_call();
   void scale_input();

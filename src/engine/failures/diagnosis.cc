@@ -51,6 +51,8 @@ std::string words_of(const Blocked& blocked, const schedule::Program* program) {
     case Blocked::On::retirement: return peer + " has not finished an earlier call";
     case Blocked::On::progress: return where + "progress of " + peer;
     case Blocked::On::message: return where + "a message from " + peer;
+    case Blocked::On::device:
+      return "waits for the work of the stream it was given, or for a copy between device and host";
     case Blocked::On::credit: return where + peer + " to take a message";
   }
   return {};

@@ -54,6 +54,7 @@ Received Engine::run_message(const Request& request, const schedule::Algorithm* 
   Call call;
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
+  const device::StagingPool::Handle staging = stage(call, chunks_, request.stream);
   admit_message(call);
   counter_.count(call.verb, call.moved_bytes);
   const TimedBlockingCall timed(counter_, call.verb);
@@ -79,6 +80,8 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
   const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
   if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
     throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
+  const device::StagingPool::Handle stagings[] = {stage(calls[0], chunks_, sent.stream),
+                                                  stage(calls[1], chunks_, received.stream)};
   for (Call& call : calls) {
     call.row = row;
     admit_message(call);

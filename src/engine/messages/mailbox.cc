@@ -41,6 +41,9 @@ std::unique_ptr<Unexpected> make_unexpected(const Envelope& envelope) {
   }
 }
 
+// Whether what is to be sent is in host memory.
+bool is_there(const Message& message) { return message.call->staging == nullptr || message.call->staging->has_input(); }
+
 bool fits(const Statement& message, const Statement& receive) {
   return message.type() == receive.type() && message.own_bytes() == receive.own_bytes() &&
          message.count <= receive.count;
@@ -106,6 +109,7 @@ void Mailbox::post(Message& message) {
   if (!message.sends()) {
     post_receive(message);
   } else if (message.call->peer == rank_) {
+    if (!fetching_.empty() || !is_there(message)) return fetching_.push_back(&message);
     send_to_self(message);
   } else {
     post_send(message);
@@ -161,6 +165,7 @@ void Mailbox::post_receive(Message& message) {
 Advance Mailbox::advance() {
   if (mismatched_peer_ >= 0) return Advance::stuck;
   bool moved = false;
+  if (!fetching_.empty() || !returning_.empty()) moved = advance_devices();
   for (std::size_t i = 0; i < sending_.size();) {
     moved = advance_send(*sending_[i]) || moved;
     if (sending_[i]->first != nullptr) {
@@ -192,6 +197,27 @@ Advance Mailbox::advance() {
   return moved ? Advance::moved : Advance::stuck;
 }
 
+bool Mailbox::advance_devices() {
+  bool moved = false;
+  while (!fetching_.empty() && is_there(*fetching_.front())) {
+    Message& message = *fetching_.front();
+    fetching_.erase(fetching_.begin());
+    send_to_self(message);
+    moved = true;
+  }
+  for (std::size_t i = 0; i < returning_.size();) {
+    if (!returning_[i]->call->staging->has_output()) {
+      ++i;
+      continue;
+    }
+    returning_[i]->ended = true;
+    ended_.push_back(returning_[i]);
+    returning_.erase(returning_.begin() + static_cast<std::ptrdiff_t>(i));
+    moved = true;
+  }
+  return moved;
+}
+
 bool Mailbox::advance_send(Outbound& out) {
   bool moved = false;
   while (out.first != nullptr) {
@@ -199,6 +225,7 @@ bool Mailbox::advance_send(Outbound& out) {
     const Call& call = *message.call;
     const bool small = together(call.input_bytes, call.peer);
     if (!out.label_sent) {
+      if (!is_there(message)) break;
       const Piece payload{const_cast<std::byte*>(call.input), small ? call.input_bytes : 0};  // only ever read
       if (!out.sender->try_send_labelled(std::bit_cast<Label>(call.statement()), payload, kLabelMark)) break;
       out.label_sent = moved = message.patience.moved = true;
@@ -359,6 +386,10 @@ void Mailbox::answer(Message& probe, const Envelope& envelope) {
 }
 
 void Mailbox::end(Message& message) {
+  if (!message.sends() && message.call->staging != nullptr) {
+    message.call->staging->start_output(message.call->output_bytes);
+    return returning_.push_back(&message);
+  }
   message.ended = true;
   ended_.push_back(&message);
 }
@@ -374,6 +405,8 @@ void Mailbox::clear() {
   sending_.clear();
   active_.clear();
   ended_.clear();
+  fetching_.clear();
+  returning_.clear();
 }
 
 Statement Mailbox::sent(int peer, std::uint64_t sequence) const {

@@ -113,6 +113,7 @@ class Mailbox {
   void keep_unexpected(Inbound& in);
   void finish_landing(Inbound& in);
   void start_landing(Inbound& in, std::byte* output);
+  bool advance_devices();
   void answer(Message& probe, const Envelope& envelope);
   void end(Message& message);
   void mismatch(int peer) { mismatched_peer_ = mismatched_peer_ < 0 ? peer : mismatched_peer_; }
@@ -132,6 +133,9 @@ class Mailbox {
   std::vector<Outbound*> sending_;  // those with messages
   std::vector<Inbound*> active_;    // those that are listened to, or land
   std::vector<Message*> ended_;
+  // Where buffers lie on a device: sends to oneself that wait for theirs, in order, and receives whose message is on
+  // its way into theirs.
+  std::vector<Message*> fetching_, returning_;
   std::uint64_t to_self_ = 0;
   std::vector<std::uint8_t> judged_;  // by source, any first: find_hopeless_receive() has seen the first that waits
   // The first difference met: nothing moves afterwards.

@@ -91,6 +91,8 @@ bool Mailbox::all_departed(const Blocked& blocked) const {
 }
 
 Blocked Mailbox::blocked(const Message& message) const {
+  if (message.sends() && message.call->staging != nullptr && !message.call->staging->input_seen())
+    return {Blocked::On::device, rank_};
   if (message.running != nullptr) {
     const Blocked blocked = message.running->blocked();
     if (blocked.on != Blocked::On::nothing) return blocked;

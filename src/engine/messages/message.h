@@ -43,7 +43,10 @@ struct Message : ReceivePattern {
   std::string describe() const;
   bool sends() const { return call->sends; }
   // Whether the caller's output is no longer what it was.
-  bool touched_output() const { return touched || (!sends() && running != nullptr && running->touched_output()); }
+  bool touched_output() const {
+    if (call->staging != nullptr) return call->staging->output_started();
+    return touched || (!sends() && running != nullptr && running->touched_output());
+  }
 
   Call* call = nullptr;
   bool ended = false;

@@ -1,0 +1,143 @@
+#include "engine/staged_buffers.h"
+
+#include <cstddef>
+#include <vector>
+
+#include "schedule/verbs.h"
+
+namespace tutti::engine {
+namespace {
+
+using device::StagedPiece;
+using schedule::Buffer;
+using schedule::Holding;
+
+constexpr std::size_t kLine = 64;
+
+std::uint64_t total_bytes(const std::vector<StagedPiece>& pieces) {
+  std::uint64_t bytes = 0;
+  for (const StagedPiece& piece : pieces) bytes += piece.bytes;
+  return bytes;
+}
+
+// One side of the call on its way into host memory.
+struct StagedSide {
+  const std::byte* data;
+  std::uint64_t bytes;
+  int device;
+  std::vector<StagedPiece>* pieces;
+  std::vector<std::uint64_t>* counts;         // of a v-verb's buffer with a chunk for every rank, else nullptr
+  std::vector<std::uint64_t>* displacements;  // likewise
+  std::size_t offset = 0;                     // in host memory
+
+  bool is_staged() const { return device != device::kOnHost; }
+};
+
+class Stager {
+ public:
+  Stager(const device::Driver& driver, Call& call, UnevenChunks& chunks, const GroupView& group)
+      : driver_(driver), call_(call), chunks_(chunks), group_(group) {}
+
+  device::StagingPool::Handle stage(device::StagingPool& pool, void* stream);
+
+ private:
+  int device_of(const std::byte* data, std::uint64_t bytes) const {
+    return data == nullptr || bytes == 0 ? device::kOnHost : device::device_of(driver_, data);
+  }
+  bool has_chunks(Buffer buffer) const {
+    if (!call_.uneven || (buffer == Buffer::output && call_.whole)) return false;
+    return schedule::holding_of(call_.verb, buffer, group_.size, group_.rank, call_.root) == Holding::all;
+  }
+  std::uint64_t lay_out(StagedSide& side, std::uint64_t at) const;
+  void lay_out_within(StagedSide& part, const StagedSide& whole) const;
+  // exclusive_scan leaves the output of rank 0 alone.
+  bool writes_output() const { return call_.statement().verb() != Verb::exclusive_scan || group_.rank != 0; }
+
+  const device::Driver& driver_;
+  Call& call_;
+  UnevenChunks& chunks_;
+  const GroupView& group_;
+};
+
+// From `at` on; returns where it ends. Chunks, which may lie anywhere, lie one behind the other there.
+std::uint64_t Stager::lay_out(StagedSide& side, std::uint64_t at) const {
+  at = (at + kLine - 1) / kLine * kLine;
+  side.offset = at;
+  if (!side.is_staged()) return at;
+  if (side.counts == nullptr) {
+    side.pieces->push_back({side.data, at, side.bytes});
+    return at + side.bytes;
+  }
+  std::uint64_t packed = 0;  // units
+  for (std::size_t i = 0; i < side.counts->size(); ++i) {
+    const std::uint64_t count = (*side.counts)[i], unit = call_.unit_bytes;
+    if (count != 0)
+      side.pieces->push_back({side.data + (*side.displacements)[i] * unit, at + packed * unit, count * unit});
+    (*side.displacements)[i] = packed;
+    packed += count;
+  }
+  return at + packed * call_.unit_bytes;
+}
+
+// In place: the part is this rank's chunk of the whole, or all of it.
+void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
+  const std::size_t own = static_cast<std::size_t>(group_.rank);
+  const std::uint64_t within = whole.counts != nullptr ? (*whole.displacements)[own] * call_.unit_bytes
+                                                       : static_cast<std::uint64_t>(part.data - whole.data);
+  part.offset = whole.offset + within;
+  part.pieces->push_back({part.data, part.offset, part.bytes});
+}
+
+device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream) {
+  const int input_device = device_of(call_.input, call_.input_bytes);
+  const int output_device = device_of(call_.output, call_.output_bytes);
+  if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
+  device::StagingPool::Plan plan{.bytes = 0,
+                                 .input_device = input_device,
+                                 .output_device = output_device,
+                                 .input = {},
+                                 .output = {},
+                                 .stream = stream};
+  StagedSide input{call_.input, call_.input_bytes, input_device, &plan.input, nullptr, nullptr};
+  StagedSide output{call_.output, call_.output_bytes, output_device, &plan.output, nullptr, nullptr};
+  if (has_chunks(Buffer::input)) {
+    input.counts = &chunks_.input_counts;
+    input.displacements = &chunks_.input_displacements;
+  }
+  if (has_chunks(Buffer::output)) {
+    output.counts = &chunks_.output_counts;
+    output.displacements = &chunks_.output_displacements;
+  }
+  std::uint64_t end = 0;
+  if (call_.in_place) {
+    const bool input_holds_output = call_.input_bytes >= call_.output_bytes;
+    StagedSide& whole = input_holds_output ? input : output;
+    end = lay_out(whole, 0);
+    lay_out_within(input_holds_output ? output : input, whole);
+  } else {
+    end = lay_out(input, 0);
+    end = lay_out(output, end);
+  }
+  if (!writes_output()) plan.output.clear();
+  plan.bytes = end;
+  if (input.counts != nullptr && input.is_staged()) call_.input_bytes = total_bytes(plan.input);
+  if (output.counts != nullptr && output.is_staged()) call_.output_bytes = total_bytes(plan.output);
+  device::StagingPool::Handle staging = pool.open(driver_, plan);
+  if (input.is_staged()) call_.input = staging->memory() + input.offset;
+  if (output.is_staged()) call_.output = staging->memory() + output.offset;
+  call_.staging = staging.get();
+  return staging;
+}
+
+}  // namespace
+
+device::StagingPool::Handle stage_buffers(device::StagingPool& pool, const device::Driver& driver, Call& call,
+                                          UnevenChunks& chunks, const GroupView& group, void* stream) {
+  try {
+    return Stager(driver, call, chunks, group).stage(pool, stream);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(name_of(call.statement().verb())) + ": " + error.what());
+  }
+}
+
+}  // namespace tutti::engine
