@@ -44,6 +44,7 @@ inline constexpr unsigned kCuOnDevice = 2;                                      
   X(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags))                       \
   X(cuMemHostUnregister, (void* address))                                                           \
   X(cuMemHostGetDevicePointer_v2, (CuAddress * found, void* host, unsigned flags))                  \
+  X(cuMemcpy, (CuAddress to, CuAddress from, std::size_t bytes))                                    \
   X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))           \
   X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))     \
   X(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                       \

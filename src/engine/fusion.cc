@@ -1,10 +1,10 @@
 #include "tutti/fusion.h"
 
-#include <cstring>
 #include <exception>
 #include <new>
 
 #include "base/mix.h"
+#include "device/copy.h"
 
 namespace tutti {
 namespace {
@@ -117,7 +117,7 @@ void Fusion::State::add(void* tensor, std::size_t count, Element type, const Op&
     op = with;
   }
   half.parts.push_back({tensor, bytes});
-  std::memcpy(half.base + half.filled, tensor, bytes);
+  device::copy_anywhere(half.base + half.filled, tensor, bytes);
   half.filled += bytes;
 }
 
@@ -151,7 +151,7 @@ void Fusion::State::retire(Half& half) {
   }
   const std::byte* from = half.base;
   for (const Part& part : half.parts) {
-    std::memcpy(part.tensor, from, part.bytes);
+    device::copy_anywhere(part.tensor, from, part.bytes);
     from += part.bytes;
   }
   clear(half);
@@ -216,7 +216,7 @@ void all_reduce_coalesced(Communicator& communicator, std::span<void* const> ten
   std::byte* to = packed.get();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (counts[i] == 0) continue;
-    std::memcpy(to, tensors[i], counts[i] * element.bytes());
+    device::copy_anywhere(to, tensors[i], counts[i] * element.bytes());
     to += counts[i] * element.bytes();
   }
   std::uint64_t lengths = 0;
@@ -226,7 +226,7 @@ void all_reduce_coalesced(Communicator& communicator, std::span<void* const> ten
   const std::byte* from = packed.get();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (counts[i] == 0) continue;
-    std::memcpy(tensors[i], from, counts[i] * element.bytes());
+    device::copy_anywhere(tensors[i], from, counts[i] * element.bytes());
     from += counts[i] * element.bytes();
   }
 }

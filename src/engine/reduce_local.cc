@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/driver.h"
 #include "engine/execute/own_operator.h"
 #include "engine/request.h"
 
@@ -36,6 +37,11 @@ void reduce_local(const void* left, const void* right, void* output, std::size_t
         pair, none);
   }
   if (count == 0) return;
+  for (const void* const operand : {left, right, static_cast<const void*>(output)}) {
+    if (!device::is_on_device(operand)) continue;
+    throw Error(ErrorCode::unsupported,
+                "reduce_local: an operand lies in device memory, and this runs on the processor");
+  }
   if (call.own != nullptr) return engine::apply_own(*call.own, output, left, right, count);
   if (call.scale != nullptr) return reduce_scaled(call, left, right);
   const void* const sources[] = {left, right};

@@ -4,7 +4,8 @@
 
 #include <cstdlib>
 #include <stdexcept>
-#include <string>
+
+#include "tutti/error.h"
 
 namespace tutti::testing {
 namespace {
@@ -17,6 +18,18 @@ using device::StreamGate;
 constexpr char kRealDriver[] = "libcuda.so.1";
 
 void check(device::CuResult result, const char* what) { test_driver().check(result, what); }
+
+// Nothing can be given back to a device that is broken.
+template <class Drop>
+void drop_on(int device, Drop&& drop) {
+  try {
+    const WithDevice current(device);
+    drop();
+  } catch (const Error&) {
+    return;
+  }
+  test_driver().cuDevicePrimaryCtxRelease_v2(device);
+}
 
 }  // namespace
 
@@ -63,11 +76,7 @@ DeviceBytes::DeviceBytes(std::size_t bytes, int device) : bytes_(bytes), device_
 
 DeviceBytes::~DeviceBytes() {
   if (bytes_ == 0) return;
-  {
-    const WithDevice current(device_);
-    test_driver().cuMemFree_v2(reinterpret_cast<CuAddress>(data_));
-  }
-  test_driver().cuDevicePrimaryCtxRelease_v2(device_);
+  drop_on(device_, [&] { test_driver().cuMemFree_v2(reinterpret_cast<CuAddress>(data_)); });
 }
 
 void DeviceBytes::write(const void* from, std::size_t bytes, std::size_t at) const {
@@ -92,11 +101,7 @@ TestStream::TestStream(int device) : device_(device) {
 }
 
 TestStream::~TestStream() {
-  {
-    const WithDevice current(device_);
-    test_driver().cuStreamDestroy_v2(stream_);
-  }
-  test_driver().cuDevicePrimaryCtxRelease_v2(device_);
+  drop_on(device_, [&] { test_driver().cuStreamDestroy_v2(stream_); });
 }
 
 void TestStream::write(std::byte* to, const void* from, std::size_t bytes) const {

@@ -62,6 +62,7 @@ struct Stream {
   const Context* context = nullptr;
   std::deque<Work> queue;
   bool busy = false;
+  bool captures = false;
 };
 
 struct Fault {
@@ -216,6 +217,10 @@ void fake_cuda_seed(unsigned seed) {
   const std::lock_guard lock(world().mutex);
   world().random.seed(seed);
 }
+void fake_cuda_capture(void* stream, int captures) {
+  const std::lock_guard lock(world().mutex);
+  world().streams.at(static_cast<Stream*>(stream))->captures = captures != 0;
+}
 int fake_cuda_calls(const char* function) {
   const std::lock_guard lock(world().mutex);
   return world().calls[function];
@@ -357,6 +362,16 @@ int cuMemHostGetDevicePointer_v2(Address* found, void* host, unsigned) {
   return entry.result();
 }
 
+int cuMemcpy(Address to, Address from, std::size_t bytes) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  std::byte* const target = alias_of(w, to, bytes);
+  const std::byte* const source = alias_of(w, from, bytes);
+  std::memcpy(target != nullptr ? target : reinterpret_cast<std::byte*>(to),
+              source != nullptr ? source : reinterpret_cast<const std::byte*>(from), bytes);
+  return kSuccess;
+}
 int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
@@ -426,8 +441,10 @@ int cuStreamGetCtx(void* stream, void** context) {
 int cuStreamIsCapturing(void* stream, int* status) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
-  *status = 0;
-  return find_stream(world(), stream) == nullptr ? kInvalidHandle : kSuccess;
+  const std::shared_ptr<Stream> found = find_stream(world(), stream);
+  if (found == nullptr) return kInvalidHandle;
+  *status = found->captures ? 1 : 0;
+  return kSuccess;
 }
 int cuStreamWaitValue32_v2(void* stream, Address word, std::uint32_t value, unsigned) {
   const Entry entry(__func__);

@@ -8,6 +8,8 @@ void fake_cuda_fail(const char* function, int result, int times);
 void fake_cuda_break(int result);
 // What the order of streams is drawn from.
 void fake_cuda_seed(unsigned seed);
+// The stream is being captured into a graph, or is no more.
+void fake_cuda_capture(void* stream, int captures);
 // Calls of the function of that name so far.
 int fake_cuda_calls(const char* function);
 // Allocations of device memory, streams, events and registered pieces of memory that are there.

@@ -1,0 +1,286 @@
+// Calls on device memory as a program makes them: with streams of its own, as messages, and when they fail.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "check.h"
+#include "device/device_memory.h"
+#include "device/fake_cuda.h"
+#include "tutti/fusion.h"
+#include "tutti/reduce_local.h"
+
+namespace tutti {
+namespace {
+
+using testing::DeviceBytes;
+using testing::Ranks;
+using testing::require;
+using testing::TestStream;
+
+constexpr std::size_t kCount = 5000;
+
+// An array on the device.
+class Floats {
+ public:
+  explicit Floats(std::vector<float> values) : memory_(values.size() * sizeof(float)), count_(values.size()) {
+    memory_.write(values.data(), memory_.size());
+  }
+  std::byte* bytes() const { return memory_.data(); }
+  float* data() const { return reinterpret_cast<float*>(memory_.data()); }
+  std::size_t size() const { return count_; }
+  std::span<float> span() const { return {data(), count_}; }
+  std::vector<float> read() const {
+    std::vector<float> values(count_);
+    memory_.read(values.data(), memory_.size());
+    return values;
+  }
+
+ private:
+  DeviceBytes memory_;
+  std::size_t count_;
+};
+
+std::vector<float> filled(float value, std::size_t count = kCount) { return std::vector<float>(count, value); }
+
+Request all_reduce_of(const Floats& input, const Floats& output, void* stream = nullptr) {
+  return {.verb = Verb::all_reduce,
+          .input = input.data(),
+          .output = output.data(),
+          .input_count = input.size(),
+          .output_count = output.size(),
+          .element = DType::float32,
+          .stream = stream};
+}
+
+template <class Function>
+Function* fake(const char* name) {
+  return reinterpret_cast<Function*>(testing::fake_function(name));
+}
+
+// What the call throws.
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("no error was thrown");
+}
+
+class DeviceCalls : public ::testing::TestWithParam<Ranks> {
+ protected:
+  static void run(int ranks, const RankFunction& body) {
+    testing::expect_all_ok(testing::run_ranks(GetParam(), ranks, body));
+  }
+};
+
+TEST_P(DeviceCalls, AsyncCallsAreALinkOfTheirStream) {
+  run(3, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats input(filled(0)), output(filled(-1));
+    std::vector<float> seen(kCount);
+    for (int round = 0; round < 5; ++round) {
+      const auto values = filled(static_cast<float>(comm.rank() + round));
+      device::StreamGate gate = stream.hold();
+      stream.write(input.bytes(), values.data(), kCount * sizeof(float));
+      Work work = comm.submit(all_reduce_of(input, output, stream.get()));
+      stream.read(seen.data(), output.bytes(), kCount * sizeof(float));
+      comm.barrier();  // the host goes on, and so do other calls, while the stream is held
+      require(!work.test(), "a call ended before its stream came to it");
+      gate.open();
+      work.wait();
+      stream.synchronize();
+      require(seen == filled(static_cast<float>(3 + 3 * round)), "the stream went on before the call had ended");
+      device::StreamGates::of_process().give_back(gate);
+    }
+  });
+}
+
+TEST_P(DeviceCalls, BlockingCallsComeAfterTheirStream) {
+  run(2, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats buffer(filled(0));
+    for (int round = 0; round < 20; ++round) {
+      const auto values = filled(static_cast<float>(comm.rank() + round));
+      stream.write(buffer.bytes(), values.data(), kCount * sizeof(float));
+      comm.run(all_reduce_of(buffer, buffer, stream.get()));
+      require(buffer.read() == filled(static_cast<float>(1 + 2 * round)), "not the stream's values");
+    }
+  });
+}
+
+TEST_P(DeviceCalls, MessagesTouchOnlyWhatHasCome) {
+  run(2, [](Communicator& comm) {
+    const int other = 1 - comm.rank();
+    for (const std::size_t count : {std::size_t{1}, std::size_t{300}, std::size_t{200'000}}) {
+      const Floats sent(filled(static_cast<float>(comm.rank() + 1), count));
+      const Floats received(filled(-1, count + 10));
+      std::vector<Work> works;
+      works.push_back(comm.send_async(sent.span(), other, 5));
+      const Received found = comm.probe(other, 5, DType::float32);
+      require(found.count == count, "the probe counts wrong");
+      require(comm.recv_up_to(received.span(), other, 5).count == count, "another length");
+      wait_all(works);
+      std::vector<float> expected = filled(static_cast<float>(other + 1), count);
+      expected.resize(count + 10, -1);
+      require(received.read() == expected, "another message, or more than it");
+    }
+  });
+}
+
+TEST_P(DeviceCalls, MessagesKeepTheirOrderAndReachTheirSender) {
+  run(2, [](Communicator& comm) {
+    for (const int peer : {comm.rank(), 1 - comm.rank()}) {
+      const TestStream stream;
+      const Floats first(filled(0)), later(filled(2));
+      const auto values = filled(1);
+      std::vector<float> host = filled(3);
+      device::StreamGate gate = stream.hold();
+      stream.write(first.bytes(), values.data(), kCount * sizeof(float));
+      std::vector<Work> works;
+      works.push_back(comm.submit({.verb = Verb::send_recv,
+                                   .input = first.data(),
+                                   .input_count = kCount,
+                                   .element = DType::float32,
+                                   .stream = stream.get(),
+                                   .direction = Direction::send,
+                                   .peer = peer}));
+      works.push_back(comm.send_async(later.span(), peer));
+      works.push_back(comm.send_async(host, peer));
+      gate.open();
+      for (float expected = 1; expected < 4; ++expected) {
+        const Floats received(filled(-1));
+        comm.recv(received.span(), peer);
+        require(received.read() == filled(expected), "messages overtook each other");
+      }
+      wait_all(works);
+      device::StreamGates::of_process().give_back(gate);
+    }
+  });
+}
+
+TEST_P(DeviceCalls, OperatorsOfOnesOwnRunOnTheHost) {
+  struct Large {
+    std::array<float, 20'000> values;
+  };
+  run(3, [](Communicator& comm) {
+    const auto op = Op::of<float>([](float a, float b) { return a * 10 + b; }, false);
+    const Floats buffer(filled(static_cast<float>(comm.rank() + 1)));
+    comm.all_reduce(buffer.span(), op);
+    require(buffer.read() == filled(123), "another order");
+    const auto sum = Op::of<Large>([](const Large& a, const Large& b) {
+      Large both = a;
+      for (std::size_t i = 0; i < both.values.size(); ++i) both.values[i] += b.values[i];
+      return both;
+    });
+    const Floats large(filled(static_cast<float>(comm.rank() + 1), 20'000));
+    auto* const one = reinterpret_cast<Large*>(large.data());
+    comm.all_reduce(std::span<Large>(one, 1), sum);
+    require(large.read() == filled(6, 20'000), "another sum");
+  });
+}
+
+TEST_P(DeviceCalls, TensorsAreFusedWhereverTheyLie) {
+  run(2, [](Communicator& comm) {
+    const Floats one(filled(1, 10)), two(filled(2, 1000));
+    std::vector<float> three = filled(3, 33);
+    Fusion fusion(comm, 1 << 16);
+    fusion.add(one.data(), one.size(), DType::float32, ReduceOp::sum);
+    fusion.add(three.data(), three.size(), DType::float32, ReduceOp::sum);
+    fusion.add(two.data(), two.size(), DType::float32, ReduceOp::sum);
+    fusion.wait();
+    require(one.read() == filled(2, 10) && two.read() == filled(4, 1000) && three == filled(6, 33), "another sum");
+    void* const tensors[] = {one.data(), three.data()};
+    const std::size_t counts[] = {one.size(), three.size()};
+    all_reduce_coalesced(comm, tensors, counts, DType::float32, ReduceOp::sum);
+    require(one.read() == filled(4, 10) && three == filled(12, 33), "another sum of those coalesced");
+  });
+}
+
+TEST_P(DeviceCalls, ACallThatFailsLeavesTheOutputAndLetsTheStreamGoOn) {
+  run(2, [](Communicator& comm) {
+    const TestStream stream;
+    const std::size_t count = comm.rank() == 0 ? kCount : kCount - 1;
+    const Floats input(filled(1, count)), output(filled(-1, count));
+    Work work = comm.submit(all_reduce_of(input, output, stream.get()));
+    std::vector<float> seen(count);
+    stream.read(seen.data(), output.bytes(), count * sizeof(float));
+    const Error error = error_of([&] { work.wait(); });
+    require(error.code() == ErrorCode::mismatch, error.what());
+    stream.synchronize();
+    require(seen == filled(-1, count), "the output was touched");
+    require(std::string(error.what()).find("as it was") != std::string::npos, error.what());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Forked, DeviceCalls, ::testing::Values(Ranks::processes, Ranks::tcp),
+                         [](const auto& test) { return testing::name_of(test.param); });
+
+// What is broken in these stays so: each is a process of its own.
+TEST(BrokenDevices, AreToldToAllRanks) {
+  if (testing::on_real_device()) GTEST_SKIP() << "a real device is not broken on purpose";
+  const auto ends = run_processes(2, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats input(filled(1)), output(filled(-1));
+    comm.barrier();
+    if (comm.rank() == 1) {
+      stream.hold();  // for ever
+      Work work = comm.submit(all_reduce_of(input, output, stream.get()));
+      fake<void(int)>("fake_cuda_break")(700);
+      const Error error = error_of([&] { work.wait(); });
+      require(error.code() == ErrorCode::system, error.what());
+      require(std::string(error.what()).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos, error.what());
+    } else {
+      const Error error = error_of([&] { comm.run(all_reduce_of(input, output)); });
+      require(error.code() == ErrorCode::peer_failed && error.peer() == 1, error.what());
+    }
+  });
+  testing::expect_all_ok(ends);
+}
+
+TEST(BrokenDevices, AStreamThatNeverComesToItIsToldAfterTheTimeout) {
+  const auto ends = testing::run_ranks(Ranks::processes, 2, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats input(filled(1)), output(filled(-1));
+    device::StreamGate gate = stream.hold();
+    comm.set_timeout(std::chrono::milliseconds(300));
+    const Error error = error_of([&] { comm.run(all_reduce_of(input, output, stream.get())); });
+    require(error.code() == ErrorCode::timeout || error.code() == ErrorCode::peer_failed, error.what());
+    if (error.code() == ErrorCode::timeout)
+      require(std::string(error.what()).find("the work of the stream") != std::string::npos, error.what());
+    gate.open();
+    stream.synchronize();
+  });
+  testing::expect_all_ok(ends);
+}
+
+TEST(BadCalls, GetASentence) {
+  const auto says = [](const Error& error, const char* words) {
+    require(std::string(error.what()).find(words) != std::string::npos, error.what());
+  };
+  testing::expect_all_ok(run_processes(1, [&](Communicator& comm) {
+    device::Driver old = testing::test_driver();
+    old.missing = "cuStreamWaitValue32_v2";
+    says(error_of([&] { old.require_complete(); }), "lacks cuStreamWaitValue32_v2");
+
+    const Floats one(filled(1)), two(filled(2));
+    says(error_of([&] { reduce_local(one.data(), two.data(), one.data(), kCount, DType::float32, ReduceOp::sum); }),
+         "lies in device memory");
+
+    auto* const capture = fake<void(void*, int)>("fake_cuda_capture");
+    if (capture == nullptr) return;
+    const TestStream stream;
+    capture(stream.get(), 1);
+    const Error error = error_of([&] { comm.run(all_reduce_of(one, two, stream.get())); });
+    require(error.code() == ErrorCode::unsupported, error.what());
+    says(error, "all_reduce: the stream is being captured");
+    capture(stream.get(), 0);
+    comm.run(all_reduce_of(one, two, stream.get()));
+    require(two.read() == filled(1), "the next call is not served");
+  }));
+}
+
+}  // namespace
+}  // namespace tutti
