@@ -90,7 +90,7 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
 
 device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream) {
   const int input_device = device_of(call_.input, call_.input_bytes);
-  const int output_device = device_of(call_.output, call_.output_bytes);
+  const int output_device = call_.in_place ? input_device : device_of(call_.output, call_.output_bytes);
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
   device::StagingPool::Plan plan{.bytes = 0,
                                  .input_device = input_device,
