@@ -28,7 +28,7 @@ void refuse_capture(const Driver& driver, CuStream stream) {
 }
 
 // Behind what the stream holds now, in the stream's own context.
-CuEvent mark_end(const Driver& driver, CuStream stream, const CopyStreams& home) {
+CuEvent mark_end(const Driver& driver, CuStream stream, const UsedDevice& home) {
   CuContext context = home.context;
   if (!is_default(stream)) driver.check(driver.cuStreamGetCtx(stream, &context), "asking about the caller's stream");
   const Current current(driver, context);
@@ -64,21 +64,21 @@ void Staging::wake_rank(void* argument) {
 template <class Copy>
 void Staging::start(Way& way, const char* what, Copy&& copy) {
   const Driver& driver = *pool_->driver_;
-  const Current current(driver, way.streams->context);
+  const Current current(driver, way.device->context);
   way.started = true;
   to_come_.fetch_add(1, std::memory_order_relaxed);
-  for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.streams->device));
+  for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.device->device));
   driver.check(driver.cuEventRecord(way.event, way.stream), "recording an event");
   driver.check(driver.cuLaunchHostFunc(way.stream, wake_rank, &way), "asking the driver for a call");
 }
 
 bool Staging::has_ended(Way& way, const char* what) {
-  if (way.ended || way.streams == nullptr) return true;
+  if (way.ended || way.device == nullptr) return true;
   const Driver& driver = *pool_->driver_;
-  const Current current(driver, way.streams->context);
+  const Current current(driver, way.device->context);
   const CuResult result = driver.cuEventQuery(way.event);
   if (result == kCuNotReady) return false;
-  driver.check(result, what + name_of_device(way.streams->device));
+  driver.check(result, what + name_of_device(way.device->device));
   return way.ended = true;
 }
 
@@ -86,7 +86,7 @@ bool Staging::has_input() { return has_ended(in_, kFetching); }
 bool Staging::has_output() { return has_ended(out_, kReturning); }
 
 void Staging::start_input() {
-  if (in_.streams == nullptr) return;
+  if (in_.device == nullptr) return;
   const Driver& driver = *pool_->driver_;
   start(in_, kFetching, [&](const StagedPiece& piece) {
     return driver.cuMemcpyDtoHAsync_v2(block_.data + piece.offset, reinterpret_cast<CuAddress>(piece.on_device),
@@ -96,7 +96,7 @@ void Staging::start_input() {
 
 void Staging::start_output(std::uint64_t most_bytes) {
   out_.started = true;
-  if (out_.streams == nullptr) return;
+  if (out_.device == nullptr) return;
   const Driver& driver = *pool_->driver_;
   start(out_, kReturning, [&](const StagedPiece& piece) {
     const std::size_t bytes = std::min<std::uint64_t>(piece.bytes, most_bytes);
@@ -123,44 +123,49 @@ void Staging::hold_stream() {
 
 StagingPool::~StagingPool() {
   if (driver_ == nullptr) return;
-  for (const auto& streams : streams_) {
-    if (driver_->cuCtxPushCurrent_v2(streams->context) != kCuSuccess) continue;
-    // What was called back in a stream has returned when the stream is empty.
-    for (CuStream const stream : {streams->in, streams->out}) {
-      driver_->cuStreamSynchronize(stream);
-      driver_->cuStreamDestroy_v2(stream);
-    }
-    for (const auto& stage : all_) {
-      for (Staging::Way* const way : {&stage->in_, &stage->out_}) {
-        if (way->event != nullptr && way->context == streams->context) driver_->cuEventDestroy_v2(way->event);
-      }
-    }
-    CuContext popped = nullptr;
-    driver_->cuCtxPopCurrent_v2(&popped);
+  for (const auto& stage : all_) {
+    drop(stage->in_);
+    drop(stage->out_);
+    StreamGates::of_process().give_back(stage->gate_);
   }
   for (Staging* const stage : closing_) memory_->give_back(stage->block_);
-  for (const auto& stage : all_) StreamGates::of_process().give_back(stage->gate_);
   memory_.reset();
-  for (const auto& streams : streams_) driver_->cuDevicePrimaryCtxRelease_v2(streams->device);
+  for (const auto& used : devices_) driver_->cuDevicePrimaryCtxRelease_v2(used->device);
 }
 
-CopyStreams& StagingPool::streams_of(CuDevice device) {
-  for (const auto& streams : streams_) {
-    if (streams->device == device) return *streams;
+UsedDevice& StagingPool::use(CuDevice device) {
+  for (const auto& used : devices_) {
+    if (used->device == device) return *used;
   }
-  auto made = std::make_unique<CopyStreams>();
+  auto made = std::make_unique<UsedDevice>();
   made->device = device;
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&made->context, device), "using " + name_of_device(device));
-  const Current current(*driver_, made->context);
+  return *devices_.emplace_back(std::move(made));
+}
+
+void StagingPool::equip(Staging::Way& way) {
+  const Current current(*driver_, way.device->context);
+  way.context = way.device->context;
+  driver_->check(driver_->cuEventCreate(&way.event, kCuEventWithoutTiming), "making an event");
   // Of a priority that programs rarely use: streams of one priority may share a queue of the device, and a copy of ours
   // must never stand behind a stream that waits for it.
   int least = 0, greatest = 0;
-  driver_->check(driver_->cuCtxGetStreamPriorityRange(&least, &greatest), "asking " + name_of_device(device));
-  for (CuStream* const stream : {&made->in, &made->out}) {
-    driver_->check(driver_->cuStreamCreateWithPriority(stream, kCuNonBlockingStream, greatest),
-                   "making a stream on " + name_of_device(device));
+  driver_->check(driver_->cuCtxGetStreamPriorityRange(&least, &greatest), "asking about priorities");
+  driver_->check(driver_->cuStreamCreateWithPriority(&way.stream, kCuNonBlockingStream, greatest), "making a stream");
+}
+
+void StagingPool::drop(Staging::Way& way) {
+  if (way.context == nullptr || driver_->cuCtxPushCurrent_v2(way.context) != kCuSuccess) return;
+  if (way.stream != nullptr) {
+    driver_->cuStreamSynchronize(way.stream);  // what was called back in it has returned then
+    driver_->cuStreamDestroy_v2(way.stream);
   }
-  return *streams_.emplace_back(std::move(made));
+  if (way.event != nullptr) driver_->cuEventDestroy_v2(way.event);
+  way.stream = nullptr;
+  way.event = nullptr;
+  way.context = nullptr;
+  CuContext popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
 }
 
 Staging& StagingPool::idle_stage() {
@@ -186,30 +191,27 @@ Staging& StagingPool::idle_stage() {
   return stage;
 }
 
-// The event of an earlier call is of use again, unless that was on another device.
+// Stream and event of an earlier call are of use again, unless that was on another device.
 void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces) {
   way.started = way.ended = false;
-  way.streams = nullptr;
+  way.device = nullptr;
   if (device == kOnHost) return;
-  way.streams = &streams_of(device);
-  way.stream = &way == &way.stage->in_ ? way.streams->in : way.streams->out;
+  way.device = &use(device);
   way.pieces.swap(pieces);
-  if (way.event != nullptr && way.context == way.streams->context) return;
-  const Current current(*driver_, way.streams->context);
-  if (way.event != nullptr) driver_->cuEventDestroy_v2(std::exchange(way.event, nullptr));
-  driver_->check(driver_->cuEventCreate(&way.event, kCuEventWithoutTiming), "making an event");
-  way.context = way.streams->context;
+  if (way.context == way.device->context && way.stream != nullptr) return;
+  drop(way);
+  equip(way);
 }
 
 // Both ways come after what the caller's stream holds: the output may still be read there.
 void StagingPool::order(Staging& stage, const Plan& plan) {
-  const CopyStreams& home = *(stage.in_.streams != nullptr ? stage.in_.streams : stage.out_.streams);
+  const UsedDevice& home = *(stage.in_.device != nullptr ? stage.in_.device : stage.out_.device);
   const auto stream = static_cast<CuStream>(plan.stream);
   CuEvent const earlier = mark_end(*driver_, stream, home);
   CuResult result = kCuSuccess;
   for (const Staging::Way* const way : {&stage.in_, &stage.out_}) {
-    if (way->streams == nullptr || result != kCuSuccess) continue;
-    const Current current(*driver_, way->streams->context);
+    if (way->device == nullptr || result != kCuSuccess) continue;
+    const Current current(*driver_, way->device->context);
     result = driver_->cuStreamWaitEvent(way->stream, earlier, 0);
   }
   const Current current(*driver_, home.context);
@@ -227,7 +229,7 @@ StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
   {
-    const CopyStreams& home = *(stage->in_.streams != nullptr ? stage->in_.streams : stage->out_.streams);
+    const UsedDevice& home = *(stage->in_.device != nullptr ? stage->in_.device : stage->out_.device);
     const Current current(driver, home.context);
     stage->block_ = memory_->take(plan.bytes);
   }

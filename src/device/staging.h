@@ -3,8 +3,8 @@
 // rest of the library sees host memory.
 //
 // Streams: a staging comes after what the caller's stream holds when it opens, and, where that was asked for, the
-// stream goes on only when the staging has closed, well or not. The copies themselves run on two streams of each
-// device, one for each direction, which wait for nothing but that.
+// stream goes on only when the staging has closed, well or not. Each staging has streams of its own for its copies, so
+// that none waits for what another's caller waits for.
 //
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
@@ -24,11 +24,10 @@
 
 namespace tutti::device {
 
-// The streams of a device that copies run on.
-struct CopyStreams {
+// A device and its primary context, which the programs of most libraries share.
+struct UsedDevice {
   CuDevice device = 0;
   CuContext context = nullptr;
-  CuStream in = nullptr, out = nullptr;  // to the host, and back
 };
 
 // A piece of a buffer and its place in host memory.
@@ -46,7 +45,7 @@ class Staging {
   // Whether the input is there. Throws Error(system) where the device failed.
   bool has_input();
   // As has_input() found it last.
-  bool input_seen() const { return in_.streams == nullptr || in_.ended; }
+  bool input_seen() const { return in_.device == nullptr || in_.ended; }
   // Starts the way back of the output: of its first `most_bytes`.
   void start_output(std::uint64_t most_bytes);
   bool output_started() const { return out_.started; }
@@ -62,11 +61,11 @@ class Staging {
   // One of the two ways.
   struct Way {
     Staging* stage = nullptr;
-    CopyStreams* streams = nullptr;  // nullptr: nothing goes this way
-    CuStream stream = nullptr;       // of those, the one of this way
+    UsedDevice* device = nullptr;  // nullptr: nothing goes this way
     std::vector<StagedPiece> pieces;
+    CuContext context = nullptr;  // of the two that follow
+    CuStream stream = nullptr;    // of this way's own: others wait for other streams of the caller's
     CuEvent event = nullptr;      // behind the copies
-    CuContext context = nullptr;  // of the event
     bool started = false, ended = false;
   };
 
@@ -112,7 +111,9 @@ class StagingPool {
  private:
   friend class Staging;
 
-  CopyStreams& streams_of(CuDevice device);
+  UsedDevice& use(CuDevice device);
+  void equip(Staging::Way& way);
+  void drop(Staging::Way& way);
   Staging& idle_stage();
   void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
   void order(Staging& stage, const Plan& plan);
@@ -125,7 +126,7 @@ class StagingPool {
   std::vector<std::unique_ptr<Staging>> all_;
   std::vector<Staging*> idle_;
   std::vector<Staging*> closing_;  // closed, but what they started has not all ended
-  std::vector<std::unique_ptr<CopyStreams>> streams_;
+  std::vector<std::unique_ptr<UsedDevice>> devices_;
   std::unique_ptr<PinnedMemory> memory_;
 };
 

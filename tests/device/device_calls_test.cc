@@ -98,6 +98,22 @@ TEST_P(DeviceCalls, AsyncCallsAreALinkOfTheirStream) {
   });
 }
 
+TEST_P(DeviceCalls, CallsOnOtherStreamsDoNotWait) {
+  run(2, [](Communicator& comm) {
+    const TestStream held, free;
+    const Floats one(filled(1)), two(filled(2));
+    device::StreamGate gate = held.hold();
+    Work work = comm.submit(all_reduce_of(one, one, held.get()));
+    for (int call = 0; call < 3; ++call) comm.run(all_reduce_of(two, two, free.get()));
+    require(two.read() == filled(16), "another sum");
+    require(!work.test(), "a call ended before its stream came to it");
+    gate.open();
+    work.wait();
+    require(one.read() == filled(2), "another sum of the call that was held");
+    device::StreamGates::of_process().give_back(gate);
+  });
+}
+
 TEST_P(DeviceCalls, BlockingCallsComeAfterTheirStream) {
   run(2, [](Communicator& comm) {
     const TestStream stream;
