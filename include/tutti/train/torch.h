@@ -151,6 +151,7 @@ class ModuleStrategy {
       empty_unused();
     }
     void gather(std::size_t unit) override {
+      if (is_finished) refuse("backward of a pass from before finish(); its values are gone");
       strategy->gather(unit);
       ++uses[unit];
     }
