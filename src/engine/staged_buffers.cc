@@ -50,8 +50,6 @@ class Stager {
   }
   std::uint64_t lay_out(StagedSide& side, std::uint64_t at) const;
   void lay_out_within(StagedSide& part, const StagedSide& whole) const;
-  // exclusive_scan leaves the output of rank 0 alone.
-  bool writes_output() const { return call_.statement().verb() != Verb::exclusive_scan || group_.rank != 0; }
 
   const device::Driver& driver_;
   Call& call_;
@@ -118,7 +116,6 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* strea
     end = lay_out(input, 0);
     end = lay_out(output, end);
   }
-  if (!writes_output()) plan.output.clear();
   plan.bytes = end;
   if (input.counts != nullptr && input.is_staged()) call_.input_bytes = total_bytes(plan.input);
   if (output.counts != nullptr && output.is_staged()) call_.output_bytes = total_bytes(plan.output);

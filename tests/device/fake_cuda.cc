@@ -133,6 +133,11 @@ void play_device() {
       }
       continue;
     }
+    // A device takes its time: whoever does not wait for it gets ahead of it, now and then.
+    if (w.random() % 4 == 0) {
+      w.changed.wait_for(lock, std::chrono::microseconds(w.random() % 300));
+      continue;
+    }
     const std::shared_ptr<Stream> stream = ready[w.random() % ready.size()];
     const Work head = std::move(stream->queue.front());
     stream->busy = true;
