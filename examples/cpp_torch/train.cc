@@ -21,7 +21,6 @@ int run(tutti::Communicator comm) {
   torch::nn::Sequential model(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
                               torch::nn::Linear(64, 1));
   tutti::broadcast_parameters(comm, *model);
-  tutti::Fusion fusion(comm);  // where gradients are joined
   torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(3e-3));
 
   double first = 0, last = 0;
@@ -31,7 +30,7 @@ int run(tutti::Communicator comm) {
     const torch::Tensor loss = torch::mse_loss(model->forward(x), y);
     optimizer.zero_grad();
     loss.backward();
-    tutti::average_gradients(comm, fusion, *model);
+    tutti::average_gradients(comm, *model);
     optimizer.step();
 
     const torch::Tensor mean = loss.detach().clone();

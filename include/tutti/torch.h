@@ -7,6 +7,8 @@
 //   tutti::average_gradients(comm, *model);      // every step
 //   optimizer.step();
 //
+// The quicker way is tutti/train/torch.h: gradients travel while backward runs, and lie where they are reduced.
+//
 // Header-only and not part of tutti.hpp: it needs libtorch (find_package(Torch)), of any version that compiles as
 // C++20. examples/cpp_torch is a whole program.
 //
@@ -31,8 +33,8 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/coalesced.h"
 #include "tutti/communicator.h"
-#include "tutti/fusion.h"
 
 namespace tutti {
 
@@ -386,8 +388,9 @@ inline void broadcast_parameters(Communicator& comm, const torch::nn::Module& mo
   });
 }
 
-// Every gradient of the module's parameters becomes the mean of all ranks', in few operations. A parameter that no rank
-// has a gradient of keeps none.
+// Every gradient of the module's parameters becomes the mean of all ranks', in few operations, once backward is done. A
+// parameter that no rank has a gradient of keeps none. For optimizers of libtorch; tutti/train/torch.h is faster, with
+// its own.
 inline void average_gradients(Communicator& comm, const torch::nn::Module& module) {
   tensor_memory::by_type(tensor_memory::shared_gradients(comm, module), [&](const std::vector<at::Tensor>& run) {
     std::vector<tensor_memory::Lent> lent;
@@ -402,18 +405,6 @@ inline void average_gradients(Communicator& comm, const torch::nn::Module& modul
     all_reduce_coalesced(comm, data, counts, lent.front().element(), ReduceOp::average);
     for (const tensor_memory::Lent& memory : lent) memory.give_back();
   });
-}
-// The same through a Fusion that is made once: its buffer is symmetric memory, and copying overlaps with reducing.
-inline void average_gradients(Communicator& comm, Fusion& fusion, const torch::nn::Module& module) {
-  std::vector<tensor_memory::Lent> lent;
-  tensor_memory::by_type(tensor_memory::shared_gradients(comm, module), [&](const std::vector<at::Tensor>& run) {
-    for (const at::Tensor& gradient : run) {
-      const auto& memory = lent.emplace_back("average_gradients", gradient, tensor_memory::Use::written);
-      fusion.add(memory.data(), memory.count(), memory.element(), ReduceOp::average);
-    }
-  });
-  fusion.wait();
-  for (const tensor_memory::Lent& memory : lent) memory.give_back();
 }
 
 }  // namespace tutti

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "tutti/batch.h"         // IWYU pragma: export
+#include "tutti/coalesced.h"     // IWYU pragma: export
 #include "tutti/communicator.h"  // IWYU pragma: export
-#include "tutti/fusion.h"        // IWYU pragma: export
 #include "tutti/init.h"          // IWYU pragma: export
 #include "tutti/interrupt.h"     // IWYU pragma: export
 #include "tutti/local.h"         // IWYU pragma: export

@@ -2,7 +2,7 @@
 #include "capi/errors.h"
 #include "capi/handles.h"
 #include "capi/operators.h"
-#include "tutti/fusion.h"
+#include "tutti/coalesced.h"
 
 using namespace tutti::capi;
 

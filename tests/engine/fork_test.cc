@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "tutti/batch.h"
-#include "tutti/fusion.h"
+#include "tutti/coalesced.h"
 
 namespace tutti {
 namespace {
@@ -66,9 +66,9 @@ void require_sum(Communicator& comm, std::span<float> data) {
 TEST_P(Forks, EveryEntryRefusesTheChild) {
   run(2, [](Communicator& comm) {
     std::vector<float> data(1000, 1.0f), message(1);
+    std::vector<std::vector<float>> tensors(3, data);
     const Symmetric<float> memory = comm.allocate<float>(1000);
     require_sum(comm, memory.span());
-    Fusion fusion(comm, 1 << 16);
     Work work = comm.recv_async(message, 1 - comm.rank(), 7);
     if (comm.rank() == 0) {
       const std::pair<const char*, std::function<void()>> entries[] = {
@@ -116,11 +116,7 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
            [&] {
              test_any({&work, 1});
            }},
-          {"fusion",
-           [&] {
-             fusion.all_reduce(data);
-             fusion.wait();
-           }},
+          {"all_reduce_coalesced", [&] { all_reduce_coalesced(comm, tensors); }},
       };
       in_child([&] {
         for (const auto& [entry, call] : entries) require_refused(entry, call);
@@ -138,26 +134,19 @@ TEST_P(Forks, EveryEntryRefusesTheChild) {
 // The rank's threads are not in its child, its locks may be held there for ever, and its shared memory is everybody's.
 TEST_P(Forks, WhatTheChildDropsIsNotDroppedByItsRank) {
   run(2, [](Communicator& comm) {
-    std::vector<float> data(5000, 1.0f), message(1), fused(10, 1.0f);
+    std::vector<float> data(5000, 1.0f), message(1);
     {
       Symmetric<float> memory = comm.allocate<float>(5000);
-      auto fusion = std::make_unique<Fusion>(comm, 1 << 16);
       Communicator other = comm.duplicate();
       Work work = comm.recv_async(message, 1 - comm.rank(), 7), of_other = other.recv_async(data, 1 - comm.rank());
       if (comm.rank() == 0) {
-        fusion->all_reduce(fused);
         in_child([&] {
-          fusion.reset();
           work = Work();
           { const Symmetric<float> dropped = std::move(memory); }
           { const Communicator closed = std::move(comm); }
           { const Communicator closed = std::move(other); }
           of_other = Work();
         });
-        fusion->wait();
-      } else {
-        fusion->all_reduce(fused);
-        fusion->wait();
       }
       require_sum(comm, memory.span());
       comm.send(message, 1 - comm.rank(), 7);

@@ -9,7 +9,7 @@
 #include "core/errors.h"
 #include "core/operators.h"
 #include "core/verbs.h"
-#include "tutti/fusion.h"
+#include "tutti/coalesced.h"
 #include "tutti/init.h"
 #include "tutti/train/report.h"
 #include "tutti/types.h"

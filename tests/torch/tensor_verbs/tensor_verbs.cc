@@ -156,18 +156,13 @@ void check_modules(tutti::Communicator& comm) {
     expect(torch::equal(parameter.value(), model.named_parameters()[parameter.key()]), "parameters of rank 1", rank);
   expect(torch::equal(expected.named_buffers()["seen"], model.named_buffers()["seen"]), "buffers of rank 1", rank);
 
-  tutti::Fusion fusion(comm);
-  for (const bool fused : {false, true}) {
+  for (int again = 0; again < 2; ++again) {
     model.zero_grad();
     Tensor y = model.used(torch::full({1, 3}, double(rank + 1)));
     if (rank == 0) y = model.sometimes(y);
     (y.sum() + (model.half.to(at::kFloat) * rank).sum()).backward();
     const Tensor local = model.used->weight.grad().clone();
-    if (fused) {
-      tutti::average_gradients(comm, fusion, model);
-    } else {
-      tutti::average_gradients(comm, model);
-    }
+    tutti::average_gradients(comm, model);
     const Tensor rows = tutti::all_gather(comm, local.unsqueeze(0));
     expect(torch::allclose(model.used->weight.grad(), rows.mean(0)), "mean of gradients", rank);
     expect((model.half.grad() == (p - 1) / 2.0).all().item<bool>(), "mean of bfloat16 gradients", rank);
