@@ -117,6 +117,29 @@ void check_accumulation(tutti::Communicator& comm) {
   for (const int stage : {1, 2}) expect(equal(results[stage], results[0], false), "accumulated alike", comm.rank());
 }
 
+// All ranks use the second layer in the first step, rank 0 in the second, nobody in the third.
+void check_unused(tutti::Communicator& comm) {
+  constexpr double kRate = 0.5;
+  for (const int stage : {0, 1, 2}) {
+    torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(3, 4));
+    train::StrategyOptions options;
+    options.unused_parameters = true;
+    train::ModuleStrategy strategy(comm, *model, stage, train::Sgd{.learning_rate = kRate}, options);
+    const auto step = [&](bool both) {
+      const Tensor x = torch::ones({1, 3});
+      Tensor loss = model[0]->as<torch::nn::Linear>()->forward(x).sum();
+      if (both) loss = loss + model[1]->as<torch::nn::Linear>()->forward(x).sum();
+      loss.backward();
+      strategy.step();
+      return model[1]->as<torch::nn::Linear>()->bias.detach().clone();
+    };
+    const Tensor first = step(true), second = step(comm.rank() == 0), third = step(false);
+    const std::string words = "stage " + std::to_string(stage) + ": a gradient ";
+    expect(torch::allclose(first - second, torch::full({4}, kRate / comm.size())), words + "of rank 0", comm.rank());
+    expect(torch::equal(second, third), words + "of nobody", comm.rank());
+  }
+}
+
 std::string words_of(const std::function<void()>& call) {
   try {
     call();
@@ -148,6 +171,7 @@ int main() {
     tutti::Communicator comm = tutti::init();
     check_training(comm);
     check_accumulation(comm);
+    check_unused(comm);
     check_mistakes(comm);
     if (wrong == 0) std::printf("rank %d: all right\n", comm.rank());
   } catch (const std::exception& error) {
