@@ -1,6 +1,7 @@
 #include "train/gathered_units.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace tutti::train {
@@ -35,7 +36,17 @@ GatheredUnits::GatheredUnits(Communicator& parent, const strategy::BucketLayout&
 GatheredUnits::~GatheredUnits() {
   const auto under_way = [](const Work& work) { return work.valid() && !work.ended(); };
   const auto is_open = [&](const UnitHeld& unit) { return std::ranges::any_of(unit.works, under_way); };
-  if (std::ranges::any_of(held_, is_open)) comm_.abort();
+  if (std::ranges::none_of(held_, is_open)) return;
+  if (std::uncaught_exceptions() > 0) {
+    comm_.abort();
+    return;
+  }
+  // What was gathered ahead the others gather as well, and cannot without this rank.
+  try {
+    for (UnitHeld& unit : held_) wait_all(unit.works);
+  } catch (const Error&) {
+    comm_.abort();  // somebody else is gone
+  }
 }
 
 void GatheredUnits::start(std::size_t unit) {

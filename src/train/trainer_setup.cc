@@ -77,7 +77,9 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
 Trainer::~Trainer() {
   // The others need not be on their way where this rank gives up in the middle of a step.
   const auto under_way = [](const BucketRun& run) { return run.work.valid() && !run.work.ended(); };
-  if (std::ranges::any_of(runs_, under_way)) comm_.abort();
+  if (std::ranges::none_of(runs_, under_way)) return;
+  comm_.abort();
+  if (units_) units_->leave();
 }
 
 void Trainer::check_parameters() const {
