@@ -20,6 +20,7 @@
 
 #include "device/driver.h"
 #include "device/pinned_memory.h"
+#include "device/seen_memory.h"
 #include "device/stream_gates.h"
 
 namespace tutti::device {
@@ -107,6 +108,8 @@ class StagingPool {
   };
   // Takes memory and starts to bring the input over.
   Handle open(const Driver& driver, Plan& plan);
+  // What the calls of this communicator have used; the caller's thread asks.
+  SeenMemory& seen() { return seen_; }
 
  private:
   friend class Staging;
@@ -128,6 +131,7 @@ class StagingPool {
   std::vector<Staging*> closing_;  // closed, but what they started has not all ended
   std::vector<std::unique_ptr<UsedDevice>> devices_;
   std::unique_ptr<PinnedMemory> memory_;
+  SeenMemory seen_;
 };
 
 }  // namespace tutti::device

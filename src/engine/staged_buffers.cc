@@ -41,9 +41,7 @@ class Stager {
   device::StagingPool::Handle stage(device::StagingPool& pool, void* stream);
 
  private:
-  int device_of(const std::byte* data, std::uint64_t bytes) const {
-    return data == nullptr || bytes == 0 ? device::kOnHost : device::device_of(driver_, data);
-  }
+  int device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const;
   bool has_chunks(Buffer buffer) const {
     if (!call_.uneven || (buffer == Buffer::output && call_.whole)) return false;
     return schedule::holding_of(call_.verb, buffer, group_.size, group_.rank, call_.root) == Holding::all;
@@ -56,6 +54,18 @@ class Stager {
   UnevenChunks& chunks_;
   const GroupView& group_;
 };
+
+int Stager::device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const {
+  if (data == nullptr || bytes == 0) return device::kOnHost;
+  const int found = device::device_of(driver_, data);
+  if (found != device::kOnHost) {
+    seen.note(driver_, data, found);
+  } else if (const int before = seen.was_on(data); before != device::kOnHost) {
+    throw Error(ErrorCode::invalid_argument, std::string(side) + " was in memory of device " + std::to_string(before) +
+                                                 " in an earlier call, and has been freed since");
+  }
+  return found;
+}
 
 // From `at` on; returns where it ends. Chunks, which may lie anywhere, lie one behind the other there.
 std::uint64_t Stager::lay_out(StagedSide& side, std::uint64_t at) const {
@@ -87,8 +97,9 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
 }
 
 device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream) {
-  const int input_device = device_of(call_.input, call_.input_bytes);
-  const int output_device = call_.in_place ? input_device : device_of(call_.output, call_.output_bytes);
+  const int input_device = device_of("input", call_.input, call_.input_bytes, pool.seen());
+  const int output_device =
+      call_.in_place ? input_device : device_of("output", call_.output, call_.output_bytes, pool.seen());
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
   device::StagingPool::Plan plan{.bytes = 0,
                                  .input_device = input_device,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -278,6 +279,13 @@ TEST(BadCalls, GetASentence) {
     const Floats one(filled(1)), two(filled(2));
     says(error_of([&] { reduce_local(one.data(), two.data(), one.data(), kCount, DType::float32, ReduceOp::sum); }),
          "lies in device memory");
+
+    auto freed = std::make_unique<Floats>(filled(1));
+    const Request stale = all_reduce_of(*freed, two);
+    comm.run(stale);
+    freed.reset();
+    says(error_of([&] { comm.run(stale); }), "all_reduce: input was in memory of device 0 in an earlier call");
+    comm.run(all_reduce_of(one, two));
 
     auto* const capture = fake<void(void*, int)>("fake_cuda_capture");
     if (capture == nullptr) return;

@@ -345,6 +345,10 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Addre
       case 9:
         *static_cast<int*>(values[i]) = known ? std::prev(w.memory.upper_bound(address))->second.device : -2;
         break;
+      case 11: *static_cast<Address*>(values[i]) = known ? std::prev(w.memory.upper_bound(address))->first : 0; break;
+      case 12:
+        *static_cast<std::size_t*>(values[i]) = known ? std::prev(w.memory.upper_bound(address))->second.bytes : 0;
+        break;
       default: return kInvalidValue;
     }
   }
