@@ -199,21 +199,6 @@ TEST(UnevenBatches, NoExamplesInTheFirstStepAreToldWhereUnitsHaveNoOrderYet) {
   });
 }
 
-// A pass behind the last step begins like a step, so that a unit is gathered ahead which nobody uses.
-TEST(Units, ThatWereGatheredAheadAreThereForAllWhenAStrategyGoes) {
-  const ToyModel model;
-  testing::expect_all_ok(testing::run_ranks(Ranks::processes, 3, [&](Communicator& comm) {
-    for (int round = 0; round < 30; ++round) {
-      Strategy strategy = make(3, comm, model.parameters, {.gathered_units = 2});
-      for (int step = 0; step < 2; ++step) testing::train_step(strategy, model, comm.rank(), step);
-      for (std::size_t unit = 0; unit < ToyModel::kUnitCount - 1; ++unit) {
-        strategy.gather(unit);
-        strategy.release(unit);
-      }
-    }
-  }));
-}
-
 TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
   for (const int stage : kStages) {
     on_ranks(2, [&](Communicator& comm) {
