@@ -24,7 +24,7 @@ using CuHostFunction = void (*)(void*);
 
 inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuNotReady = 600;
 inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
-inline constexpr unsigned kCuPortable = 1;                                       // registered for all contexts
+inline constexpr unsigned kCuPortable = 1, kCuDeviceMap = 2;  // registered for all contexts; shown to devices
 inline constexpr int kCuMemoryType = 2, kCuIsManaged = 8, kCuDeviceOrdinal = 9;  // attributes of a pointer
 inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;                     // of the allocation around it
 inline constexpr unsigned kCuOnDevice = 2;                                       // what the memory type says

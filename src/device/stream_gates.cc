@@ -26,7 +26,8 @@ StreamGate StreamGates::take(const Driver& driver) {
   if (free_.empty()) {
     void* const page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) throw_errno("no memory for words that streams wait for");
-    if (const CuResult result = driver.cuMemHostRegister_v2(page, kPageBytes, kCuPortable); result != kCuSuccess) {
+    const CuResult result = driver.cuMemHostRegister_v2(page, kPageBytes, kCuPortable | kCuDeviceMap);
+    if (result != kCuSuccess) {
       ::munmap(page, kPageBytes);
       driver.check(result, "registering memory for words that streams wait for");
     }

@@ -86,35 +86,36 @@ class CallCounter {
 // The program is held up while this lives, where calls are timed.
 class TimedWait {
  public:
-  TimedWait(CallCounter& counter, Verb verb) : counter_(&counter), verb_(verb) {
-    if (counter.timed()) began_ = CallCounter::Clock::now();
+  TimedWait(CallCounter& counter, Verb verb) : counter_(counter.timed() ? &counter : nullptr), verb_(verb) {
+    if (counter_ != nullptr) began_ = CallCounter::Clock::now();
   }
   ~TimedWait() {
-    if (began_ != CallCounter::Clock::time_point()) counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
+    if (counter_ != nullptr) counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
   }
   TimedWait(const TimedWait&) = delete;
   TimedWait& operator=(const TimedWait&) = delete;
 
  private:
-  CallCounter* counter_;
+  CallCounter* counter_;  // nullptr: they are not
   Verb verb_;
   CallCounter::Clock::time_point began_;
 };
 
-// A blocking call is under way while this lives.
+// A blocking call is under way while this lives, and the program held up.
 class TimedBlockingCall {
  public:
-  TimedBlockingCall(CallCounter& counter, Verb verb) : wait_(counter, verb), counter_(&counter), verb_(verb) {
-    if (counter.timed()) began_ = counter.begin();
+  TimedBlockingCall(CallCounter& counter, Verb verb) : counter_(counter.timed() ? &counter : nullptr), verb_(verb) {
+    if (counter_ != nullptr) began_ = counter.begin();
   }
   ~TimedBlockingCall() {
-    if (began_ != CallCounter::Clock::time_point()) counter_->end(verb_, began_);
+    if (counter_ == nullptr) return;
+    counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
+    counter_->end(verb_, began_);
   }
   TimedBlockingCall(const TimedBlockingCall&) = delete;
   TimedBlockingCall& operator=(const TimedBlockingCall&) = delete;
 
  private:
-  TimedWait wait_;
   CallCounter* counter_;
   Verb verb_;
   CallCounter::Clock::time_point began_;

@@ -111,13 +111,27 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   Call& call = track.draft();
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
-  const device::StagingPool::Handle staging = stage(call, chunks_, request.stream);
-  admit(call);
-  counter_.count(call.verb, bytes_to_count(call));
-  const TimedBlockingCall timed(counter_, call.verb);
-  drive(track);
+  if (device::driver() != nullptr || counter_.timed()) [[unlikely]] {
+    run_attended(track, request.stream);
+  } else {
+    run_on(track);
+  }
   last_algorithm_ = track.algorithm();
   return {};
+}
+
+void Engine::run_attended(Track& track, void* stream) {
+  Call& call = track.draft();
+  const device::StagingPool::Handle staging = stage(call, chunks_, stream);
+  const TimedBlockingCall timed(counter_, call.verb);
+  run_on(track);
+}
+
+void Engine::run_on(Track& track) {
+  Call& call = track.draft();
+  admit(call);
+  counter_.count(call.verb, bytes_to_count(call));
+  drive(track);
 }
 
 void Engine::run_own(const Request& request) {

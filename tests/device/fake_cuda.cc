@@ -69,6 +69,11 @@ struct Fault {
   int result = 0, times = 0;
 };
 
+struct Registered {
+  std::size_t bytes;
+  bool shown;  // to devices
+};
+
 struct World {
   std::mutex mutex;
   std::condition_variable changed;
@@ -77,7 +82,7 @@ struct World {
   Context contexts[kDevices] = {{0}, {1}};
   int retained[kDevices] = {};
   std::map<Address, Memory> memory;
-  std::map<std::uintptr_t, std::size_t> registered;
+  std::map<std::uintptr_t, Registered> registered;
   std::map<Stream*, std::shared_ptr<Stream>> streams;
   std::shared_ptr<Stream> defaults[kDevices];
   std::map<Event*, std::shared_ptr<Event>> events;
@@ -93,6 +98,13 @@ World& world() {
 }
 
 thread_local std::vector<Context*> current;
+
+const Registered* registered_around(const World& w, std::uintptr_t address) {
+  const auto behind = w.registered.upper_bound(address);
+  if (behind == w.registered.begin()) return nullptr;
+  const auto& [begin, found] = *std::prev(behind);
+  return address < begin + found.bytes ? &found : nullptr;
+}
 
 // Where a piece of device memory really is; nullptr where it is none.
 std::byte* alias_of(World& w, Address address, std::size_t bytes) {
@@ -336,8 +348,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Addre
   if (entry.refuses()) return entry.result();
   World& w = world();
   const bool known = alias_of(w, address, 1) != nullptr;
-  const auto host = w.registered.upper_bound(address);
-  const bool registered = host != w.registered.begin() && address < std::prev(host)->first + std::prev(host)->second;
+  const bool registered = registered_around(w, address) != nullptr;
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case 2: *static_cast<unsigned*>(values[i]) = known ? 2 : registered ? 1 : 0; break;
@@ -355,10 +366,12 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Addre
   return kSuccess;
 }
 
-int cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned) {
+int cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
-  const bool fresh = world().registered.try_emplace(reinterpret_cast<std::uintptr_t>(address), bytes).second;
+  constexpr unsigned kDeviceMap = 2;
+  const Registered made{bytes, (flags & kDeviceMap) != 0};
+  const bool fresh = world().registered.try_emplace(reinterpret_cast<std::uintptr_t>(address), made).second;
   return fresh ? kSuccess : kAlreadyRegistered;
 }
 int cuMemHostUnregister(void* address) {
@@ -367,8 +380,11 @@ int cuMemHostUnregister(void* address) {
 }
 int cuMemHostGetDevicePointer_v2(Address* found, void* host, unsigned) {
   const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const Registered* const around = registered_around(world(), reinterpret_cast<std::uintptr_t>(host));
+  if (around == nullptr || !around->shown) return kInvalidValue;
   *found = reinterpret_cast<Address>(host);
-  return entry.result();
+  return kSuccess;
 }
 
 int cuMemcpy(Address to, Address from, std::size_t bytes) {

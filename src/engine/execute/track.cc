@@ -64,7 +64,8 @@ void Track::start() {
   binding_.own = call.own;
   binding_.divisor = call.divisor;
   binding_.outgrows_caches = call.input_bytes + call.output_bytes > chooser_->cache_bytes();
-  if (call.staging == nullptr || call.staging->has_input()) return move();
+  if (call.staging == nullptr || call.staging->has_input()) [[likely]]
+    return move();
   state();
   phase_ = Phase::fetching;
 }
@@ -153,12 +154,13 @@ Advance Track::return_output() {
 
 Advance Track::advance_phases() {
   bool moved = false;
-  if (phase_ == Phase::fetching) {
+  if (phase_ == Phase::fetching) [[unlikely]] {
     if (!call_.staging->has_input()) return Advance::stuck;
     move();
     moved = true;
   }
-  if (phase_ == Phase::returning) return return_output();
+  if (phase_ == Phase::returning) [[unlikely]]
+    return return_output();
   if (phase_ == Phase::checking) {
     // The check works in scratch, too, where slow peers may still read what the call before it left them.
     if (!all_retired(scratch_epoch_)) return Advance::stuck;
@@ -190,7 +192,8 @@ Advance Track::advance_phases() {
   const Advance advance = operation_.advance();
   if (advance == Advance::finished) {
     finish();
-    if (call_.staging != nullptr) return return_output();
+    if (call_.staging != nullptr) [[unlikely]]
+      return return_output();
   }
   return advance == Advance::stuck && moved ? Advance::moved : advance;
 }
