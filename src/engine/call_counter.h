@@ -109,8 +109,8 @@ class TimedBlockingCall {
   }
   ~TimedBlockingCall() {
     if (counter_ == nullptr) return;
-    counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
     counter_->end(verb_, began_);
+    counter_->add_wait(verb_, CallCounter::Clock::now() - began_);
   }
   TimedBlockingCall(const TimedBlockingCall&) = delete;
   TimedBlockingCall& operator=(const TimedBlockingCall&) = delete;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 
@@ -165,6 +166,7 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
   for (const Algorithm& row : schedule::algorithms()) {
     if (!row.generate({kRanks, 0, kRoot}).hears_first) continue;
     ++tried;
+    std::atomic<int> found = 0;
     testing::execute(GetParam(), kRanks, [&](Executor& executor) {
       const Offers offers = testing::offers_over(GetParam(), executor.transport(), 0);
       Numbers input(100 * kRanks, executor.rank()), output(100 * kRanks, -1);
@@ -175,15 +177,24 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
       binding.element_bytes = 4;
       binding.fingerprint = executor.rank() == kStranger ? 2 : 1;
       executor.start(row, offers, kRoot, binding);
-      const bool hears =
-          executor.rank() != kStranger &&
-          schedule::senders_to(row.generate({kRanks, executor.rank(), kRoot, offers.hosts})).contains(kStranger);
-      const bool finds = hears && sends_first(row, kRanks, kRoot, offers.hosts);
-      const Deadline deadline = Deadline::after(finds ? std::chrono::seconds(20) : std::chrono::milliseconds(200));
+      const auto hears_stranger = [&](int rank) {
+        return rank != kStranger &&
+               schedule::senders_to(row.generate({kRanks, rank, kRoot, offers.hosts})).contains(kStranger);
+      };
+      const bool hears = hears_stranger(executor.rank()), all_find = sends_first(row, kRanks, kRoot, offers.hosts);
+      const bool finds = hears && all_find;
+      int finders = 0;
+      for (int rank = 0; rank < kRanks; ++rank) finders += all_find && hears_stranger(rank) ? 1 : 0;
+      // Who has nothing to find goes on until the others have: what it sends may have been on its way for long.
+      const Deadline longest = Deadline::after(std::chrono::seconds(20)),
+                     shortest = Deadline::after(std::chrono::milliseconds(200));
       engine::Operation& operation = executor.operation();
-      while (operation.mismatched_peer() < 0 && !deadline.passed() &&
-             operation.advance() != engine::Advance::finished) {
+      bool over = false;
+      const auto has_ended = [&] { return finds ? over : found == finders && shortest.passed(); };
+      while (!longest.passed() && !has_ended()) {
+        if (!over) over = operation.mismatched_peer() >= 0 || operation.advance() == engine::Advance::finished;
       }
+      if (finds) ++found;
       if (!hears) return;
       const std::string what = std::string(name_of(row.verb)) + " by " + std::string(row.name);
       require(!finds || operation.mismatched_peer() == kStranger, what + ": the stranger is found");
