@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/execute/waiter.h"
 
@@ -21,6 +22,15 @@ std::size_t most_own_bytes(const Offers& offers, int ranks) {
 std::uint64_t bytes_to_count(const Call& call) {
   return call.uneven ? std::max({call.moved_bytes, call.input_bytes, call.output_bytes}) : call.moved_bytes;
 }
+
+// A blocking call that may have buffers on a device, or is timed.
+struct Attended {
+  Attended(device::StagingPool::Handle stage, CallCounter& counter, Verb verb)
+      : staging(std::move(stage)), timed(counter, verb) {}
+
+  device::StagingPool::Handle staging;
+  TimedBlockingCall timed;
+};
 
 }  // namespace
 
@@ -111,27 +121,14 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   Call& call = track.draft();
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
-  if (device::driver() != nullptr || counter_.timed()) [[unlikely]] {
-    run_attended(track, request.stream);
-  } else {
-    run_on(track);
-  }
-  last_algorithm_ = track.algorithm();
-  return {};
-}
-
-void Engine::run_attended(Track& track, void* stream) {
-  Call& call = track.draft();
-  const device::StagingPool::Handle staging = stage(call, chunks_, stream);
-  const TimedBlockingCall timed(counter_, call.verb);
-  run_on(track);
-}
-
-void Engine::run_on(Track& track) {
-  Call& call = track.draft();
+  std::optional<Attended> attended;
+  if (device::driver() != nullptr || counter_.timed()) [[unlikely]]
+    attended.emplace(stage(call, chunks_, request.stream), counter_, call.verb);
   admit(call);
   counter_.count(call.verb, bytes_to_count(call));
   drive(track);
+  last_algorithm_ = track.algorithm();
+  return {};
 }
 
 void Engine::run_own(const Request& request) {

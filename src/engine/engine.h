@@ -127,9 +127,6 @@ class Engine final {
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
-  // The call that the track has drafted; the other where it may have buffers on a device, or calls are timed.
-  void run_on(Track& track);
-  void run_attended(Track& track, void* stream);
   // Has host memory stand in for buffers on a device; nullptr: there are none.
   device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, void* stream) {
     const device::Driver* const driver = device::driver();

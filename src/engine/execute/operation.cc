@@ -142,19 +142,6 @@ std::uint64_t Operation::record(std::size_t lane, std::uint64_t last_ns) const {
   return end_ns;
 }
 
-// Once all lanes are done. A rank that has nothing to write has yet to see that all are in this very call: flags alone
-// could be those of another.
-bool Operation::ends() {
-  const bool flushed = flush();
-  return (gate_open_ || gate_opens()) && flushed;
-}
-
-bool Operation::flush() {
-  bool flushed = true;
-  for (transport::Sender* sender : plan_->senders) flushed = sender->try_flush() && flushed;
-  return flushed;
-}
-
 StepOutcome Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (!head.started) {
     if (step.waits_begin != step.waits_end && !waits_hold(step, head.segment)) return StepOutcome::blocked;

@@ -129,8 +129,17 @@ class Operation {
   bool gate_opens();
   int first_outside() const;
   bool hears_all();
-  bool ends();
-  bool flush();
+  // Once all lanes are done. A rank that has nothing to write has yet to see that all are in this very call: flags
+  // alone could be those of another.
+  bool ends() {
+    const bool flushed = flush();
+    return (gate_open_ || gate_opens()) && flushed;
+  }
+  bool flush() {
+    bool flushed = true;
+    for (transport::Sender* sender : plan_->senders) flushed = sender->try_flush() && flushed;
+    return flushed;
+  }
   bool waits_hold(const PlanStep& step, std::uint64_t segment) const;
   bool wait_holds(const PlanWait& wait, std::uint64_t segment) const;
   bool is_done(const LaneHead& head, const PlanLane& lane) const {

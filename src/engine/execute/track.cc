@@ -70,12 +70,7 @@ void Track::start() {
   phase_ = Phase::fetching;
 }
 
-// From here on bytes move, or the ranks compare their calls.
-void Track::move() {
-  const Call& call = call_;
-  // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
-  const bool scales_output = call.scale != nullptr && call.verb == Verb::all_reduce;
-  if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
+void Track::begin_check() {
   checking_binding_.input = checking_binding_.output = &checked_;
   checking_binding_.count = 1;
   checking_binding_.fingerprint = binding_.fingerprint;

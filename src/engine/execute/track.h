@@ -75,7 +75,14 @@ class Track {
 
   Advance advance_phases();
   Advance return_output();
-  void move();
+  // From here on bytes move, or the ranks compare their calls.
+  void move() {
+    // Scaling into the output touches it, so it too must wait until all ranks are known to be in this call.
+    const bool scales_output = call_.scale != nullptr && call_.verb == Verb::all_reduce;
+    if (transport_->size() == 1 || !(check_ || scales_output)) return begin_call();
+    begin_check();
+  }
+  void begin_check();
   std::uint64_t programs() const;
   void begin_call();
   void scale_input();
