@@ -111,9 +111,11 @@ void Staging::hold_stream() {
   if (callers_ == nullptr) return;
   const Driver& driver = *pool_->driver_;
   const Current current(driver, context_);
-  if (gate_.word == nullptr) gate_ = StreamGates::of_process().take(driver);
-  CuAddress word = 0;
-  driver.check(driver.cuMemHostGetDevicePointer_v2(&word, gate_.word, 0), "showing a word to the device");
+  CuAddress word = gate_.shown(driver);
+  if (word == 0) {
+    gate_ = StreamGates::of_process().take(driver);
+    word = gate_.shown(driver);
+  }
   const CuResult result = driver.cuStreamWaitValue32_v2(callers_, word, gate_.value + 1, kCuWaitUntilAtLeast);
   driver.check(result, "having the caller's stream wait for an async call");
   gated_ = true;

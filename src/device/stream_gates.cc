@@ -16,6 +16,12 @@ constexpr std::size_t kPageBytes = 64 << 10;
 
 void StreamGate::open() { std::atomic_ref(*word).store(++value, std::memory_order_release); }
 
+CuAddress StreamGate::shown(const Driver& driver) const {
+  CuAddress address = 0;
+  if (word == nullptr || driver.cuMemHostGetDevicePointer_v2(&address, word, 0) != kCuSuccess) return 0;
+  return address;
+}
+
 StreamGates& StreamGates::of_process() {
   static StreamGates* const kGates = new StreamGates;  // streams may look at its words until the process ends
   return *kGates;
@@ -23,6 +29,7 @@ StreamGates& StreamGates::of_process() {
 
 StreamGate StreamGates::take(const Driver& driver) {
   const std::lock_guard lock(mutex_);
+  while (!free_.empty() && free_.back().shown(driver) == 0) free_.pop_back();
   if (free_.empty()) {
     void* const page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) throw_errno("no memory for words that streams wait for");

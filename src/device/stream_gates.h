@@ -13,11 +13,14 @@
 
 namespace tutti::device {
 
+// A word of host memory that a stream waits for.
 struct StreamGate {
   std::uint32_t* word = nullptr;
   std::uint32_t value = 0;  // of the word; the next one waits for one more
 
   void open();
+  // Where the device sees it; 0: it does not, any more.
+  CuAddress shown(const Driver& driver) const;
 };
 
 class StreamGates {
@@ -25,7 +28,7 @@ class StreamGates {
   // For all communicators of this process.
   static StreamGates& of_process();
 
-  // A context must be current. Throws Error(system) where the driver registers no memory.
+  // One that the current context knows: what was registered goes with the context that did it. Throws Error(system) where the driver registers no memory.
   StreamGate take(const Driver& driver);
   void give_back(const StreamGate& gate);
 

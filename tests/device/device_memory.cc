@@ -122,9 +122,9 @@ void TestStream::synchronize() const {
 StreamGate TestStream::hold() const {
   const WithDevice current(device_);
   const StreamGate gate = device::StreamGates::of_process().take(test_driver());
-  CuAddress word = 0;
-  check(test_driver().cuMemHostGetDevicePointer_v2(&word, gate.word, 0), "showing a word");
-  check(test_driver().cuStreamWaitValue32_v2(stream_, word, gate.value + 1, device::kCuWaitUntilAtLeast), "holding");
+  check(test_driver().cuStreamWaitValue32_v2(stream_, gate.shown(test_driver()), gate.value + 1,
+                                             device::kCuWaitUntilAtLeast),
+        "holding");
   return gate;
 }
 

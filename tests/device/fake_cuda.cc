@@ -72,6 +72,7 @@ struct Fault {
 struct Registered {
   std::size_t bytes;
   bool shown;  // to devices
+  int device;  // whose context was current: it goes with that
 };
 
 struct World {
@@ -282,7 +283,8 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
   const Entry entry(__func__, false);
-  --world().retained[device];
+  if (--world().retained[device] == 0)
+    std::erase_if(world().registered, [device](const auto& each) { return each.second.device == device; });
   return entry.result();
 }
 int cuCtxPushCurrent_v2(void* context) {
@@ -370,7 +372,7 @@ int cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
   constexpr unsigned kDeviceMap = 2;
-  const Registered made{bytes, (flags & kDeviceMap) != 0};
+  const Registered made{bytes, (flags & kDeviceMap) != 0, current.back()->device};
   const bool fresh = world().registered.try_emplace(reinterpret_cast<std::uintptr_t>(address), made).second;
   return fresh ? kSuccess : kAlreadyRegistered;
 }
