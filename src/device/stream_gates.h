@@ -28,7 +28,8 @@ class StreamGates {
   // For all communicators of this process.
   static StreamGates& of_process();
 
-  // One that the current context knows: what was registered goes with the context that did it. Throws Error(system) where the driver registers no memory.
+  // One that the current context knows: what was registered goes with the context that did it. Throws Error(system)
+  // where the driver registers no memory.
   StreamGate take(const Driver& driver);
   void give_back(const StreamGate& gate);
 
