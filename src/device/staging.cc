@@ -225,7 +225,7 @@ void StagingPool::order(Staging& stage, const Plan& plan) {
 
 StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
   driver.require_complete();
-  driver_ = &driver;
+  if (driver_ == nullptr) driver_ = &driver;  // there is one; stages that are open read it on other threads
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
   Handle stage(&idle_stage());
   bind(stage->in_, plan.input_device, plan.input);
