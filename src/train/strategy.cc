@@ -36,7 +36,10 @@ void* Strategy::gradient(std::size_t parameter) {
   return explained(*trainer_, [&] { return trainer_->gradient(parameter); });
 }
 void Strategy::add_gradient(std::size_t parameter, const void* gradient) {
-  explained(*trainer_, [&] { trainer_->add_gradient(parameter, gradient); });
+  explained(*trainer_, [&] { trainer_->take_gradient(parameter, gradient, /*added=*/true); });
+}
+void Strategy::set_gradient(std::size_t parameter, const void* gradient) {
+  explained(*trainer_, [&] { trainer_->take_gradient(parameter, gradient, /*added=*/false); });
 }
 std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
 std::size_t Strategy::size() const { return trainer_->size(); }
@@ -54,6 +57,7 @@ StepResult Strategy::step(std::optional<double> learning_rate) {
   return explained(*trainer_, [&] { return trainer_->step(learning_rate); });
 }
 void Strategy::zero_gradients() { trainer_->zero_gradients(); }
+void Strategy::forget_gradients() { trainer_->forget_gradients(); }
 NoSync Strategy::no_sync() { return NoSync(*trainer_); }
 double Strategy::weight(double examples) {
   return explained(*trainer_, [&] { return trainer_->weight(examples); });

@@ -156,7 +156,7 @@ void Trainer::complete_missing() {
     fail("no gradient came of " + names +
          " in this step; call ready() for every parameter, or set unused_parameters where some may be left out");
   }
-  if (has_no_examples()) forget_gradients();  // what an earlier pass left is nothing that this rank contributes
+  if (has_no_examples()) take_gradients_back();  // what an earlier pass left is nothing that this rank contributes
   for (BucketRun& run : runs_) {
     if (run.missing == 0) continue;
     run.missing = 0;
@@ -294,7 +294,7 @@ void Trainer::begin_step() {
     runs_[b].missing = layout_.buckets[b].parameters.size();
     runs_[b].work = {};
   }
-  forget_gradients();
+  take_gradients_back();
   next_ = 0;
   ready_.assign(size(), 0);
   used_.assign(size(), 0);

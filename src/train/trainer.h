@@ -51,12 +51,14 @@ class Trainer {
   std::size_t elements(std::size_t parameter) const { return sizes_[checked(parameter)].elements; }
   std::byte* values(std::size_t parameter) const;
   std::byte* gradient(std::size_t parameter);
-  void add_gradient(std::size_t parameter, const void* gradient);
+  // Added to what came before, or in its place.
+  void take_gradient(std::size_t parameter, const void* gradient, bool added);
   void gather(std::size_t unit);
   void release(std::size_t unit);
   void ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape);
   StepResult step(std::optional<double> learning_rate);
   void zero_gradients();
+  void forget_gradients();
   void pause();
   void resume();
   double weight(double examples);
@@ -106,7 +108,8 @@ class Trainer {
   void zero_gaps(std::size_t bucket);
   void zero_untouched(std::size_t bucket);
   std::byte* zero_gradients_of(std::size_t bucket);
-  void forget_gradients();
+  void take_gradients_back();
+  void drop_gradients(const std::string& call);
 
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
@@ -155,7 +158,7 @@ class Trainer {
   std::vector<BucketRun> runs_;
   std::size_t next_ = 0;  // bucket to submit
   std::vector<std::uint8_t> ready_, used_;
-  std::vector<std::uint8_t> touched_;  // 0: from stage 2 on, a gradient's memory that has yet to be zeroed or written
+  std::vector<std::uint8_t> touched_;  // 0: a gradient whose memory has yet to be zeroed or written
   std::vector<std::size_t> seen_;      // in which order gradients became ready
   std::optional<double> examples_;
   double own_squares_ = 0;  // of this rank's gradients, before they are averaged

@@ -1,4 +1,4 @@
-// Where gradients come in: views that stay in stages 0 and 1, memory that is lent from stage 2 on.
+// Where gradients come in: places that stay in stages 0 and 1, memory that is lent from stage 2 on.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -24,16 +24,15 @@ std::byte* Trainer::gradient(std::size_t parameter) {
   return place;
 }
 
-void Trainer::add_gradient(std::size_t parameter, const void* gradient) {
+void Trainer::take_gradient(std::size_t parameter, const void* gradient, bool added) {
   void* place = nullptr;
-  bool is_first = false;
   {
     const std::scoped_lock lock(mutex_);
     place = gradient_place(parameter);
-    is_first = std::exchange(touched_[parameter], std::uint8_t{1}) == 0;
+    if (std::exchange(touched_[parameter], std::uint8_t{1}) == 0) added = false;
   }
   const auto [elements, type] = sizes_[parameter];
-  if (is_first) {
+  if (!added) {
     kernels::copy(&place, 1, gradient, elements * size_of(type));
   } else {
     const void* terms[] = {place, gradient};
@@ -90,19 +89,28 @@ std::byte* Trainer::zero_gradients_of(std::size_t bucket) {
   return static_cast<std::byte*>(std::memset(memory_.lend(largest), 0, layout_.buckets[largest].bytes()));
 }
 
-// Memory that was lent is taken back, and nothing was added to any.
-void Trainer::forget_gradients() {
+// Memory that was lent has nothing in it any more; what has a lasting place stays as it is.
+void Trainer::take_gradients_back() {
   for (std::size_t b = 0; stage_ >= 2 && b < layout_.buckets.size(); ++b) memory_.take_back(b);
   touched_.assign(size(), stage_ < 2 ? 1 : 0);
 }
 
+void Trainer::drop_gradients(const std::string& call) {
+  if (!seen_.empty())
+    refuse_call(call + " between ready() and step() would change what is being averaged; call it after step()");
+  std::ranges::fill(used_, std::uint8_t{0});
+  take_gradients_back();
+}
+
+void Trainer::forget_gradients() {
+  const std::scoped_lock lock(mutex_);
+  drop_gradients("forget_gradients()");
+  std::ranges::fill(touched_, std::uint8_t{0});
+}
+
 void Trainer::zero_gradients() {
   const std::scoped_lock lock(mutex_);
-  if (!seen_.empty())
-    refuse_call(
-        "zero_gradients() between ready() and step() would change what is being averaged; call it after step()");
-  std::ranges::fill(used_, std::uint8_t{0});
-  forget_gradients();
+  drop_gradients("zero_gradients()");
   for (std::size_t b = 0; stage_ < 2 && b < runs_.size(); ++b)
     std::memset(memory_.gradients(b), 0, layout_.buckets[b].filled_bytes());
 }

@@ -91,6 +91,35 @@ TEST(Accumulation, AddsGradientsThatLieElsewhere) {
   }
 }
 
+// What an earlier step left is not in the next one, and what came before in the same step only where it is added to.
+TEST(Accumulation, ForgottenGradientsAreCopiedOverOrZero) {
+  for (const int stage : kStages) {
+    on_ranks(2, [&](Communicator& comm) {
+      const Ones ones;
+      Strategy strategy = make(stage, comm, ones.parameters, {.unused_parameters = true}, ones.plain);
+      const std::vector<float> twos(4, 2.0F), fours(4, 4.0F);
+      for (int step = 0; step < 3; ++step) {
+        strategy.forget_gradients();
+        strategy.set_gradient(0, fours.data());
+        strategy.set_gradient(0, twos.data());
+        strategy.add_gradient(0, twos.data());
+        strategy.ready(0);
+        // In the second step only rank 0 comes to it, in the third nobody.
+        if (step == 0 || (step == 1 && comm.rank() == 0)) {
+          strategy.add_gradient(1, twos.data());
+          strategy.ready(1);
+        }
+        require(contains(error_of([&] { strategy.forget_gradients(); }).what(),
+                         "forget_gradients() between ready() and step()"),
+                "refused where it would change what is on its way");
+        strategy.step();
+      }
+      require(value_of(strategy, 0) == 1 - 3 * 4, "2 and 2, three times");
+      require(value_of(strategy, 1) == 1 - 2 - 1, "2, then the mean of 2 and 0, then nothing");
+    });
+  }
+}
+
 TEST(UnusedParameters, CountAsZerosWhereSomeRankUsedThemAndAreLeftAloneWhereNone) {
   for (const int stage : kStages) {
     on_ranks(3, [&](Communicator& comm) {
@@ -141,41 +170,73 @@ TEST(UnevenBatches, WeighByExamplesAndRanksThatRanOutKeepAnswering) {
 }
 
 // One more than gradients have buffers, twice, and more than are held: whoever has no examples only calls step().
-TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) {
-  constexpr std::size_t kUnits = 8;
+// A row of units with a parameter each.
+struct UnitRow {
+  UnitRow() {
+    for (std::size_t i = 0; i < kUnits; ++i) {
+      memory.emplace_back(3000, static_cast<float>(i));
+      parameters.push_back(
+          {.name = "w" + std::to_string(i), .shape = {3000}, .values = memory.back().data(), .unit = i});
+    }
+  }
+  static void forward(Strategy& strategy) {
+    for (std::size_t unit = 0; unit < kUnits; ++unit) {
+      strategy.gather(unit);
+      require(strategy.values_as<float>(unit).size() == 3000, "there");
+      strategy.release(unit);
+    }
+  }
+  static void backward(Strategy& strategy, int rank) {
+    for (std::size_t unit = kUnits; unit-- > 0;) {
+      strategy.gather(unit);
+      fill(strategy, unit, strategy.values_as<float>(unit)[0] + static_cast<float>(rank));
+      strategy.release(unit);
+      strategy.ready(unit);
+    }
+  }
+
+  static constexpr std::size_t kUnits = 8;
   std::vector<std::vector<float>> memory;
   train::Parameters parameters;
-  for (std::size_t i = 0; i < kUnits; ++i) {
-    memory.emplace_back(3000, static_cast<float>(i));
-    parameters.push_back({.name = "w" + std::to_string(i), .shape = {3000}, .values = memory.back().data(), .unit = i});
-  }
+};
+
+TEST(Units, AStrategyMayGoWhileOneIsGatheredAndOthersAreOnTheirWay) {
+  const UnitRow row;
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
+    {
+      Strategy strategy = make(3, comm, row.parameters);
+      for (int step = 0; step < 2; ++step) {
+        UnitRow::forward(strategy);
+        UnitRow::backward(strategy, comm.rank());
+        strategy.step();
+      }
+      strategy.gather(0);  // and those that the last step used next
+    }
+    int ranks = comm.rank();
+    comm.all_reduce(std::span(&ranks, 1));
+    require(ranks == 3, "its communicator is as it was");
+  }));
+}
+
+TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) {
+  const UnitRow row;
   std::vector<std::vector<float>> results[2];
   for (const int stage : {0, 3}) {
     testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
-      Strategy strategy = make(stage, comm, parameters);
-      const auto pass = [&](bool is_backward) {
-        for (std::size_t turn = 0; turn < kUnits; ++turn) {
-          const std::size_t unit = is_backward ? kUnits - 1 - turn : turn;
-          strategy.gather(unit);
-          require(strategy.values_as<float>(unit).size() == 3000, "there");
-          if (is_backward) fill(strategy, unit, strategy.values_as<float>(unit)[0] + static_cast<float>(comm.rank()));
-          strategy.release(unit);
-          if (is_backward) strategy.ready(unit);
-        }
-      };
+      Strategy strategy = make(stage, comm, row.parameters);
       for (int step = 0; step < 5; ++step) {
         const bool has_examples = step <= comm.rank() || comm.rank() == 2;
-        pass(false);  // everybody evaluates
+        UnitRow::forward(strategy);  // everybody evaluates
         strategy.weight(has_examples ? 2 : 0);
         strategy.zero_gradients();
         if (has_examples) {
-          pass(false);
-          pass(true);
+          UnitRow::forward(strategy);
+          UnitRow::backward(strategy, comm.rank());
         }
         strategy.step();
       }
       strategy.verify();
-      for (std::size_t unit = 0; unit < kUnits; ++unit) {
+      for (std::size_t unit = 0; unit < UnitRow::kUnits; ++unit) {
         strategy.gather(unit);
         const auto values = strategy.values_as<float>(unit);
         if (comm.rank() == 0) results[stage / 3].emplace_back(values.begin(), values.end());

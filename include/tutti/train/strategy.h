@@ -121,7 +121,9 @@ class TUTTI_API Strategy {
     return {static_cast<T*>(gradient(parameter)), elements(parameter)};
   }
   // Adds to the gradient what lies elsewhere, as many elements of the parameter's type: a copy where it is the first.
+  // Or puts it in the place of what came before.
   void add_gradient(std::size_t parameter, const void* gradient);
+  void set_gradient(std::size_t parameter, const void* gradient);
   std::size_t elements(std::size_t parameter) const;
   std::size_t size() const;  // parameters
 
@@ -139,6 +141,9 @@ class TUTTI_API Strategy {
   StepResult step(std::optional<double> learning_rate = {});
   // All gradients become 0: before the first backward of a step, as they are added to.
   void zero_gradients();
+  // The same for who brings gradients by add_gradient() and set_gradient(), or asks gradient() for the place of each:
+  // nothing is written now, the first that comes of a gradient is copied, and what no backward came to is zero.
+  void forget_gradients();
   [[nodiscard]] NoSync no_sync();
 
   // Collective. How many examples this rank's gradients of the coming step are the mean of: the step then takes the

@@ -4,7 +4,7 @@
 //   tutti::train::ModuleStrategy strategy(comm, *model, 0, tutti::train::AdamW{});  // or stage 1, 2, 3
 //   ...
 //   loss.backward();
-//   strategy.step();                      // averages, updates, and zeroes gradients for the next backward
+//   strategy.step();                      // averages, updates; gradients are none for the next backward
 //
 // Header-only, needs libtorch, as tutti/torch.h. Parameters that do not require gradients are left out; buffers of all
 // ranks become rank 0's once. zero_grad(), also to none, may be called at any time between steps.
@@ -58,14 +58,14 @@ class ModuleStrategy {
                                         : zero(stage, comm, state_->parameters, optimizer, with));
     state_->contiguous.clear();
     state_->hook();
+    state_->forget_gradients();
     if (stage == 3) state_->begin_units();
   }
 
-  // As Strategy::step(), and gradients are 0 afterwards.
+  // As Strategy::step(), and gradients are none afterwards.
   StepResult step(std::optional<double> learning_rate = {}) {
     const StepResult result = state_->strategy->step(learning_rate);
-    state_->strategy->zero_gradients();
-    state_->put_views_back();
+    state_->forget_gradients();
     return result;
   }
   [[nodiscard]] NoSync no_sync() { return state_->strategy->no_sync(); }
@@ -140,7 +140,6 @@ class ModuleStrategy {
       }
       tensors[i].set_data(view(i, values));
       gradients[i] = gradient == nullptr ? at::Tensor() : view(i, gradient);
-      tensors[i].mutable_grad() = gradients[i];
     }
 
     // ---- Stage 3.
@@ -186,9 +185,11 @@ class ModuleStrategy {
       }
     }
 
-    void put_views_back() {
-      for (std::size_t i = 0; i < tensors.size(); ++i)
-        if (!tensors[i].grad().is_same(gradients[i])) tensors[i].mutable_grad() = gradients[i];
+    // Without a tensor to add to autograd hands over what it has computed, and one copy puts that in its place: zeroing
+    // all gradients and adding to them would move twice the bytes.
+    void forget_gradients() {
+      strategy->forget_gradients();
+      for (const at::Tensor& tensor : tensors) tensor.mutable_grad().reset();
     }
 
     void hook() {
@@ -203,14 +204,14 @@ class ModuleStrategy {
       if (is_finished) return;
       const at::NoGradGuard quiet;
       const at::Tensor gradient = tensors[i].grad();
-      if (gradients[i].defined()) {
-        // Autograd made a tensor of its own where there was none to add to.
-        if (gradient.data_ptr() != gradients[i].data_ptr()) gradients[i].copy_(gradient);
-        tensors[i].mutable_grad() = gradients[i];
-      } else {
+      // Later passes of a step add to the view, where there is one. Where autograd makes a tensor of its own instead,
+      // that is all of the gradient.
+      if (!gradients[i].defined()) {
         strategy->add_gradient(i, gradient.contiguous().data_ptr());
-        tensors[i].mutable_grad().reset();
+      } else if (!gradient.is_same(gradients[i])) {
+        strategy->set_gradient(i, gradient.contiguous().data_ptr());
       }
+      tensors[i].mutable_grad() = gradients[i];
       strategy->ready(i, gradient.sizes());
     }
 

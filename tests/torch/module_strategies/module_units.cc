@@ -6,27 +6,21 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <tutti/tutti.hpp>
 #include <vector>
 
+#include "torch/job_checks.h"
+
 namespace {
 
 namespace nn = torch::nn;
 namespace train = tutti::train;
+using job_checks::expect;
+using job_checks::words_of;
 using torch::Tensor;
-
-int wrong = 0;
-
-void expect(bool right, const std::string& words, int rank) {
-  if (right) return;
-  ++wrong;
-  std::fprintf(stderr, "WRONG on rank %d: %s\n", rank, words.c_str());
-}
 
 constexpr std::int64_t kWords = 50, kWidth = 24, kLength = 6;
 constexpr std::size_t kLayers = 5;
@@ -238,18 +232,9 @@ void check_uneven(tutti::Communicator& comm) {
   expect(equal(results[0], results[1]), "uneven batches alike", comm.rank());
 }
 
-std::string words_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const tutti::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 void check_mistakes(tutti::Communicator& comm) {
   const auto says = [&](const std::string& words, const std::string& part) {
-    expect(words.find(part) != std::string::npos, words + ", which should say " + part, comm.rank());
+    job_checks::says(words, part, comm.rank());
   };
   Stack bare;
   says(words_of([&] { train::ModuleStrategy(comm, *bare, 3, kAdamW); }),
@@ -265,23 +250,14 @@ void check_mistakes(tutti::Communicator& comm) {
   train::Unit<Stack> model;
   train::ModuleStrategy strategy(comm, *model, 3, kAdamW, narrow);
   says(words_of([&] { loss_of(model, comm.rank(), 0); }), "1 units are in use, as many as gathered_units allows");
+
+  train::Unit<Stack> done;
+  train::ModuleStrategy finished(comm, *done, 3, kAdamW);
+  const Tensor loss = loss_of(done, comm.rank(), 0);
+  finished.finish();
+  says(words_of([&] { loss.backward(); }), "backward of a pass from before finish(); its values are gone");
 }
 
 }  // namespace
 
-int main() {
-  try {
-    torch::set_num_threads(1);
-    tutti::Communicator comm = tutti::init();
-    check_bits(comm);
-    check_formulas(comm);
-    check_use(comm);
-    check_uneven(comm);
-    check_mistakes(comm);
-    if (wrong == 0) std::printf("rank %d: all right\n", comm.rank());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    ++wrong;
-  }
-  return wrong;
-}
+int main() { return job_checks::run(check_bits, check_formulas, check_use, check_uneven, check_mistakes); }

@@ -3,31 +3,15 @@
 #include <torch/torch.h>
 #include <tutti/torch.h>
 
-#include <cstdio>
 #include <tutti/tutti.hpp>
+
+#include "torch/job_checks.h"
 
 namespace {
 
+using job_checks::expect;
+using job_checks::words_of;
 using torch::Tensor;
-
-int wrong = 0;
-
-void expect(bool right, const std::string& words, int rank) {
-  if (right) return;
-  ++wrong;
-  std::fprintf(stderr, "WRONG on rank %d: %s\n", rank, words.c_str());
-}
-
-// The words of the error that f throws.
-template <class F>
-std::string words_of(tutti::ErrorCode code, F&& f) {
-  try {
-    f();
-  } catch (const tutti::Error& error) {
-    return error.code() == code ? error.what() : "another code: " + std::string(error.what());
-  }
-  return "no error";
-}
 
 void check_types(tutti::Communicator& comm) {
   const int p = comm.size();
@@ -117,19 +101,19 @@ void check_chunks(tutti::Communicator& comm) {
 
 void check_words(tutti::Communicator& comm) {
   using enum tutti::ErrorCode;
-  const auto says = [&](const std::string& got, const std::string& part) {
-    expect(got.find(part) != std::string::npos, "\"" + got + "\" does not say \"" + part + "\"", comm.rank());
+  const auto says = [&](const std::string& words, const std::string& part) {
+    job_checks::says(words, part, comm.rank());
   };
   const auto sum = [&](const Tensor& tensor) { return [&comm, tensor] { tutti::all_reduce(comm, tensor); }; };
-  says(words_of(invalid_argument, sum(Tensor())), "all_reduce: the tensor is undefined");
-  says(words_of(unsupported, sum(torch::ones({2}).to_sparse())), "not dense");
-  says(words_of(unsupported, sum(torch::empty({2}, torch::device(at::kMeta)))), "on meta");
-  says(words_of(invalid_argument, sum(torch::ones({1}).expand({3}))), "share memory");
-  says(words_of(invalid_argument, [&] { tutti::reduce_scatter(comm, torch::ones({comm.size() + 1})); }),
+  says(words_of(sum(Tensor()), invalid_argument), "all_reduce: the tensor is undefined");
+  says(words_of(sum(torch::ones({2}).to_sparse()), unsupported), "not dense");
+  says(words_of(sum(torch::empty({2}, torch::device(at::kMeta))), unsupported), "on meta");
+  says(words_of(sum(torch::ones({1}).expand({3})), invalid_argument), "share memory");
+  says(words_of([&] { tutti::reduce_scatter(comm, torch::ones({comm.size() + 1})); }, invalid_argument),
        "no multiple of the");
-  says(words_of(invalid_argument, [&] { tutti::all_gather(comm, torch::ones({1}), torch::ones({4}, at::kLong)); }),
+  says(words_of([&] { tutti::all_gather(comm, torch::ones({1}), torch::ones({4}, at::kLong)); }, invalid_argument),
        "input is Float and output is Long");
-  const std::string opaque = words_of(unsupported, sum(torch::ones({2}).to(at::kFloat8_e5m2)));
+  const std::string opaque = words_of(sum(torch::ones({2}).to(at::kFloat8_e5m2)), unsupported);
   says(opaque, "all_reduce");
 }
 
@@ -171,25 +155,10 @@ void check_modules(tutti::Communicator& comm) {
   }
   // Another model on one rank is told, by all, before anything is written.
   torch::nn::Linear other(2, rank == 2 ? 3 : 2);
-  const std::string words = words_of(tutti::ErrorCode::mismatch, [&] { tutti::broadcast_parameters(comm, *other); });
+  const std::string words = words_of([&] { tutti::broadcast_parameters(comm, *other); }, tutti::ErrorCode::mismatch);
   expect(words.find("rank 2") != std::string::npos, words, rank);
 }
 
 }  // namespace
 
-int main() {
-  try {
-    at::set_num_threads(1);
-    tutti::Communicator comm = tutti::init();
-    check_types(comm);
-    check_in_place(comm);
-    check_chunks(comm);
-    check_words(comm);
-    check_modules(comm);
-    std::printf("rank %d of %d: %s\n", comm.rank(), comm.size(), wrong == 0 ? "all right" : "not right");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  return wrong;
-}
+int main() { return job_checks::run(check_types, check_in_place, check_chunks, check_words, check_modules); }
