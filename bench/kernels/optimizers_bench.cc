@@ -1,8 +1,9 @@
-// How fast optimizers and sums of squares go through memory, next to memcpy of as many bytes.
+// How fast optimizers, sums of squares and codes of few bits go through memory, next to memcpy of as many bytes.
 //
 // Names read optimizer/rule/type of gradients/type of the rounded copy (float32: none)/elements. memcpy/rule/... reads
 // and writes together as many bytes as the step of that rule does. 65536 elements of AdamW are 1 MB, which the second
-// cache holds; 16 million are 256 MB. TUTTI_KERNELS_TARGET is as in kernels_bench. torch_optimizer_bench.py is the same
+// cache holds; 16 million are 256 MB. quantise/ and dequantise/ are of 16 million float32, 64 MB, and memcpy/codes/ of
+// as many bytes as they read and write. TUTTI_KERNELS_TARGET is as in kernels_bench. torch_optimizer_bench.py is the same
 // for torch.
 #include <benchmark/benchmark.h>
 
@@ -13,6 +14,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/optimizers.h"
+#include "kernels/quantise.h"
 #include "kernels/targets.h"
 
 namespace tutti {
@@ -96,6 +98,52 @@ void bench_squares(benchmark::State& state, DType type, std::size_t count) {
   count_bytes(state, count * size_of(type));
 }
 
+struct CodeCase {
+  const char* name;
+  kernels::CodeFormat format;
+  bool stochastic = false;
+
+  std::size_t bytes() const { return kCount * sizeof(float) + kernels::code_bytes(format, kCount); }
+  std::string title(const char* kind) const {
+    return std::string(kind) + "/" + name + (stochastic ? "/stochastic" : "");
+  }
+  static constexpr std::size_t kCount = 1 << 24;
+};
+
+void bench_quantise(benchmark::State& state, const CodeCase& c) {
+  Array values(c.kCount * sizeof(float), 0), codes(c.kCount * sizeof(float), 1);
+  for (std::size_t i = 0; i < c.kCount; ++i) values.floats()[i] = static_cast<float>(i % 1021) - 510;
+  auto* const to = reinterpret_cast<std::byte*>(codes.floats());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(kernels::quantise(c.format, values.floats(), c.kCount, to, {.stochastic = c.stochastic}));
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, c.bytes());
+}
+
+void bench_dequantise(benchmark::State& state, const CodeCase& c) {
+  Array values(c.kCount * sizeof(float), 0), codes(c.kCount * sizeof(float), 1);
+  auto* const from = reinterpret_cast<std::byte*>(codes.floats());
+  kernels::quantise(c.format, values.floats(), c.kCount, from);
+  for (auto _ : state) {
+    kernels::dequantise(c.format, from, c.kCount, values.floats(), true);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, c.bytes());
+}
+
+void add_codes() {
+  using benchmark::RegisterBenchmark;
+  using kernels::CodeType;
+  for (const CodeCase& c : {CodeCase{"int8", {CodeType::int8, 128}}, CodeCase{"int8", {CodeType::int8, 128}, true},
+                            CodeCase{"int4", {CodeType::int4, 128}}, CodeCase{"e4m3", {CodeType::e4m3, 128}},
+                            CodeCase{"e5m2", {CodeType::e5m2, 128}}, CodeCase{"e3m0", {CodeType::e3m0, 128}}}) {
+    if (!c.stochastic) RegisterBenchmark(c.title("memcpy/codes").c_str(), bench_memcpy, c.bytes());
+    RegisterBenchmark(c.title("quantise").c_str(), bench_quantise, c);
+    if (!c.stochastic) RegisterBenchmark(c.title("dequantise").c_str(), bench_dequantise, c);
+  }
+}
+
 void add_all() {
   using benchmark::RegisterBenchmark;
   constexpr DType kPlain = DType::float32, kHalf = DType::bfloat16;
@@ -126,6 +174,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   benchmark::AddCustomContext("target", tutti::kernels::target_name(index));
   tutti::add_all();
+  tutti::add_codes();
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
