@@ -42,10 +42,12 @@ HWY_INLINE Words words_of(Reals v) { return hn::BitCast(I32(), v); }
 HWY_INLINE Words set_word(std::int32_t word) { return hn::Set(I32(), word); }
 HWY_INLINE Reals set_real(float real) { return hn::Set(F32(), real); }
 
-// 32 bits for every position of a block, from the block's key.
-HWY_INLINE hn::Vec<U32> random_words(std::uint32_t key, std::size_t position) {
+constexpr std::uint32_t kGolden = 0x9E3779B9U;
+
+// 32 bits for every position of a block, from the block's key. `spread` has the first positions times kGolden.
+HWY_INLINE hn::Vec<U32> random_words(std::uint32_t key, hn::Vec<U32> spread, std::size_t position) {
   const U32 d;
-  auto h = hn::Mul(hn::Iota(d, static_cast<std::uint32_t>(position)), hn::Set(d, 0x9E3779B9U));
+  auto h = hn::Add(spread, hn::Set(d, static_cast<std::uint32_t>(position) * kGolden));
   h = hn::Xor(h, hn::Set(d, key));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, 0x7FEB352DU));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(d, 0x846CA68BU));
@@ -170,12 +172,13 @@ template <class Code, bool kStochastic>
 HWY_INLINE void encode_block(const float* values, std::size_t count, float inverse, std::uint32_t key,
                              std::byte* codes) {
   const Reals factor = set_real(inverse);
+  [[maybe_unused]] const auto spread = hn::Mul(hn::Iota(U32(), 0), hn::Set(U32(), kGolden));
   std::size_t i = 0;
   const auto encode = [&](Reals v) HWY_ATTR {
     const Reals scaled = hn::Mul(v, factor);
     Words code;
     if constexpr (kStochastic) {
-      code = Code::stochastic(scaled, random_words(key, i));
+      code = Code::stochastic(scaled, random_words(key, spread, i));
     } else {
       code = Code::nearest(scaled);
     }
