@@ -142,17 +142,18 @@ HWY_INLINE void fetch_ahead(const T* from) {
 // The largest magnitude, as bits, which are in the order of the magnitudes, with infinity and NaN above all.
 HWY_INLINE std::int32_t largest_bits(const float* values, std::size_t count) {
   const Words mask = set_word(kMagnitudeBits);
-  Words most[2] = {hn::Zero(I32()), hn::Zero(I32())};
+  constexpr std::size_t kChains = 4, kLine = 64 / sizeof(float);
+  Words most[kChains];
+  for (Words& chain : most) chain = hn::Zero(I32());
   std::size_t i = 0;
-  for (; i + 2 * kStep <= count; i += 2 * kStep) {
-    fetch_ahead(values + i);
-    if constexpr (2 * kStep * sizeof(float) > 64) fetch_ahead(values + i + kStep);
-    most[0] = hn::Max(most[0], hn::And(words_of(load_values(values + i)), mask));
-    most[1] = hn::Max(most[1], hn::And(words_of(load_values(values + i + kStep)), mask));
+  for (; i + kChains * kStep <= count; i += kChains * kStep) {
+    for (std::size_t at = 0; at < kChains * kStep; at += kLine) fetch_ahead(values + i + at);
+    for (std::size_t chain = 0; chain < kChains; ++chain)
+      most[chain] = hn::Max(most[chain], hn::And(words_of(load_values(values + i + chain * kStep)), mask));
   }
   for (; i + kStep <= count; i += kStep) most[0] = hn::Max(most[0], hn::And(words_of(load_values(values + i)), mask));
   if (i < count) most[1] = hn::Max(most[1], hn::And(words_of(load_values(values + i, count - i)), mask));
-  return hn::GetLane(hn::MaxOfLanes(I32(), hn::Max(most[0], most[1])));
+  return hn::GetLane(hn::MaxOfLanes(I32(), hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]))));
 }
 
 struct BlockScale {
@@ -242,6 +243,7 @@ std::size_t quantise_blocks(std::size_t block, const float* values, std::size_t 
       const BlockScale scale = scale_for(most, Code::kLargest);
       std::memcpy(codes, &scale.scale, sizeof(float));
       std::byte* to = codes + sizeof(float);
+      for (std::size_t at = 0; at < bytes; at += 64) fetch_ahead(to + at);
       const auto key = kStochastic ? static_cast<std::uint32_t>(mix(rounding.seed, rounding.first + begin) >> 32) : 0;
       if constexpr (Code::kBits == 8) {
         encode_block<Code, kStochastic>(values + begin, n, scale.inverse, key, to);
