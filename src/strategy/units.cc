@@ -62,10 +62,14 @@ void UnitWindow::begin_pass() {
   events_.clear();
 }
 
-void UnitWindow::end_step() {
+void UnitWindow::forget() {
   for (State& unit : units_) unit = {};
   held_ = 0;
   clock_ = 0;
+}
+
+void UnitWindow::end_step() {
+  forget();
   expected_ = std::move(seen_);
   seen_.clear();
   events_.clear();

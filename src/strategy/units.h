@@ -38,6 +38,8 @@ class UnitWindow {
   void done(std::size_t unit);
   // What comes now is the pass that the next steps shall be like; what was used before was something else.
   void begin_pass();
+  // Nothing is held any more; what was used stays. The units must not be in use.
+  void forget();
   // Nothing is held any more, and what was used since the pass began is the order of the next step. The units must not
   // be in use.
   void end_step();

@@ -117,6 +117,12 @@ std::size_t GatheredUnits::first_in_use() const {
   return unit;
 }
 
+void GatheredUnits::forget() {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t unit = 0; unit < size(); ++unit) drop(unit);
+  window_.forget();
+}
+
 void GatheredUnits::end_step() {
   const std::scoped_lock lock(mutex_);
   for (std::size_t unit = 0; unit < size(); ++unit) drop(unit);

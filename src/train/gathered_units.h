@@ -42,6 +42,8 @@ class GatheredUnits {
   // The first unit that is in use; size() where none is.
   std::size_t first_in_use() const;
   // What is held is no longer what the shards say.
+  void forget();
+  // The same, and what was used is the order of the next step.
   void end_step();
   // The others' calls fail, and so do later ones of this rank.
   void leave();

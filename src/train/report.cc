@@ -17,8 +17,12 @@ std::string told(const Sentence& sentence) {
   std::string text;
   for (const Phrase& phrase : sentence) {
     std::string what = phrase.what;
-    if (phrase.under_way_us > 0)
-      what = formatted("%.3f ms, of them %.3f exposed", phrase.under_way_us / 1e3, phrase.exposed_us / 1e3);
+    if (phrase.under_way_us > 0) {
+      const std::string took =
+          formatted("%.3f ms, of them %.3f exposed", phrase.under_way_us / 1e3, phrase.exposed_us / 1e3);
+      what = what == "calls" ? took : what + ", " + took;
+    }
+    if (phrase.every > 1) what += ", every " + std::to_string(phrase.every) + " steps";
     text += formatted("  %-14s  %10s  x %-3zu  %-40s  %d ranks\n", std::string(name_of(phrase.verb)).c_str(),
                       bytes_in_words(phrase.bytes).c_str(), static_cast<std::size_t>(phrase.times), what.c_str(),
                       phrase.ranks);
@@ -35,10 +39,12 @@ Sentence gathered(const Sentence& sentence) {
     const std::string what = phrase.what.substr(0, phrase.what.find(" bucket")) +
                              (phrase.what.find(" bucket") == std::string::npos ? "" : " buckets");
     const auto same = std::ranges::find_if(shorter, [&](const Phrase& other) {
-      return other.verb == phrase.verb && other.what == what && other.bytes == phrase.bytes;
+      return other.verb == phrase.verb && other.what == what && other.bytes == phrase.bytes &&
+             other.every == phrase.every;
     });
     if (same == shorter.end()) {
       shorter.push_back({phrase.verb, what, phrase.bytes, phrase.times, phrase.ranks});
+      shorter.back().every = phrase.every;
     } else {
       same->times += phrase.times;
     }
@@ -54,6 +60,7 @@ std::string json_of(const Sentence& sentence) {
                       static_cast<std::size_t>(phrase.bytes), static_cast<std::size_t>(phrase.times), phrase.ranks);
     if (phrase.under_way_us > 0)
       json += formatted(", \"under_way_us\": %.3f, \"exposed_us\": %.3f", phrase.under_way_us, phrase.exposed_us);
+    if (phrase.every > 1) json += formatted(", \"every\": %lld", static_cast<long long>(phrase.every));
     json += "}";
   }
   return json + "]";
@@ -73,6 +80,8 @@ std::string told_states(const Report& report) {
       static_cast<std::size_t>(report.bytes.padding));
   if (report.bytes.in_flight > 0)
     text += "; besides, " + bytes_in_words(report.bytes.in_flight) + " for what is on its way";
+  if (report.bytes.outer > 0)
+    text += "; " + bytes_in_words(report.bytes.outer) + " for the point that replicas set out from and its momentum";
   return text + "\n";
 }
 
@@ -160,10 +169,10 @@ std::string to_json(const Report& report) {
   json += "\"once\": " + json_of(report.once) + ", \"each_step\": " + json_of(report.each_step);
   json += formatted(
       ", \"state_bytes\": {\"values\": %zu, \"gradients\": %zu, \"master\": %zu, \"optimizer\": %zu, "
-      "\"in_flight\": %zu}, \"elements\": %zu, \"padding\": %zu",
+      "\"in_flight\": %zu, \"outer\": %zu}, \"elements\": %zu, \"padding\": %zu",
       number(report.bytes.values), number(report.bytes.gradients), number(report.bytes.master),
-      number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.elements),
-      number(report.bytes.padding));
+      number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.outer),
+      number(report.bytes.elements), number(report.bytes.padding));
   json += formatted(
       ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, "
       "\"gamma_raw\": %.6f, \"gamma_exposed\": %.6f, \"timeline\": [",

@@ -70,6 +70,7 @@ int Strategy::steps_since_overflow() const { return trainer_->steps_since_overfl
 void Strategy::restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow) {
   trainer_->restored(updates, loss_scale, steps_since_overflow);
 }
+Sentence Strategy::refresh(std::span<const std::size_t> parameters) { return trainer_->refresh(parameters); }
 const Parameters& Strategy::parameters() const { return trainer_->parameters(); }
 const Optimizer& Strategy::optimizer() const { return trainer_->optimizer(); }
 const StrategyOptions& Strategy::options() const { return trainer_->options(); }

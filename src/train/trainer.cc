@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "kernels/kernels.h"
 #include "strategy/timeline.h"
@@ -402,14 +404,38 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
     scale_ = *loss_scale;
     steps_since_overflow_ = steps_since_overflow;
   }
+  std::vector<std::size_t> all(layout_.buckets.size());
+  std::iota(all.begin(), all.end(), 0);
+  make_values(all);
+}
+
+// Of the masters, on all ranks.
+void Trainer::make_values(std::span<const std::size_t> buckets) {
   std::vector<Work> gathers;
-  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+  for (const std::size_t b : buckets) {
     const Shard shard = memory_.shard(b, 0, memory_.own_count(b));
     if (shard.values != nullptr)
       kernels::find_convert(DType::float32, shard.values_type)(shard.values, shard.master, shard.count);
     if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
   }
   wait_all(gathers);
+}
+
+Sentence Trainer::refresh(std::span<const std::size_t> parameters) {
+  const std::scoped_lock lock(mutex_);
+  if (!seen_.empty() || !settled_) refuse_call("refresh() comes after owned(), between steps");
+  check_released("refresh()");
+  if (units_) units_->forget();
+  std::set<std::size_t> changed;
+  for (const std::size_t parameter : parameters) changed.insert(layout_.places[checked(parameter)].bucket);
+  const std::vector<std::size_t> buckets(changed.begin(), changed.end());
+  make_values(buckets);
+  Sentence said;
+  for (const std::size_t b : buckets)
+    if (stage_ == 1 || stage_ == 2)
+      said.push_back(
+          {Verb::all_gather, "values of bucket " + std::to_string(b), layout_.buckets[b].bytes(), 1, ranks_});
+  return said;
 }
 
 Report Trainer::report() const {

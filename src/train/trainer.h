@@ -68,6 +68,7 @@ class Trainer {
   std::int64_t updates() const { return updates_; }
   int steps_since_overflow() const { return steps_since_overflow_; }
   void restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow);
+  Sentence refresh(std::span<const std::size_t> parameters);
   const Parameters& parameters() const { return parameters_; }
   const Optimizer& optimizer() const { return optimizer_; }
   const StrategyOptions& options() const { return options_; }
@@ -128,6 +129,7 @@ class Trainer {
   bool is_measured() const { return options_.clip_norm || options_.loss_scale || options_.measure_noise; }
   void update_bucket(std::size_t bucket, double scale, std::optional<double> learning_rate);
   Work gather_values(std::size_t bucket);
+  void make_values(std::span<const std::size_t> buckets);
   void exchange_and_update(double scale, std::optional<double> learning_rate);
   double factor_for(double norm) const;
   bool overflows(double norm);

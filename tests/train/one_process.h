@@ -165,8 +165,8 @@ inline std::vector<Bytes> values_of(train::Strategy& strategy, const ToyModel& m
   return values;
 }
 
-// One step of a rank: a forward pass, and every gradient, in an order of this rank's own.
-inline train::StepResult train_step(train::Strategy& strategy, const ToyModel& model, int rank, int step) {
+// A forward pass of a rank, and every gradient, in an order of this rank's own.
+inline void run_passes(train::Strategy& strategy, const ToyModel& model, int rank, int step) {
   strategy.zero_gradients();
   const std::vector<Bytes> values = values_of(strategy, model);
   for (std::size_t unit = ToyModel::kUnitCount; unit-- > 0;) {
@@ -184,6 +184,10 @@ inline train::StepResult train_step(train::Strategy& strategy, const ToyModel& m
     if (!gradient.empty()) std::memcpy(place, gradient.data(), gradient.size());
     strategy.ready(i);
   }
+}
+
+inline train::StepResult train_step(train::Strategy& strategy, const ToyModel& model, int rank, int step) {
+  run_passes(strategy, model, rank, step);
   return strategy.step();
 }
 

@@ -35,6 +35,7 @@ struct Phrase {
   // Of all its calls in a step, where they were measured: from the first to the end of each, and what the program
   // waited for. The rest was hidden by computation.
   double under_way_us = 0, exposed_us = 0;
+  std::int64_t every = 1;  // it is said in one of so many steps
 
   bool operator==(const Phrase&) const = default;
 };
@@ -63,6 +64,8 @@ struct StateBytes {
   std::uint64_t elements = 0, padding = 0;  // numbers of the model; numbers that only fill up blocks and shards
   // Besides, from stage 2 on: room for buckets of gradients on their way to their shards, and for gathered units.
   std::uint64_t in_flight = 0;
+  // Besides, of local updates: the point that replicas set out from, and the momentum of the outer optimizer.
+  std::uint64_t outer = 0;
 
   std::uint64_t total() const { return values + gradients + master + optimizer; }
   bool operator==(const StateBytes&) const = default;

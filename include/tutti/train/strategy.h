@@ -166,6 +166,9 @@ class TUTTI_API Strategy {
   int steps_since_overflow() const;  // or since the loss scale last grew
   // A loss scale counts only where the strategy was made with one.
   void restored(std::int64_t updates, std::optional<double> loss_scale = {}, int steps_since_overflow = 0);
+  // As restored(), for whoever has changed masters of these parameters only: their values, on all ranks, are the
+  // masters again. Returns what that said.
+  Sentence refresh(std::span<const std::size_t> parameters);
   // What it was made with; `values` are where they were then. Stage 0 is data parallel.
   const Parameters& parameters() const;
   const Optimizer& optimizer() const;
