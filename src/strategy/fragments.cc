@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace tutti::strategy {
 
@@ -37,16 +38,17 @@ train::Sentence sentence_of(const ExchangeShape& shape) {
   };
   const auto replicas = static_cast<std::size_t>(shape.replicas), site = static_cast<std::size_t>(shape.site_ranks);
   if (shape.asynchronous && shape.site_ranks > 1)
-    say(Verb::all_reduce, "which exchanges have ended", shape.elements.size(), shape.site_ranks, 1);
-  for (std::size_t i = 0; i < shape.elements.size(); ++i) {
-    const std::string fragment = "fragment " + std::to_string(i);
+    say(Verb::all_reduce, "which exchanges have ended", shape.fragments.size(), shape.site_ranks, 1);
+  for (std::size_t i = 0; i < shape.fragments.size(); ++i) {
+    const FragmentBytes& bytes = shape.fragments[i];
+    const std::string name = "fragment " + std::to_string(i);
     if (shape.asynchronous)
-      say(Verb::all_gather, "inner steps for " + fragment, replicas * sizeof(std::uint64_t), shape.replicas,
-          shape.every);
-    say(Verb::all_reduce, "outer gradients of " + fragment, shape.elements[i] * sizeof(float), shape.replicas,
-        shape.every);
+      say(Verb::all_gather, "inner steps for " + name, replicas * sizeof(std::uint64_t), shape.replicas, shape.every);
+    const Verb verb = bytes.quantised ? Verb::all_to_all : Verb::all_reduce;
+    say(verb, "outer gradients of " + name, bytes.sent, shape.replicas, shape.every);
+    if (bytes.quantised) say(Verb::all_gather, "their mean", bytes.returned, shape.replicas, shape.every);
     if (shape.site_ranks > 1)
-      say(Verb::all_gather, "whether all ranks have " + fragment, site * 2 * sizeof(std::uint32_t), shape.site_ranks,
+      say(Verb::all_gather, "whether all ranks have " + name, site * 2 * sizeof(std::uint32_t), shape.site_ranks,
           shape.every);
   }
   return sentence;

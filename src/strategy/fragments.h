@@ -24,12 +24,19 @@ std::vector<std::size_t> cut_into_fragments(std::span<const TensorSize> paramete
 // After how many steps an exchange begins.
 std::int64_t begin_of_exchange(std::int64_t exchange, std::int64_t every, std::size_t fragments);
 
+// Of a fragment, on this rank. Quantised ones travel by all_to_all, and their mean comes back by all_gather.
+struct FragmentBytes {
+  std::uint64_t sent = 0;
+  bool quantised = false;
+  std::uint64_t returned = 0;
+};
+
 struct ExchangeShape {
   std::int64_t every = 1;
   int replicas = 1;
-  int site_ranks = 1;                      // of a replica
-  bool asynchronous = false;               // contributions carry how many steps they are made of
-  std::vector<std::size_t> elements = {};  // of each fragment, on this rank
+  int site_ranks = 1;         // of a replica
+  bool asynchronous = false;  // contributions carry how many steps they are made of
+  std::vector<FragmentBytes> fragments = {};
 };
 
 // What a step says to make exchanges.

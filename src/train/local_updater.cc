@@ -30,7 +30,7 @@ void add_counters(Counters& sum, const Counters& more) {
 }  // namespace
 
 bool LocalUpdater::Fragment::has_ended() const {
-  return std::ranges::all_of(works, [](const Work& work) { return work.ended(); });
+  return (!codes || codes->has_ended()) && std::ranges::all_of(works, [](const Work& work) { return work.ended(); });
 }
 
 LocalUpdater::~LocalUpdater() {
@@ -62,7 +62,7 @@ std::int64_t LocalUpdater::begin_of(std::int64_t exchange) const {
 bool LocalUpdater::is_time_to_begin(std::int64_t exchange) {
   if (!options_.asynchronous) return begin_of(exchange) <= steps_;
   const std::int64_t before = exchange == 0 ? origin_ : begin_of(exchange - 1);
-  return fragment_of(exchange).works.empty() && steps_ - last_begin_ >= begin_of(exchange) - before;
+  return !fragment_of(exchange).under_way && steps_ - last_begin_ >= begin_of(exchange) - before;
 }
 
 void LocalUpdater::copy_values_to_send(Fragment& fragment) const {
@@ -78,6 +78,8 @@ void LocalUpdater::copy_values_to_send(Fragment& fragment) const {
 void LocalUpdater::begin(Fragment& fragment) {
   copy_values_to_send(fragment);
   if (options_.asynchronous) fragment.sent.assign(fragment.values(), fragment.values() + fragment.elements);
+  if (fragment.codes)
+    for (std::size_t i = 0; i < fragment.elements; ++i) fragment.values()[i] = fragment.start[i] - fragment.values()[i];
   fragment.made_of = steps_ - std::exchange(fragment.begun_at, steps_);
   fragment.began = Clock::now();
   if (options_.asynchronous) {
@@ -86,6 +88,15 @@ void LocalUpdater::begin(Fragment& fragment) {
     own = static_cast<std::uint64_t>(fragment.made_of);
     fragment.works.push_back(between_.all_gather_async(std::span<const std::uint64_t>(&own, 1), fragment.steps_of_all));
   }
+  fragment.under_way = true;
+  fragment.published = !fragment.codes;
+  fragment.end = std::make_shared<std::atomic<Clock::rep>>(0);
+  last_begin_ = steps_;
+  if (fragment.codes) {
+    fragment.codes->send(between_,
+                         {.values = fragment.values(), .count = fragment.elements, .residual = fragment.lost.data()});
+    return;
+  }
   fragment.works.push_back(between_.submit({.verb = Verb::all_reduce,
                                             .input = fragment.values(),
                                             .output = fragment.values(),
@@ -93,10 +104,22 @@ void LocalUpdater::begin(Fragment& fragment) {
                                             .output_count = fragment.elements,
                                             .element = DType::float32,
                                             .op = ReduceOp::average}));
-  fragment.end = std::make_shared<std::atomic<Clock::rep>>(0);
   fragment.works.back().on_end(
       [end = fragment.end] { end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); });
-  last_begin_ = steps_;
+}
+
+// The second call of a quantised exchange. What fails is told in settle(), where ranks of a replica throw alike.
+void LocalUpdater::publish(Fragment& fragment) {
+  fragment.published = true;
+  const auto replicas = static_cast<std::size_t>(between_.size());
+  const std::size_t chunk = (fragment.elements + replicas - 1) / replicas;
+  const std::size_t first = std::min(static_cast<std::size_t>(between_.rank()) * chunk, fragment.elements);
+  try {
+    fragment.codes->publish(between_, static_cast<float>(replicas),
+                            std::span(fragment.lost).subspan(first, std::min(chunk, fragment.elements - first)));
+  } catch (...) {
+    fragment.failure = std::current_exception();
+  }
 }
 
 void LocalUpdater::begin_due() {
@@ -111,28 +134,39 @@ std::vector<std::uint8_t> LocalUpdater::poll() {
   return ended;
 }
 
+void LocalUpdater::publish_due(const std::vector<std::uint8_t>& ended) {
+  for (std::int64_t exchange = merged_; exchange < begun_; ++exchange) {
+    Fragment& fragment = fragment_of(exchange);
+    if (fragment.published) continue;
+    if (options_.asynchronous ? ended[0] == 0 : 2 * (steps_ - fragment.begun_at) < options_.overlap) return;
+    publish(fragment);
+  }
+}
+
+bool LocalUpdater::is_ripe(const Fragment& fragment, const std::vector<std::uint8_t>& ended) const {
+  const std::int64_t age = steps_ - fragment.begun_at;
+  if (!options_.asynchronous) return age >= options_.overlap;
+  if (options_.most_delay > 0 && age >= options_.most_delay) return true;
+  return fragment.published && ended[static_cast<std::size_t>(&fragment - fragments_.data())] != 0;
+}
+
 void LocalUpdater::merge_due(LocalStep& result) {
   std::vector<std::uint8_t> ended;
   if (options_.asynchronous) ended = poll();
-  while (merged_ < begun_) {
-    const Fragment& fragment = fragment_of(merged_);
-    const std::int64_t age = steps_ - fragment.begun_at;
-    if (options_.asynchronous) {
-      const bool is_too_old = options_.most_delay > 0 && age >= options_.most_delay;
-      if (ended[static_cast<std::size_t>(&fragment - fragments_.data())] == 0 && !is_too_old) return;
-    } else if (age < options_.overlap) {
-      return;
-    }
+  for (; merged_ < begun_ && is_ripe(fragment_of(merged_), ended); ++result.merged) {
+    result.delay = steps_ - fragment_of(merged_).begun_at;
     merge_next();
-    ++result.merged;
-    result.delay = age;
   }
+  publish_due(ended);
 }
 
 void LocalUpdater::settle(Fragment& fragment) {
   const Clock::time_point began = Clock::now();
   as_one([&] {
     wait_all(fragment.works);
+    if (!fragment.published) publish(fragment);
+    if (fragment.failure) std::rethrow_exception(fragment.failure);
+    if (fragment.codes) fragment.codes->receive(fragment.values(), DType::float32, fragment.elements);
     require_finite(fragment);
   });
   const Clock::time_point now = Clock::now();
@@ -142,6 +176,7 @@ void LocalUpdater::settle(Fragment& fragment) {
   fragment.under_way_us =
       lasted_us((ended == 0 ? now : std::min(now, Clock::time_point(Clock::duration(ended)))) - fragment.began);
   fragment.works.clear();
+  fragment.under_way = false;
 }
 
 // The mean is the same everywhere, so that all replicas ask, or none.
@@ -167,11 +202,12 @@ void LocalUpdater::require_finite(const Fragment& fragment) {
 // The outer optimizer; what was the mean becomes the outer gradient.
 void LocalUpdater::advance_start(Fragment& fragment) {
   const std::span mean(fragment.values(), fragment.elements);
-  if (options_.learning_rate == 1 && options_.momentum == 0) {
+  if (options_.learning_rate == 1 && options_.momentum == 0 && !fragment.codes) {
     std::ranges::copy(mean, fragment.start.begin());
     return;
   }
-  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = fragment.start[i] - mean[i];
+  if (!fragment.codes)
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = fragment.start[i] - mean[i];
   update(Sgd{.learning_rate = options_.learning_rate, .momentum = options_.momentum, .nesterov = options_.momentum > 0},
          exchanges_ + 1,
          {.count = mean.size(),
@@ -256,7 +292,7 @@ void LocalUpdater::catch_up_with_others() {
   as_one([&] { control_.all_reduce(std::span(&most, 1), ReduceOp::maximum); });
   once_.push_back({Verb::all_reduce, "exchanges begun", sizeof most, 1, control_.size()});
   for (; begun_ < most; ++begun_) {
-    while (!fragment_of(begun_).works.empty()) merge_next();
+    while (fragment_of(begun_).under_way) merge_next();
     begin(fragment_of(begun_));
   }
 }
@@ -326,6 +362,14 @@ Counters LocalUpdater::counters() const {
   return all;
 }
 
+strategy::FragmentBytes LocalUpdater::bytes_of(const Fragment& fragment) const {
+  if (!fragment.codes) return {.sent = fragment.elements * sizeof(float)};
+  const auto replicas = static_cast<std::size_t>(between_.size());
+  const std::size_t chunk = (fragment.elements + replicas - 1) / replicas;
+  return {exchanged_bytes(*options_.quantise, between_.size(), chunk), true,
+          returned_bytes(*options_.quantise, between_.size(), chunk)};
+}
+
 Report LocalUpdater::report() const {
   Report report = strategy_.report();
   strategy::ExchangeShape shape{.every = options_.every,
@@ -333,9 +377,10 @@ Report LocalUpdater::report() const {
                                 .site_ranks = inside_.size(),
                                 .asynchronous = options_.asynchronous};
   for (const Fragment& fragment : fragments_) {
-    shape.elements.push_back(fragment.elements);
-    report.bytes.outer += (fragment.start.size() + fragment.momentum.size()) * sizeof(float);
+    shape.fragments.push_back(bytes_of(fragment));
+    report.bytes.outer += (fragment.start.size() + fragment.momentum.size() + fragment.lost.size()) * sizeof(float);
     report.bytes.in_flight += (fragment.elements + fragment.sent.size()) * sizeof(float);
+    if (fragment.codes) report.bytes.in_flight += fragment.codes->memory_bytes();
   }
   std::size_t fragment = 0;
   for (Phrase& phrase : strategy::sentence_of(shape)) {

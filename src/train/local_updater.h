@@ -6,19 +6,22 @@
 // before leaves the strategy as it was.
 //
 // Exchanges are begun and merged in the order of their numbers, on all ranks alike; between_ sees calls in no other
-// order. What is asked at moments that asynchronous replicas do not share goes by control_.
+// order. A quantised exchange is two calls, the second of which publish() begins. What is asked at moments that asynchronous replicas do not share goes by control_.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "strategy/fragments.h"
+#include "train/quantised_exchange.h"
 #include "tutti/communicator.h"
 #include "tutti/train/local_updates.h"
 
@@ -53,12 +56,16 @@ class LocalUpdater {
     std::vector<float> start, momentum;  // the same on all replicas
     std::shared_ptr<void> memory;        // what travels: this replica's values, then the mean
     std::vector<float> sent;             // asynchronous: the values again
-    Sentence refreshed;                  // what it says to make values of masters
+    std::vector<float> lost;             // quantised: what earlier exchanges could not say
+    std::unique_ptr<QuantisedExchange> codes;
+    Sentence refreshed;  // what it says to make values of masters
 
     std::int64_t begun_at = 0;  // inner steps
     std::int64_t made_of = 0;   // inner steps of the contribution
     std::optional<std::size_t> not_finite;
     std::vector<std::uint64_t> steps_of_all;
+    bool under_way = false, published = false;
+    std::exception_ptr failure;  // of publishing
     std::vector<Work> works;
     Clock::time_point began;
     // Set by whichever thread takes the call to its end; 0 before.
@@ -88,6 +95,9 @@ class LocalUpdater {
   void copy_values_to_send(Fragment& fragment) const;
   void begin(Fragment& fragment);
   void begin_due();
+  void publish(Fragment& fragment);
+  void publish_due(const std::vector<std::uint8_t>& ended);
+  bool is_ripe(const Fragment& fragment, const std::vector<std::uint8_t>& ended) const;
   std::vector<std::uint8_t> poll();
   void merge_due(LocalStep& result);
   void settle(Fragment& fragment);
@@ -101,6 +111,7 @@ class LocalUpdater {
   void catch_up_with_others();
   void require_same_steps();
   std::vector<std::uint8_t> moved_since();
+  strategy::FragmentBytes bytes_of(const Fragment& fragment) const;
 
   Communicator inside_, between_, control_;  // of our own
   Strategy& strategy_;

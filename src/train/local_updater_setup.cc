@@ -22,7 +22,8 @@ std::string in_words(const LocalUpdatesOptions& options, double mixing) {
   return "the settings every " + std::to_string(options.every) + ", learning_rate " + decimal(options.learning_rate) +
          ", momentum " + decimal(options.momentum) + ", fragments " + std::to_string(options.fragments) + ", overlap " +
          std::to_string(options.overlap) + ", mixing " + decimal(mixing) + ", asynchronous " +
-         (options.asynchronous ? "yes" : "no") + ", most_delay " + std::to_string(options.most_delay);
+         (options.asynchronous ? "yes" : "no") + ", most_delay " + std::to_string(options.most_delay) + ", quantise " +
+         (options.quantise ? to_text(*options.quantise) : "no");
 }
 
 std::string in_words(const Strategy& strategy) {
@@ -78,6 +79,12 @@ void LocalUpdater::check_options() const {
     refuse_call(
         "asynchronous exchanges are merged when they have ended, on top of what was moved meanwhile; leave "
         "overlap and mixing out");
+  if (with.quantise) check_settings(*with.quantise);
+  if (with.quantise && with.asynchronous && with.fragments > 1) {
+    refuse_call(
+        "asynchronous exchanges of quantised fragments would call in an order that depends on timing; give one "
+        "fragment, or do without one of the others");
+  }
   const int ranks = strategy_.report().ranks;
   if (ranks != inside_.size()) {
     refuse_call("the strategy is over " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
@@ -122,6 +129,12 @@ void LocalUpdater::make_fragments(const std::vector<OwnedPart>& owned) {
   for (Fragment& fragment : fragments_) {
     fragment.start.resize(fragment.elements);
     if (options_.momentum > 0) fragment.momentum.resize(fragment.elements);
+    if (options_.quantise) {
+      Quantise settings = *options_.quantise;
+      settings.not_finite = NotFinite::pass;  // which is told in words of our own
+      fragment.codes = std::make_unique<QuantisedExchange>(settings);
+      fragment.lost.resize(fragment.elements);
+    }
     fragment.memory = between_.allocate_bytes(std::max<std::size_t>(1, fragment.elements) * sizeof(float));
   }
 }

@@ -51,6 +51,8 @@ class QuantisedExchange {
   // Every rank gets the input as it is.
   void send_to_all(Communicator& communicator, const QuantisedInput& input);
   bool sent() { return !work_.valid() || work_.test(); }
+  // The same, as far as is known here; takes nothing further.
+  bool has_ended() const noexcept { return !work_.valid() || work_.ended(); }
 
   // After send() or send_to_all(): waits.
   std::optional<NotFinitePlace> first_not_finite();

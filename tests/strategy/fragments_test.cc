@@ -46,17 +46,22 @@ TEST(Fragments, HaveTheirTurnOnceInEverySoManySteps) {
 }
 
 TEST(Fragments, SayTheirBytesOnceInEverySoManySteps) {
-  const train::Sentence plain = sentence_of({.every = 50, .replicas = 4, .elements = {1000}});
+  const train::Sentence plain = sentence_of({.every = 50, .replicas = 4, .fragments = {{4000}}});
   ASSERT_EQ(plain.size(), 1U);
   EXPECT_EQ(plain[0].every, 50);
   EXPECT_EQ(plain[0].ranks, 4);
   EXPECT_EQ(spoken(plain, Verb::all_reduce), (Spoken{1, 4000}));
 
   const train::Sentence more =
-      sentence_of({.every = 50, .replicas = 4, .site_ranks = 2, .asynchronous = true, .elements = {1000, 500}});
+      sentence_of({.every = 50, .replicas = 4, .site_ranks = 2, .asynchronous = true, .fragments = {{4000}, {2000}}});
   EXPECT_EQ(spoken(more, Verb::all_reduce), (Spoken{3, 2 + 4000 + 2000}));
   EXPECT_EQ(spoken(more, Verb::all_gather), (Spoken{4, 2 * 4 * 8 + 2 * 2 * 8}));
   EXPECT_EQ(more[0].every, 1);
+
+  const train::Sentence quantised = sentence_of({.every = 50, .replicas = 4, .fragments = {{600, true, 550}}});
+  EXPECT_EQ(spoken(quantised, Verb::all_reduce), Spoken());
+  EXPECT_EQ(spoken(quantised, Verb::all_to_all), (Spoken{1, 600}));
+  EXPECT_EQ(spoken(quantised, Verb::all_gather), (Spoken{1, 550}));
 }
 
 }  // namespace

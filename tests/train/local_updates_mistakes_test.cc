@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <string>
+#include <utility>
 
 #include "check.h"
 #include "train/one_process.h"
@@ -46,6 +47,8 @@ TEST(LocalMistakes, InOptionsAreRefusedInWords) {
     refused({.momentum = 1}, "outer momentum is 1");
     refused({.most_delay = 2}, "only where asynchronous is set");
     refused({.overlap = 2, .asynchronous = true}, "leave overlap and mixing out");
+    refused({.quantise = train::Quantise{.block = 100}}, "a block of 100 values; give a power of two");
+    refused({.fragments = 2, .quantise = train::Quantise(), .asynchronous = true}, "give one fragment");
     require(contains(error_of([&] { train::make_replicas(comm, 2); }).what(), "cannot be made of 1 ranks"), "ranks");
   });
   on_ranks(2, [&](Communicator& comm) {
@@ -121,12 +124,14 @@ void step_with(LocalUpdates& local, float of_a, float of_b) {
 }
 
 TEST(LocalMistakes, OfValuesThatAreNotFiniteNameReplicaAndParameter) {
-  for (const int site_ranks : {1, 2}) {
-    on_ranks(4, [&](Communicator& comm) {
+  for (const auto& [site_ranks, few] : {std::pair(1, false), {2, false}, {1, true}, {2, true}}) {
+    on_ranks(4, [&, site_ranks = site_ranks, few = few](Communicator& comm) {
       const Ones ones;
       train::Replicas replicas = train::make_replicas(comm, site_ranks);
       Strategy strategy = make(site_ranks - 1, replicas.inside, ones.parameters, {}, ones.plain);
-      LocalUpdates local(replicas, strategy, {.every = 2});
+      LocalUpdatesOptions options{.every = 2};
+      if (few) options.quantise = train::Quantise();
+      LocalUpdates local(replicas, strategy, options);
       const bool is_bad = replicas.between.rank() == 1;
       step_with(local, 1, 1);
       const Error error = error_of([&] { step_with(local, 1, is_bad ? NAN : 1); });
@@ -189,6 +194,7 @@ void loses_replica_one(Ranks kind, const LocalUpdatesOptions& options, int steps
 TEST(LocalMistakes, AReplicaThatDiesIsNamedAtTheNextExchange) {
   loses_replica_one(Ranks::processes, {.every = 4}, 4);
   loses_replica_one(Ranks::tcp, {.every = 4}, 4);
+  loses_replica_one(Ranks::processes, {.every = 4, .quantise = train::Quantise()}, 4);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 // An exchange: with `start` the point that all replicas set out from and `mean` the mean over replicas of their values
 // now, the outer gradient start - mean (which is the mean of what each has moved) goes through Nesterov's momentum,
 // start becomes start - learning_rate * (...), and the replicas go on from there. Inner optimizers keep their states.
-// It is the values that travel, and where learning_rate is 1 and there is no momentum the new start is `mean` itself:
+// It is the values that travel (differences where they are quantised), and where learning_rate is 1 and there is no momentum the new start is `mean` itself:
 // with every = 1 that is parameter averaging, bit for bit. All replicas come to the same start, with the same bits.
 //
 // Streaming: the model is cut into fragments, which are exchanged in turn; an exchange may overlap with so many steps.
@@ -49,6 +49,7 @@
 
 #include "tutti/communicator.h"
 #include "tutti/export.h"
+#include "tutti/train/quantised.h"
 #include "tutti/train/report.h"
 #include "tutti/train/strategy.h"
 
@@ -75,6 +76,10 @@ struct LocalUpdatesOptions {
   // The share of its own values that a replica keeps when an exchange is merged: alpha. 0 drops what it has moved since
   // the exchange began, 1 would drop the exchange. Unless given, 0.5 with overlap and 0 without.
   std::optional<double> mixing = {};
+  // Outer gradients travel in few bits: Quantise{.type = QuantisedType::e3m0} as streaming DiLoCo does, or int4, int8.
+  // What is lost is added to the next one's, which takes one float more for each value. An exchange is two calls then,
+  // the second of them begun half-way through the overlap.
+  std::optional<Quantise> quantise = {};
   // See above; overlap and mixing have no meaning then. A replica waits for an exchange once it has made most_delay
   // steps since it began; 0: never.
   bool asynchronous = false;
