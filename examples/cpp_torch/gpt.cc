@@ -5,11 +5,13 @@
 //   tutti run -n 4 -- build-train/gpt --strategy zero1 --report
 //   tutti run -n 4 -- build-train/gpt --save runs/gpt
 //   tutti run -n 2 -- build-train/gpt --save runs/gpt --resume runs/gpt --steps 120
+//   tutti run -n 4 -- build-train/gpt --local-updates 20 --report        # replicas that meet every 20 steps
 //
 // Batches depend on (step, example) alone, so that the same is learned whatever the number of ranks. It ends with exit
 // code 1 where the loss has not fallen, or ranks came to different values.
 #include <torch/torch.h>
 #include <tutti/train/checkpoint.h>
+#include <tutti/train/local_updates.h>
 #include <tutti/train/torch.h>
 
 #include <algorithm>
@@ -35,6 +37,7 @@ constexpr const char* kHelp =
     R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--text FILE] [--report | --json]
            [--layers N] [--width N] [--heads N] [--context N] [--threads N] [--no-clip] [--no-overlap]
            [--save DIR] [--save-every N] [--resume DIR]
+           [--local-updates H [--replica-ranks N] [--fragments N] [--overlap N] [--few-bits]]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too)
@@ -49,6 +52,10 @@ constexpr const char* kHelp =
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (20); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
+  --local-updates H  replicas train by themselves and exchange what they have learned every H steps
+                (docs/fewer-bytes.md); every rank is one, or every --replica-ranks N of them, which train by --strategy
+  --fragments N of the model, exchanged in turn (1); --overlap N steps that an exchange may take (0)
+  --few-bits    exchanges are in 4 bits
   --report      what a step says to other ranks, what a rank holds, and where the time went
   --json        figures for scripts instead, times are medians; whether the loss falls does not matter then
 
@@ -58,6 +65,8 @@ Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
 struct Settings {
   std::string strategy = "dp", text = GPT_TEXT, save, resume;
   std::int64_t steps = 60, batch = 16, layers = 2, width = 64, heads = 4, context = 64, threads = 1, save_every = 20;
+  std::int64_t local_updates = 0, replica_ranks = 1, fragments = 1, overlap = 0;
+  bool few_bits = false;
   bool report = false, json = false, clip = true, overlap = true, help = false;
 };
 
@@ -101,6 +110,16 @@ Settings parse(int count, char** words) {
       settings.context = number();
     } else if (word == "--threads") {
       settings.threads = number();
+    } else if (word == "--local-updates") {
+      settings.local_updates = number();
+    } else if (word == "--replica-ranks") {
+      settings.replica_ranks = number();
+    } else if (word == "--fragments") {
+      settings.fragments = number();
+    } else if (word == "--overlap") {
+      settings.overlap = number();
+    } else if (word == "--few-bits") {
+      settings.few_bits = true;
     } else if (word == "--no-clip") {
       settings.clip = false;
     } else if (word == "--no-overlap") {
@@ -115,9 +134,22 @@ Settings parse(int count, char** words) {
       throw std::runtime_error("there is no option '" + word + "'; --help lists them");
     }
   }
+  if (settings.local_updates > 0 && !(settings.save + settings.resume).empty())
+    throw std::runtime_error("--save and --resume are not for --local-updates: every replica has a state of its own");
   if (settings.width % settings.heads != 0)
     throw std::runtime_error("--width takes a multiple of the heads, " + std::to_string(settings.heads));
   return settings;
+}
+
+std::optional<train::LocalUpdates> local_updates(const Settings& settings, std::optional<train::Replicas>& replicas,
+                                                 train::Strategy& strategy) {
+  if (!replicas) return {};
+  train::LocalUpdatesOptions options;
+  options.every = settings.local_updates;
+  options.fragments = static_cast<std::size_t>(settings.fragments);
+  options.overlap = settings.overlap;
+  if (settings.few_bits) options.quantise = train::Quantise{.type = train::QuantisedType::e3m0};
+  return train::LocalUpdates(*replicas, strategy, options);
 }
 
 int stage_of(const std::string& strategy) {
@@ -256,8 +288,11 @@ int run(const Settings& settings, tutti::Communicator comm) {
   train::StrategyOptions options;
   if (settings.clip) options.clip_norm = 1;
   options.unused_parameters = !settings.overlap;  // step() then sends what was not told to be ready
-  train::ModuleStrategy strategy(comm, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = 2e-3},
-                                 options);
+  std::optional<train::Replicas> replicas;
+  if (settings.local_updates > 0) replicas = train::make_replicas(comm, static_cast<int>(settings.replica_ranks));
+  train::ModuleStrategy strategy(replicas ? replicas->inside : comm, *model, stage_of(settings.strategy),
+                                 train::AdamW{.learning_rate = 2e-3}, options);
+  std::optional<train::LocalUpdates> local = local_updates(settings, replicas, strategy.strategy());
   // The loss of the first step ever is a note of the checkpoints, since it says how far training has come.
   train::TrainingPosition position;
   if (!settings.resume.empty()) position = resumed_from(settings.resume, comm, strategy.strategy());
@@ -277,7 +312,11 @@ int run(const Settings& settings, tutti::Communicator comm) {
       run_backward(loss, strategy, settings.overlap);
       sum = loss.item<double>() * examples;
     }
-    strategy.step();
+    if (local) {
+      strategy.step(*local);
+    } else {
+      strategy.step();
+    }
     figures.add(strategy.report().times);
     if (step % 20 == 0 || step + 1 == settings.steps) {
       comm.all_reduce(tutti::one(sum));
@@ -293,6 +332,10 @@ int run(const Settings& settings, tutti::Communicator comm) {
   }
   if (checkpoints) checkpoints->wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  if (local) {
+    local->finish();
+    local->verify();
+  }
   strategy.verify();
   if (settings.json) {
     if (comm.rank() == 0)
@@ -301,7 +344,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
     return 0;
   }
   if (comm.rank() == 0) {
-    if (settings.report) std::fputs(train::to_text(strategy.report()).c_str(), stdout);
+    if (settings.report) std::fputs(train::to_text(local ? local->report() : strategy.report()).c_str(), stdout);
     std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",
                 comm.size(), settings.strategy.c_str(), static_cast<double>(numbers) / 1e6, first, last,
                 1e3 * took.count() / static_cast<double>(std::max<std::int64_t>(1, settings.steps - begin)));

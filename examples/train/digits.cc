@@ -4,10 +4,12 @@
 //   tutti run -n 4 -- build/bin/digits --strategy zero1 --report
 //   tutti run -n 4 -- build/bin/digits --save runs/digits            # stopped at any time, it goes on, on any ranks:
 //   tutti run -n 3 -- build/bin/digits --save runs/digits --resume runs/digits --steps 400
+//   tutti run -n 4 -- build/bin/digits --local-updates 20 --report   # ranks train by themselves and meet every 20 steps
 //
 // The same seed draws the same digits whatever the number of ranks. It ends with the share of new digits that are read
 // right, and with exit code 1 where that is below 90 % or ranks came to different values.
 #include <tutti/train/checkpoint.h>
+#include <tutti/train/local_updates.h>
 #include <tutti/train/sampler.h>
 #include <tutti/train/strategy.h>
 
@@ -35,7 +37,7 @@ namespace {
 namespace train = tutti::train;
 
 constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--batch N] [--save DIR] [--save-every N]
-              [--resume DIR] [--report] [--json] [--svg FILE]
+              [--resume DIR] [--local-updates H] [--report] [--json] [--svg FILE]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
@@ -44,6 +46,8 @@ constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--bat
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (50); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
+  --local-updates H  every rank trains by itself, and all exchange what they have learned every H steps
+                (docs/fewer-bytes.md)
   --report      what a step says to other ranks, what a rank holds, and where the time went
   --json        the same for scripts, instead of all other output
   --svg FILE    the buckets of the last step, drawn
@@ -53,7 +57,7 @@ Run it on several ranks: tutti run -n 4 -- digits --strategy zero1 --report
 
 struct Arguments {
   std::string strategy = "dp", svg, save, resume;
-  int steps = 200, batch = 128, save_every = 50;
+  int steps = 200, batch = 128, save_every = 50, local_updates = 0;
   bool report = false, json = false, help = false;
 };
 
@@ -85,6 +89,8 @@ Arguments parse(std::span<char*> words) {
       arguments.save_every = number_of(word, value());
     } else if (word == "--resume") {
       arguments.resume = value();
+    } else if (word == "--local-updates") {
+      arguments.local_updates = number_of(word, value());
     } else if (word == "--svg") {
       arguments.svg = value();
     } else if (word == "--report") {
@@ -97,6 +103,8 @@ Arguments parse(std::span<char*> words) {
       throw std::runtime_error("there is no option '" + std::string(word) + "'; --help lists them");
     }
   }
+  if (arguments.local_updates > 0 && !(arguments.save + arguments.resume).empty())
+    throw std::runtime_error("--save and --resume are not for --local-updates: every rank has a state of its own");
   return arguments;
 }
 
@@ -304,7 +312,7 @@ class Saving {
 };
 
 // Up to `steps` steps, from the position on.
-void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strategy& strategy,
+void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strategy& strategy, train::LocalUpdates* local,
            train::TrainingPosition position, bool tells) {
   constexpr std::int64_t kExamples = 6000;
   // Numbers of whole batches: with a few examples only, some ranks may have none.
@@ -320,7 +328,7 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strateg
     forward(strategy, batch, outputs);
     const double loss = loss_and_gradient(batch, outputs.back());
     backward(strategy, batch, outputs, outputs.back());
-    const train::StepResult result = strategy.step();
+    const train::StepResult result = local != nullptr ? local->step().inner : strategy.step();
     if (tells && (position.step % 50 == 0 || position.step + 1 == arguments.steps)) {
       std::printf("step %4lld: loss of rank 0 %.4f, norm of all gradients %.4f\n",
                   static_cast<long long>(position.step), loss, result.gradient_norm);
@@ -334,18 +342,32 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strateg
 
 int run(const Arguments& arguments, tutti::Communicator comm) {
   const FirstValues first;
-  train::Strategy strategy = make(arguments.strategy, comm, first.parameters);
+  // A rank is a replica of its own, or all of them train as one.
+  std::optional<train::Replicas> replicas;
+  if (arguments.local_updates > 0) replicas = train::make_replicas(comm);
+  train::Strategy strategy = make(arguments.strategy, replicas ? replicas->inside : comm, first.parameters);
+  std::optional<train::LocalUpdates> local;
+  if (replicas) local.emplace(*replicas, strategy, train::LocalUpdatesOptions{.every = arguments.local_updates});
+  if (replicas && arguments.batch < comm.size())
+    throw std::runtime_error("--batch " + std::to_string(arguments.batch) +
+                             " leaves ranks without examples, and with "
+                             "--local-updates each trains by itself; give " +
+                             std::to_string(comm.size()) + " at least");
   const bool tells = comm.rank() == 0 && !arguments.json;
   train::TrainingPosition position;
   if (!arguments.resume.empty()) {
     position = resumed_from(arguments.resume, comm, strategy);
     if (tells) std::printf("goes on from step %lld\n", static_cast<long long>(position.step));
   }
-  learn(arguments, comm, strategy, position, tells);
+  learn(arguments, comm, strategy, local ? &*local : nullptr, position, tells);
+  if (local) {
+    local->finish();
+    local->verify();
+  }
   strategy.verify();
   const double right = share_read_right(comm, strategy);
   if (comm.rank() == 0) {
-    const train::Report report = strategy.report();
+    const train::Report report = local ? local->report() : strategy.report();
     if (arguments.json) std::fputs(train::to_json(report).c_str(), stdout);
     if (arguments.report && tells) std::fputs(train::to_text(report).c_str(), stdout);
     if (!arguments.svg.empty() && !(std::ofstream(arguments.svg) << train::to_svg(report)))

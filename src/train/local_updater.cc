@@ -175,6 +175,7 @@ void LocalUpdater::settle(Fragment& fragment) {
   const Clock::rep ended = fragment.end->load(std::memory_order_relaxed);
   fragment.under_way_us =
       lasted_us((ended == 0 ? now : std::min(now, Clock::time_point(Clock::duration(ended)))) - fragment.began);
+  fragment.exposed_us = std::min(fragment.exposed_us, fragment.under_way_us);
   fragment.works.clear();
   fragment.under_way = false;
 }

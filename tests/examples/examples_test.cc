@@ -128,6 +128,20 @@ TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
   EXPECT_THAT(refused("--stepz 1"), HasSubstr("there is no option '--stepz'"));
 }
 
+TEST(Digits, AreLearnedByRanksThatSeldomExchange) {
+  for (const int ranks : {1, 3}) {
+    const Ended ended = run("digits --local-updates 20 --report", ranks, "tcp");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, ContainsRegex("ranks: [13], dp: [0-9.]+ % of 1000 new digits are read right"));
+    EXPECT_THAT(ended.output, HasSubstr("local updates every 20 steps, " + std::to_string(ranks) + " replicas"));
+    EXPECT_THAT(ended.output, HasSubstr("outer gradients of fragment 0"));
+  }
+  EXPECT_THAT(run("digits --local-updates 20 --batch 2", 3, "shm").output, HasSubstr("give 3 at least"));
+  const Ended refused = tutti::testing::shell(program("digits --local-updates 0"));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("--local-updates takes a number from 1 on"));
+}
+
 // ---- Checkpoints of digits.
 
 class SavedDigits : public testing::Test {

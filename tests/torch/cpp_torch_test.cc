@@ -78,6 +78,13 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
     EXPECT_EQ(told.substr(told.find("step   40")), data_parallel.substr(data_parallel.find("step   40")));
   }
 
+  // Replicas that seldom exchange: each by itself, and two of two ranks each in fragments of few bits.
+  for (const char* how : {"10", "10 --replica-ranks 2 --strategy zero1 --fragments 3 --overlap 2 --few-bits"}) {
+    const std::string told = run_program("examples", std::string("gpt --report --local-updates ") + how);
+    EXPECT_EQ(count_of(told, "the same values on all ranks"), 1) << told;
+    EXPECT_EQ(count_of(told, "local updates every 10 steps"), 1) << told;
+  }
+
   const std::string figures = run_program("examples", "gpt --json --steps 4 --layers 1 --width 24 --heads 3 --no-clip");
   for (const char* name : {"\"ranks\": 4, ", "\"step_ms\": ", "\"waiting_ms\": ", "\"updating_ms\": "})
     EXPECT_EQ(count_of(figures, name), 1) << figures;

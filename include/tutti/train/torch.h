@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "tutti/torch.h"
+#include "tutti/train/local_updates.h"
 #include "tutti/train/strategy.h"
 #include "tutti/train/torch_units.h"
 
@@ -68,6 +69,14 @@ class ModuleStrategy {
     state_->forget_gradients();
     return result;
   }
+  // The same with local updates, which were made over strategy(). Buffers are each replica's own from the beginning;
+  // tutti::broadcast_parameters() over all ranks before makes them alike there.
+  LocalStep step(LocalUpdates& local, std::optional<double> learning_rate = {}) {
+    if (&local.strategy() != &*state_->strategy) refuse("step() with local updates of another strategy");
+    const LocalStep result = local.step(learning_rate);
+    state_->forget_gradients();
+    return result;
+  }
   [[nodiscard]] NoSync no_sync() { return state_->strategy->no_sync(); }
   double weight(double examples) { return state_->strategy->weight(examples); }
   double loss_scale() const { return state_->strategy->loss_scale(); }
@@ -83,7 +92,7 @@ class ModuleStrategy {
   void restored(std::int64_t updates, std::optional<double> loss_scale = {}) {
     state_->strategy->restored(updates, loss_scale);
   }
-  // For Checkpoints: save(module_strategy.strategy(), ...).
+  // For Checkpoints: save(module_strategy.strategy(), ...), and for LocalUpdates.
   Strategy& strategy() { return *state_->strategy; }
   Report report() const { return state_->strategy->report(); }
   Counters counters() const { return state_->strategy->counters(); }

@@ -1,8 +1,10 @@
 // tutti/train/torch.h on every rank of a job: modules train as with average_gradients and an optimizer of libtorch, all
 // stages to the same bits; accumulation, zero_grad() to none, unused parameters, and what is left when a strategy goes.
 #include <torch/torch.h>
+#include <tutti/train/local_updates.h>
 #include <tutti/train/torch.h>
 
+#include <span>
 #include <tutti/tutti.hpp>
 
 #include "torch/job_checks.h"
@@ -137,6 +139,36 @@ void check_unused(tutti::Communicator& comm) {
   }
 }
 
+// Replicas that exchange in every step, with an outer rate of 1 and no momentum, average parameters.
+void check_local_updates(tutti::Communicator& comm) {
+  const int site_ranks = comm.size() % 2 == 0 ? 2 : 1;
+  for (const int stage : {0, 1, 2}) {
+    train::Replicas replicas = train::make_replicas(comm, site_ranks);
+    torch::nn::Sequential model = make_model(), by_hand = make_model();
+    train::ModuleStrategy strategy(replicas.inside, *model, stage, train::Sgd{.learning_rate = 0.1});
+    train::LocalUpdates local(replicas, strategy.strategy(), {.every = 1, .learning_rate = 1, .momentum = 0});
+    torch::optim::SGD optimizer(by_hand->parameters(), 0.1);
+    for (int step = 0; step < kSteps; ++step) {
+      loss_of(model, comm.rank(), step).backward();
+      expect(strategy.step(local).merged == 1, "an exchange in every step", comm.rank());
+      optimizer.zero_grad();
+      loss_of(by_hand, comm.rank(), step).backward();
+      tutti::average_gradients(replicas.inside, *by_hand);
+      optimizer.step();
+      const torch::NoGradGuard quiet;
+      for (Tensor& parameter : by_hand->parameters())
+        replicas.between.all_reduce(std::span(parameter.data_ptr<float>(), static_cast<std::size_t>(parameter.numel())),
+                                    tutti::ReduceOp::average);
+    }
+    expect(equal(values_of(model), values_of(by_hand), false), "parameters are averaged", comm.rank());
+    local.finish();
+    local.verify();
+    torch::nn::Sequential other = make_model();
+    train::ModuleStrategy stranger(replicas.inside, *other, stage, train::Sgd{});
+    job_checks::says(words_of([&] { stranger.step(local); }), "local updates of another strategy", comm.rank());
+  }
+}
+
 void check_mistakes(tutti::Communicator& comm) {
   const auto says = [&](const std::string& words, const std::string& part) {
     job_checks::says(words, part, comm.rank());
@@ -153,4 +185,6 @@ void check_mistakes(tutti::Communicator& comm) {
 
 }  // namespace
 
-int main() { return job_checks::run(check_training, check_accumulation, check_unused, check_mistakes); }
+int main() {
+  return job_checks::run(check_training, check_accumulation, check_unused, check_local_updates, check_mistakes);
+}
