@@ -4,7 +4,7 @@
 //   tutti run -n 4 -- build/bin/digits --strategy zero1 --report
 //   tutti run -n 4 -- build/bin/digits --save runs/digits            # stopped at any time, it goes on, on any ranks:
 //   tutti run -n 3 -- build/bin/digits --save runs/digits --resume runs/digits --steps 400
-//   tutti run -n 4 -- build/bin/digits --local-updates 20 --report   # ranks train by themselves and meet every 20 steps
+//   tutti run -n 4 -- build/bin/digits --local-updates 20 --report   # ranks by themselves, which meet every 20 steps
 //
 // The same seed draws the same digits whatever the number of ranks. It ends with the share of new digits that are read
 // right, and with exit code 1 where that is below 90 % or ranks came to different values.

@@ -12,7 +12,9 @@
 #include "train/agreement.h"
 #include "train/checkpoint_files.h"
 #include "train/checkpoint_folder.h"
+#include "train/local_updater.h"
 #include "train/words.h"
+#include "tutti/train/local_updates.h"
 
 namespace tutti::train {
 namespace {
@@ -152,17 +154,25 @@ std::string CheckpointFolder::make_unfinished(std::int64_t step) {
   return path;
 }
 
-void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& position) {
+void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& position, const OuterArrays* outer) {
   const int rank = comm_.rank();
   const std::vector<OwnedPart> owned = strategy.owned();
   auto writing = std::make_unique<CheckpointWriting>();
   writing->index = facts_of(strategy, position, comm_.size());
+  const std::size_t inner = writing->index.arrays.size();
+  if (outer != nullptr) {
+    writing->index.local_updates = outer->rounds;
+    writing->index.arrays.insert(writing->index.arrays.end(), outer->names.begin(), outer->names.end());
+  }
   writing->unfinished = make_unfinished(position.step);
   writing->piece.file = piece_name(rank);
   const auto add = [&](const OwnedPart& part) {
     writing->piece.slices.push_back({part.parameter, part.first, part.count, {}});
     const float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
-    writing->sources.insert(writing->sources.end(), places, places + writing->index.arrays.size());
+    writing->sources.insert(writing->sources.end(), places, places + inner);
+    if (outer == nullptr) return;
+    const std::vector<float*> more = outer->places(part.parameter, part.first);
+    writing->sources.insert(writing->sources.end(), more.begin(), more.end());
   };
   for (const OwnedPart& part : strategy.stage() == 0 ? share_of(owned, rank, comm_.size()) : owned)
     if (part.count != 0) add(part);
@@ -172,9 +182,10 @@ void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& positio
   writing_ = std::move(writing);
 }
 
-void CheckpointFolder::save(Strategy& strategy, const TrainingPosition& position, bool in_background) {
+void CheckpointFolder::save(Strategy& strategy, const TrainingPosition& position, bool in_background,
+                            const OuterArrays* outer) {
   wait();
-  begin(strategy, position);
+  begin(strategy, position, outer);
   if (!in_background) {
     writing_->write(comm_.rank());
     return finish();
@@ -249,6 +260,23 @@ void Checkpoints::save(Strategy& strategy, const TrainingPosition& position) {
 }
 void Checkpoints::save_async(Strategy& strategy, const TrainingPosition& position) {
   folder_->save(strategy, position, true);
+}
+void Checkpoints::save(const LocalUpdates& local, const TrainingPosition& position) {
+  const OuterArrays outer = local.updater().outer_arrays();
+  folder_->save(local.strategy(), position, false, &outer);
+}
+void Checkpoints::save_async(const LocalUpdates& local, const TrainingPosition& position) {
+  const OuterArrays outer = local.updater().outer_arrays();
+  folder_->save(local.strategy(), position, true, &outer);
+}
+std::optional<TrainingPosition> Checkpoints::load(LocalUpdates& local, std::optional<std::int64_t> step) {
+  const std::vector<std::int64_t> there = steps();
+  return local.updater().load_alike(step.value_or(there.empty() ? -1 : there.back()), [&](std::int64_t agreed) {
+    OuterArrays outer = local.updater().outer_arrays();
+    const std::optional<TrainingPosition> position = folder_->load(local.strategy(), agreed, &outer);
+    local.updater().restored(outer.rounds);
+    return position;
+  });
 }
 bool Checkpoints::test() { return folder_->test(); }
 void Checkpoints::wait() { folder_->wait(); }

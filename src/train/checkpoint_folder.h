@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,14 @@ struct FloatMemory {
   }
 };
 
+// What local updates keep besides, for elements of parameters that this rank owns.
+struct OuterArrays {
+  SavedRounds rounds;
+  std::vector<std::string> names;
+  // Of each array, the element `first` of the parameter and those behind it.
+  std::function<std::vector<float*>(std::size_t parameter, std::size_t first)> places;
+};
+
 // One rank's part of a save.
 struct CheckpointWriting {
   CheckpointIndex index;   // all but the pieces
@@ -51,16 +60,19 @@ class CheckpointFolder {
  public:
   CheckpointFolder(Communicator& communicator, std::string folder, const CheckpointOptions& options);
 
-  void save(Strategy& strategy, const TrainingPosition& position, bool in_background);
+  void save(Strategy& strategy, const TrainingPosition& position, bool in_background,
+            const OuterArrays* outer = nullptr);
   bool test();
   void wait();
-  std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step);  // checkpoint_load.cc
+  // checkpoint_load.cc. With `outer` its arrays and rounds are loaded as well.
+  std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step,
+                                       OuterArrays* outer = nullptr);
   const std::string& path() const { return path_; }
 
  private:
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   std::string make_unfinished(std::int64_t step);
-  void begin(Strategy& strategy, const TrainingPosition& position);
+  void begin(Strategy& strategy, const TrainingPosition& position, const OuterArrays* outer);
   void finish();
   // What is under way comes to nothing.
   void give_up(const CheckpointWriting& writing) const;

@@ -101,6 +101,8 @@ CheckpointIndex index_in(const IndexJson& json) {
   index.arrays = json.at("arrays");
   if (const auto found = json.find("loss_scale"); found != json.end())
     index.loss_scale = SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
+  if (const auto found = json.find("local_updates"); found != json.end())
+    index.local_updates = SavedRounds{whole_number_in(found->at("steps")), whole_number_in(found->at("origin"))};
   for (const IndexJson& parameter : json.at("parameters")) {
     index.parameters.push_back({.name = parameter.at("name"),
                                 .type = type_named(parameter.at("type")),
@@ -118,6 +120,10 @@ void check_index(bool good, const std::string& words) {
 void check_pieces(const CheckpointIndex& index) {
   check_index(index.checksum_bytes > 0, "has checksums of 0 bytes");
   check_index(index.position.step >= 0 && index.updates >= 0, "counts steps or updates from below 0");
+  if (index.local_updates) {
+    check_index(index.local_updates->origin >= 0 && index.local_updates->origin <= index.local_updates->steps,
+                "has local updates that began after they ended");
+  }
   for (const CheckpointPiece& piece : index.pieces) {
     const bool plain = !piece.file.empty() && piece.file[0] != '.' && piece.file.find('/') == std::string::npos;
     check_index(plain, "has a piece in \"" + piece.file + "\", which is no name of a file beside it");
@@ -207,6 +213,8 @@ std::string to_text(const CheckpointIndex& index) {
     document["loss_scale"] = {{"scale", index.loss_scale->scale},
                               {"steps_since_overflow", index.loss_scale->steps_since_overflow}};
   }
+  if (index.local_updates)
+    document["local_updates"] = {{"steps", index.local_updates->steps}, {"origin", index.local_updates->origin}};
   document["arrays"] = index.arrays;
   IndexJson& parameters = document["parameters"] = IndexJson::array();
   for (const Parameter& parameter : index.parameters)

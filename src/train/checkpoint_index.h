@@ -3,7 +3,8 @@
 //   step-00000010/index.json                       what was trained, where training stood, which slice lies where
 //   step-00000010/rank-00000.safetensors           the slices that one rank wrote
 //
-// An array is a number for every element of a parameter, in float32: the masters, and each state of the optimizer. A
+// An array is a number for every element of a parameter, in float32: the masters, each state of the optimizer, and what
+// local updates keep of a replica. A
 // slice is the same elements [first, first + count) of all arrays of one parameter. All slices together have every
 // element of every parameter once.
 #pragma once
@@ -47,14 +48,20 @@ struct SavedLossScale {
   int steps_since_overflow = 0;
 };
 
+// Where local updates stood: inner steps, and after how many of them finish() came last.
+struct SavedRounds {
+  std::int64_t steps = 0, origin = 0;
+};
+
 struct CheckpointIndex {
   TrainingPosition position;
   std::int64_t updates = 0;
   int ranks = 0, stage = 0;
   std::string optimizer;
   std::vector<std::pair<std::string, double>> settings;  // of the optimizer
-  std::vector<std::string> arrays;
+  std::vector<std::string> arrays;                       // those of the optimizer, then those of local updates
   std::optional<SavedLossScale> loss_scale;
+  std::optional<SavedRounds> local_updates;
   Parameters parameters;  // without values
   std::size_t checksum_bytes = kChecksumBytes;
   std::vector<CheckpointPiece> pieces;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <span>
 #include <utility>
@@ -34,7 +35,8 @@ bool LocalUpdater::Fragment::has_ended() const {
 }
 
 LocalUpdater::~LocalUpdater() {
-  // A Work that is dropped is waited for, and others need not be on their way.
+  // A Work that is dropped is waited for; others need not be on their way where something went wrong, or nobody waits.
+  if (!failed_ && !options_.asynchronous && std::uncaught_exceptions() == 0) return;
   if (std::ranges::all_of(fragments_, [](const Fragment& fragment) { return fragment.has_ended(); })) return;
   between_.abort();
 }

@@ -6,7 +6,8 @@
 // before leaves the strategy as it was.
 //
 // Exchanges are begun and merged in the order of their numbers, on all ranks alike; between_ sees calls in no other
-// order. A quantised exchange is two calls, the second of which publish() begins. What is asked at moments that asynchronous replicas do not share goes by control_.
+// order. A quantised exchange is two calls, the second of which publish() begins. What is asked at moments that
+// asynchronous replicas do not share goes by control_.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,8 @@
 #include <vector>
 
 #include "strategy/fragments.h"
+#include "train/checkpoint_folder.h"
+#include "train/checkpoint_index.h"
 #include "train/quantised_exchange.h"
 #include "tutti/communicator.h"
 #include "tutti/train/local_updates.h"
@@ -44,6 +47,14 @@ class LocalUpdater {
   const LocalUpdatesOptions& options() const { return options_; }
   Counters counters() const;
   Report report() const;
+
+  // ---- For checkpoints (local_updater_saved.cc).
+  // Throws where an exchange is under way.
+  OuterArrays outer_arrays();
+  void restored(const SavedRounds& rounds);
+  // Collective over all replicas: `load` gets the lowest of their steps; nothing where one has none, which is -1.
+  std::optional<TrainingPosition> load_alike(std::int64_t step,
+                                             const std::function<std::optional<TrainingPosition>(std::int64_t)>& load);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -38,6 +38,7 @@
 namespace tutti::train {
 
 class CheckpointFolder;
+class LocalUpdates;
 
 // What a program needs besides the model to go on where it was. Rank 0's is saved.
 struct TrainingPosition {
@@ -69,6 +70,11 @@ class TUTTI_API Checkpoints {
   // Collective. Copies what this rank owns and returns; a thread writes the copy. The checkpoint gets its name in
   // test(), wait(), or the next save, which also throw what went wrong. Waits for the one before.
   void save_async(Strategy& strategy, const TrainingPosition& position);
+  // Of local updates, by every replica into a folder of its own: over Replicas::inside. What replicas have exchanged is
+  // there besides the strategy's; a Strategy loads such a checkpoint, too, without that. Not while an exchange is under
+  // way: at a step where none is, or after finish(); asynchronous ones only there.
+  void save(const LocalUpdates& local, const TrainingPosition& position);
+  void save_async(const LocalUpdates& local, const TrainingPosition& position);
   // Collective. Whether nothing is under way any more, without waiting for the disk: one all_reduce of a byte.
   bool test();
   // Collective.
@@ -82,6 +88,9 @@ class TUTTI_API Checkpoints {
   // nothing, where a file is missing, cut short or damaged, or of another model or optimizer. Settings of the optimizer
   // may differ.
   std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step = {});
+  // Collective over all replicas, each from its own folder: the last step that all have, unless one is given. Where one
+  // cannot, all throw; others may have loaded theirs.
+  std::optional<TrainingPosition> load(LocalUpdates& local, std::optional<std::int64_t> step = {});
 
  private:
   std::unique_ptr<CheckpointFolder> folder_;

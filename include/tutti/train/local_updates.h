@@ -18,8 +18,9 @@
 // An exchange: with `start` the point that all replicas set out from and `mean` the mean over replicas of their values
 // now, the outer gradient start - mean (which is the mean of what each has moved) goes through Nesterov's momentum,
 // start becomes start - learning_rate * (...), and the replicas go on from there. Inner optimizers keep their states.
-// It is the values that travel (differences where they are quantised), and where learning_rate is 1 and there is no momentum the new start is `mean` itself:
-// with every = 1 that is parameter averaging, bit for bit. All replicas come to the same start, with the same bits.
+// It is the values that travel (differences where they are quantised), and where learning_rate is 1 and there is no
+// momentum the new start is `mean` itself: with every = 1 that is parameter averaging, bit for bit. All replicas come to
+// the same start, with the same bits.
 //
 // Streaming: the model is cut into fragments, which are exchanged in turn; an exchange may overlap with so many steps.
 // What replicas have moved meanwhile is mixed in (`mixing`). In a deterministic communicator the bits depend on nothing
@@ -102,7 +103,8 @@ class TUTTI_API LocalUpdates {
   LocalUpdates(Replicas& replicas, Strategy& strategy, const LocalUpdatesOptions& options = {});
   LocalUpdates(LocalUpdates&&) noexcept;
   LocalUpdates& operator=(LocalUpdates&&) noexcept;
-  // Exchanges that are under way fail on other replicas, unless finish() came before.
+  // Waits for exchanges that are under way; those of asynchronous replicas fail on the others, unless finish() came
+  // before.
   ~LocalUpdates();
 
   // Strategy::step(), and what is due of exchanges. All replicas make the same number of steps; asynchronous ones may
@@ -127,6 +129,8 @@ class TUTTI_API LocalUpdates {
   // The strategy's, with what exchanges say besides: phrases that are said every so many steps, with the times of the
   // last exchange.
   Report report() const;
+
+  LocalUpdater& updater() const { return *updater_; }  // for Checkpoints
 
  private:
   std::unique_ptr<LocalUpdater> updater_;
