@@ -19,8 +19,8 @@
 // now, the outer gradient start - mean (which is the mean of what each has moved) goes through Nesterov's momentum,
 // start becomes start - learning_rate * (...), and the replicas go on from there. Inner optimizers keep their states.
 // It is the values that travel (differences where they are quantised), and where learning_rate is 1 and there is no
-// momentum the new start is `mean` itself: with every = 1 that is parameter averaging, bit for bit. All replicas come to
-// the same start, with the same bits.
+// momentum the new start is `mean` itself: with every = 1 that is parameter averaging, bit for bit. All replicas come
+// to the same start, with the same bits.
 //
 // Streaming: the model is cut into fragments, which are exchanged in turn; an exchange may overlap with so many steps.
 // What replicas have moved meanwhile is mixed in (`mixing`). In a deterministic communicator the bits depend on nothing
