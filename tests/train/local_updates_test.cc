@@ -258,18 +258,6 @@ TEST(LocalUpdates, InEveryStepWithRateOneAreParameterAveraging) {
   }
 }
 
-// Values below 0 that are -0, and above; a formula would lose the sign.
-TEST(LocalUpdates, OfZerosKeepTheirSign) {
-  on_ranks(2, [&](Communicator& comm) {
-    std::vector<float> values{-0.0F, 0.0F};
-    train::Replicas replicas = train::make_replicas(comm);
-    Strategy strategy = make(0, replicas.inside, {{.name = "a", .shape = {2}, .values = values.data()}});
-    LocalUpdates local(replicas, strategy, {.every = 1, .learning_rate = 1, .momentum = 0});
-    const auto now = strategy.values_as<float>(0);
-    require(std::signbit(now[0]) && !std::signbit(now[1]), "zeros");
-  });
-}
-
 // A gradient of rank + 1 in every step, plain descent with rate 1: outer steps can be worked out by hand.
 void step_by(LocalUpdates& local, float gradient, train::LocalStep* result = nullptr) {
   local.strategy().zero_gradients();
