@@ -1,6 +1,7 @@
 #include "device/staging.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -8,8 +9,6 @@
 
 namespace tutti::device {
 namespace {
-
-constexpr std::size_t kGateBytes = 64;  // a line for each
 
 constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ";
 
@@ -59,17 +58,17 @@ void Staging::wake_rank(void* argument) {
   stage.to_come_.fetch_sub(1, std::memory_order_release);
 }
 
-// What is put into the way's stream is followed by an event for those who ask, and by a call for those who sleep. Where
+// What is put into the stream is followed by an event for those who ask, and by a call for those who sleep. Where
 // something of it fails, the call never comes, and the stage's memory is nobody else's any more.
 template <class Copy>
-void Staging::start(Way& way, const char* what, Copy&& copy) {
+void Staging::start(Way& way, CuStream stream, const char* what, Copy&& copy) {
   const Driver& driver = *pool_->driver_;
   const Current current(driver, way.device->context);
   way.started = true;
   to_come_.fetch_add(1, std::memory_order_relaxed);
   for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.device->device));
-  driver.check(driver.cuEventRecord(way.event, way.stream), "recording an event");
-  driver.check(driver.cuLaunchHostFunc(way.stream, wake_rank, &way), "asking the driver for a call");
+  driver.check(driver.cuEventRecord(way.event, stream), "recording an event");
+  driver.check(driver.cuLaunchHostFunc(stream, wake_rank, &way), "asking the driver for a call");
 }
 
 bool Staging::has_ended(Way& way, const char* what) {
@@ -83,22 +82,24 @@ bool Staging::has_ended(Way& way, const char* what) {
 }
 
 bool Staging::has_input() { return has_ended(in_, kFetching); }
-bool Staging::has_output() { return has_ended(out_, kReturning); }
+bool Staging::has_output() {
+  if (output_ready_ && chained_ && gated_) let_output_go();
+  return has_ended(out_, kReturning);
+}
 
 void Staging::start_input() {
   if (in_.device == nullptr) return;
-  const Driver& driver = *pool_->driver_;
-  start(in_, kFetching, [&](const StagedPiece& piece) {
-    return driver.cuMemcpyDtoHAsync_v2(block_.data + piece.offset, reinterpret_cast<CuAddress>(piece.on_device),
-                                       piece.bytes, in_.stream);
-  });
+  start(in_, in_.stream, kFetching,
+        [&](const StagedPiece& piece) { return fetch(block_.data + piece.offset, piece, in_.stream); });
 }
 
-void Staging::start_output(std::uint64_t most_bytes) {
-  out_.started = true;
-  if (out_.device == nullptr) return;
+CuResult Staging::fetch(std::byte* to, const StagedPiece& piece, CuStream stream) {
+  return pool_->driver_->cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CuAddress>(piece.on_device), piece.bytes, stream);
+}
+
+void Staging::put_back(std::uint64_t most_bytes) {
   const Driver& driver = *pool_->driver_;
-  start(out_, kReturning, [&](const StagedPiece& piece) {
+  start(out_, out_.stream, kReturning, [&](const StagedPiece& piece) {
     const std::size_t bytes = std::min<std::uint64_t>(piece.bytes, most_bytes);
     most_bytes -= bytes;
     if (bytes == 0) return kCuSuccess;
@@ -107,18 +108,69 @@ void Staging::start_output(std::uint64_t most_bytes) {
   });
 }
 
-void Staging::hold_stream() {
-  if (callers_ == nullptr) return;
-  const Driver& driver = *pool_->driver_;
-  const Current current(driver, context_);
-  CuAddress word = gate_.shown(driver);
-  if (word == 0) {
-    gate_ = StreamGates::of_process().take(driver);
-    word = gate_.shown(driver);
+void Staging::start_output(std::uint64_t most_bytes) {
+  output_ready_ = true;
+  if (out_.device == nullptr) return;
+  if (!chained_) return put_back(most_bytes);
+  new_bytes_ = most_bytes;
+  let_output_go();
+}
+
+// What is new of a chained output has come; the rest has, too, once the device has shown it.
+void Staging::let_output_go() {
+  if (kept_.device != nullptr) {
+    std::uint64_t at = 0;
+    for (const StagedPiece& piece : out_.pieces) at += piece.bytes;
+    if (new_bytes_ < at && !has_ended(kept_, kFetching)) return;
+    at = 0;
+    for (const StagedPiece& piece : out_.pieces) {
+      const std::uint64_t fresh = std::min<std::uint64_t>(piece.bytes, new_bytes_ - std::min(new_bytes_, at));
+      std::memcpy(block_.data + piece.offset + fresh, kept_block_.data + at + fresh, piece.bytes - fresh);
+      at += piece.bytes;
+    }
   }
-  const CuResult result = driver.cuStreamWaitValue32_v2(callers_, word, gate_.value + 1, kCuWaitUntilAtLeast);
-  driver.check(result, "having the caller's stream wait for an async call");
+  gated_ = false;
+  gate_.open();
+}
+
+// Into memory of its own, behind what the caller's stream holds.
+void Staging::keep_output() {
+  std::vector<StagedPiece> pieces = out_.pieces;
+  std::uint64_t bytes = 0;
+  for (StagedPiece& piece : pieces) {
+    piece.offset = bytes;
+    bytes += piece.bytes;
+  }
+  pool_->bind(kept_, out_.device->device, pieces);
+  kept_block_ = pool_->memory_->take(bytes);
+  start(kept_, out_.stream, kFetching,
+        [&](const StagedPiece& piece) { return fetch(kept_block_.data + piece.offset, piece, out_.stream); });
+}
+
+// The word that opens the gate, in the current context.
+CuAddress Staging::gate_word() {
+  const Driver& driver = *pool_->driver_;
+  if (const CuAddress word = gate_.shown(driver); word != 0) return word;
+  gate_ = StreamGates::of_process().take(driver);
+  return gate_.shown(driver);
+}
+
+void Staging::chain_output(bool keeps_rest) {
+  const Driver& driver = *pool_->driver_;
+  chained_ = out_.device != nullptr;
+  if (!chained_ && callers_ == nullptr) return;
+  CuStream const held = chained_ ? out_.stream : callers_;
+  const Current current(driver, chained_ ? out_.device->context : context_);
+  const CuAddress word = gate_word();
+  if (chained_ && keeps_rest) keep_output();
   gated_ = true;
+  driver.check(driver.cuStreamWaitValue32_v2(held, word, gate_.value + 1, kCuWaitUntilAtLeast),
+               "having a stream wait for an async call");
+  if (!chained_) return;
+  put_back(~std::uint64_t{0});
+  if (callers_ == nullptr) return;
+  const Current callers(driver, context_);
+  driver.check(driver.cuStreamWaitEvent(callers_, out_.event, 0), "having the caller's stream wait for an async call");
 }
 
 // ---- StagingPool
@@ -128,9 +180,10 @@ StagingPool::~StagingPool() {
   for (const auto& stage : all_) {
     drop(stage->in_);
     drop(stage->out_);
+    drop(stage->kept_);
     StreamGates::of_process().give_back(stage->gate_);
   }
-  for (Staging* const stage : closing_) memory_->give_back(stage->block_);
+  for (Staging* const stage : closing_) give_back_memory(*stage);
   memory_.reset();
   for (const auto& used : devices_) driver_->cuDevicePrimaryCtxRelease_v2(used->device);
 }
@@ -185,7 +238,7 @@ Staging& StagingPool::idle_stage() {
   if (idle_.empty()) {
     Staging& made = *all_.emplace_back(std::make_unique<Staging>());
     made.pool_ = this;
-    made.in_.stage = made.out_.stage = &made;
+    made.in_.stage = made.out_.stage = made.kept_.stage = &made;
     return made;
   }
   Staging& stage = *idle_.back();
@@ -228,6 +281,8 @@ StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
   if (driver_ == nullptr) driver_ = &driver;  // there is one; stages that are open read it on other threads
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
   Handle stage(&idle_stage());
+  stage->chained_ = stage->output_ready_ = false;
+  stage->kept_.device = nullptr;
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
   {
@@ -250,9 +305,15 @@ void StagingPool::close(Staging& stage) {
   }
 }
 
+void StagingPool::give_back_memory(Staging& stage) {
+  for (PinnedMemory::Block* const block : {&stage.block_, &stage.kept_block_}) {
+    if (block->data != nullptr) memory_->give_back(*block);
+    *block = {};
+  }
+}
+
 void StagingPool::recycle(Staging& stage) {
-  if (stage.block_.data != nullptr) memory_->give_back(stage.block_);
-  stage.block_ = {};
+  give_back_memory(stage);
   idle_.push_back(&stage);
 }
 

@@ -6,6 +6,10 @@
 // stream goes on only when the staging has closed, well or not. Each staging has streams of its own for its copies, so
 // that none waits for what another's caller waits for.
 //
+// What is put into a stream while another thread waits inside the driver for a stream that a call holds (as freeing
+// memory does) waits for that thread. So of a call that nobody waits for, everything is put into streams when it is
+// made (chain_output), the way back behind a gate; from then on the driver is only asked about events.
+//
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
 #pragma once
@@ -47,14 +51,18 @@ class Staging {
   bool has_input();
   // As has_input() found it last.
   bool input_seen() const { return in_.device == nullptr || in_.ended; }
-  // Starts the way back of the output: of its first `most_bytes`.
+  // Starts the way back of the output: of its first `most_bytes`, unless it is chained.
   void start_output(std::uint64_t most_bytes);
-  bool output_started() const { return out_.started; }
+  // Whether the output is, or will be, another than before the call.
+  bool output_started() const { return output_ready_ || chained_; }
   // Whether it is back. As has_input().
   bool has_output();
-  // What comes into the caller's stream, if there is one, from now on waits until this is closed. Of several that are
-  // opened together, all are before one is held: else those that come later would wait for those that come before.
-  void hold_stream();
+  // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
+  // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
+  // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that
+  // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the rest
+  // shall be what it was.
+  void chain_output(bool keeps_rest);
 
  private:
   friend class StagingPool;
@@ -72,18 +80,26 @@ class Staging {
 
   static void wake_rank(void* way);
   template <class Copy>
-  void start(Way& way, const char* what, Copy&& copy);
+  void start(Way& way, CuStream stream, const char* what, Copy&& copy);
   void start_input();
+  CuResult fetch(std::byte* to, const StagedPiece& piece, CuStream stream);
+  void put_back(std::uint64_t most_bytes);
+  void keep_output();
+  void let_output_go();
+  CuAddress gate_word();
   bool has_ended(Way& way, const char* what);
 
   StagingPool* pool_ = nullptr;
-  PinnedMemory::Block block_;
+  PinnedMemory::Block block_, kept_block_;
   Way in_, out_;
+  Way kept_;                     // of a chained output: what it was, so that the rest of it comes back as that
   std::atomic<int> to_come_{0};  // calls of wake_rank() that have not returned
   CuStream callers_ = nullptr;   // the caller's stream
   CuContext context_ = nullptr;  // of the device, to use that stream in
-  StreamGate gate_;              // what the caller's stream waits for, where `gated_`
-  bool gated_ = false;
+  StreamGate gate_;              // what the way back waits for, or the caller's stream, where `gated_`
+  bool gated_ = false, chained_ = false;
+  bool output_ready_ = false;    // start_output() was called
+  std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
 };
 
 class StagingPool {
@@ -121,6 +137,7 @@ class StagingPool {
   void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
   void order(Staging& stage, const Plan& plan);
   void close(Staging& stage);
+  void give_back_memory(Staging& stage);
   void recycle(Staging& stage);
 
   std::function<void()> wake_;

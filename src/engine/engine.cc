@@ -186,7 +186,7 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
   async_.join_thread();
   for (const auto& pending : calls) {
-    if (pending->staging != nullptr) pending->staging->hold_stream();
+    if (pending->staging != nullptr) pending->staging->chain_output(pending->call.is_message());
   }
   for (const auto& pending : calls) {
     Call& call = pending->call;

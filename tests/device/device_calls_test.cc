@@ -16,6 +16,7 @@ namespace tutti {
 namespace {
 
 using testing::DeviceBytes;
+using testing::PinnedFloats;
 using testing::Ranks;
 using testing::require;
 using testing::TestStream;
@@ -37,6 +38,7 @@ class Floats {
     memory_.read(values.data(), memory_.size());
     return values;
   }
+  void write(const std::vector<float>& values) const { memory_.write(values.data(), memory_.size()); }
 
  private:
   DeviceBytes memory_;
@@ -53,6 +55,20 @@ Request all_reduce_of(const Floats& input, const Floats& output, void* stream = 
           .output_count = output.size(),
           .element = DType::float32,
           .stream = stream};
+}
+
+Request message_of(const Floats& buffer, int peer, Direction direction, void* stream) {
+  const bool sends = direction == Direction::send;
+  return {.verb = Verb::send_recv,
+          .input = sends ? buffer.data() : nullptr,
+          .output = sends ? nullptr : buffer.data(),
+          .input_count = sends ? buffer.size() : 0,
+          .output_count = sends ? 0 : buffer.size(),
+          .element = DType::float32,
+          .stream = stream,
+          .direction = direction,
+          .up_to = !sends,
+          .peer = peer};
 }
 
 template <class Function>
@@ -81,7 +97,7 @@ TEST_P(DeviceCalls, AsyncCallsAreALinkOfTheirStream) {
   run(3, [](Communicator& comm) {
     const TestStream stream;
     const Floats input(filled(0)), output(filled(-1));
-    std::vector<float> seen(kCount);
+    const PinnedFloats seen(kCount);
     for (int round = 0; round < 5; ++round) {
       const auto values = filled(static_cast<float>(comm.rank() + round));
       device::StreamGate gate = stream.hold();
@@ -93,7 +109,8 @@ TEST_P(DeviceCalls, AsyncCallsAreALinkOfTheirStream) {
       gate.open();
       work.wait();
       stream.synchronize();
-      require(seen == filled(static_cast<float>(3 + 3 * round)), "the stream went on before the call had ended");
+      require(seen.values() == filled(static_cast<float>(3 + 3 * round)),
+              "the stream went on before the call had ended");
       device::StreamGates::of_process().give_back(gate);
     }
   });
@@ -112,6 +129,33 @@ TEST_P(DeviceCalls, CallsOnOtherStreamsDoNotWait) {
     work.wait();
     require(one.read() == filled(2), "another sum of the call that was held");
     device::StreamGates::of_process().give_back(gate);
+  });
+}
+
+// Whoever gives memory back waits inside the driver for all streams, and keeps others from putting work into any. So
+// what lets the stream go on must have been put there before.
+TEST_P(DeviceCalls, AThreadThatFreesMemoryIsNotWaitedFor) {
+  run(2, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats buffer(filled(0)), received(filled(0)), short_one(filled(-1, kCount + 10));
+    for (int round = 0; round < 10; ++round) {
+      auto unwanted = std::make_unique<Floats>(filled(0));
+      const Floats sent(filled(static_cast<float>(comm.rank())));
+      buffer.write(filled(static_cast<float>(round)));
+      std::vector<Work> works;
+      works.push_back(comm.submit(all_reduce_of(buffer, buffer, stream.get())));
+      works.push_back(comm.submit(all_reduce_of(received, received)));
+      const Request messages[] = {message_of(short_one, 1 - comm.rank(), Direction::receive, stream.get()),
+                                  message_of(sent, 1 - comm.rank(), Direction::send, stream.get())};
+      for (Work& work : comm.submit_all(messages)) works.push_back(std::move(work));
+      unwanted.reset();
+      wait_all(works);
+      stream.synchronize();
+      require(buffer.read() == filled(static_cast<float>(2 * round)), "another sum");
+      std::vector<float> expected = filled(static_cast<float>(1 - comm.rank()));
+      expected.resize(kCount + 10, -1);
+      require(short_one.read() == expected, "another message, or more than it");
+    }
   });
 }
 
@@ -210,19 +254,30 @@ TEST_P(DeviceCalls, TensorsAreCoalescedWhereverTheyLie) {
   });
 }
 
-TEST_P(DeviceCalls, ACallThatFailsLeavesTheOutputAndLetsTheStreamGoOn) {
+TEST_P(DeviceCalls, ABlockingCallThatFailsLeavesTheOutput) {
+  run(2, [](Communicator& comm) {
+    const std::size_t count = comm.rank() == 0 ? kCount : kCount - 1;
+    const Floats input(filled(1, count)), output(filled(-1, count));
+    const Error error = error_of([&] { comm.run(all_reduce_of(input, output)); });
+    require(error.code() == ErrorCode::mismatch, error.what());
+    require(output.read() == filled(-1, count), "the output was touched");
+    require(std::string(error.what()).find("as it was") != std::string::npos, error.what());
+  });
+}
+
+TEST_P(DeviceCalls, AnAsyncCallThatFailsLetsItsStreamGoOn) {
   run(2, [](Communicator& comm) {
     const TestStream stream;
     const std::size_t count = comm.rank() == 0 ? kCount : kCount - 1;
     const Floats input(filled(1, count)), output(filled(-1, count));
     Work work = comm.submit(all_reduce_of(input, output, stream.get()));
-    std::vector<float> seen(count);
-    stream.read(seen.data(), output.bytes(), count * sizeof(float));
+    const PinnedFloats seen(count);
+    stream.read(seen.data(), input.bytes(), count * sizeof(float));
     const Error error = error_of([&] { work.wait(); });
     require(error.code() == ErrorCode::mismatch, error.what());
+    require(std::string(error.what()).find("as it was") == std::string::npos, error.what());
     stream.synchronize();
-    require(seen == filled(-1, count), "the output was touched");
-    require(std::string(error.what()).find("as it was") != std::string::npos, error.what());
+    require(seen.values() == filled(1, count), "the stream did not go on");
   });
 }
 

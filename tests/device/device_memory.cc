@@ -1,8 +1,12 @@
 #include "device/device_memory.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <stdexcept>
 
 #include "tutti/error.h"
@@ -30,6 +34,34 @@ void drop_on(int device, Drop&& drop) {
   }
   test_driver().cuDevicePrimaryCtxRelease_v2(device);
 }
+
+// A stream, and registered memory for whoever copies between a device and any memory: the driver has other copies wait
+// for all streams, and so it does with memory that is to be registered no more, for which this stays.
+class Bounce {
+ public:
+  static constexpr std::size_t kBytes = 256 << 10;
+
+  explicit Bounce(int device) : lock_(mutex()), current_(device), stream_(device) {
+    CuAddress seen = 0;
+    if (test_driver().cuMemHostGetDevicePointer_v2(&seen, data(), 0) == device::kCuSuccess) return;
+    check(test_driver().cuMemHostRegister_v2(data(), kBytes, device::kCuPortable | device::kCuDeviceMap), "a bounce");
+  }
+  std::byte* data() const {
+    alignas(4096) static std::byte memory[kBytes];
+    return memory;
+  }
+  const TestStream& stream() const { return stream_; }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+
+  std::lock_guard<std::mutex> lock_;
+  WithDevice current_;
+  TestStream stream_;
+};
 
 }  // namespace
 
@@ -80,17 +112,36 @@ DeviceBytes::~DeviceBytes() {
 }
 
 void DeviceBytes::write(const void* from, std::size_t bytes, std::size_t at) const {
-  const WithDevice current(device_);
-  if (bytes == 0) return;
-  check(test_driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<CuAddress>(data_ + at), from, bytes, nullptr), "writing");
-  check(test_driver().cuStreamSynchronize(nullptr), "writing");
+  const Bounce bounce(device_);
+  for (std::size_t done = 0; done < bytes; done += Bounce::kBytes) {
+    const std::size_t n = std::min(Bounce::kBytes, bytes - done);
+    std::memcpy(bounce.data(), static_cast<const std::byte*>(from) + done, n);
+    bounce.stream().write(data_ + at + done, bounce.data(), n);
+    bounce.stream().synchronize();
+  }
 }
 
 void DeviceBytes::read(void* to, std::size_t bytes, std::size_t at) const {
-  const WithDevice current(device_);
-  if (bytes == 0) return;
-  check(test_driver().cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CuAddress>(data_ + at), bytes, nullptr), "reading");
-  check(test_driver().cuStreamSynchronize(nullptr), "reading");
+  const Bounce bounce(device_);
+  for (std::size_t done = 0; done < bytes; done += Bounce::kBytes) {
+    const std::size_t n = std::min(Bounce::kBytes, bytes - done);
+    bounce.stream().read(bounce.data(), data_ + at + done, n);
+    bounce.stream().synchronize();
+    std::memcpy(static_cast<std::byte*>(to) + done, bounce.data(), n);
+  }
+}
+
+PinnedFloats::PinnedFloats(std::size_t count) : count_(count), bytes_((count * sizeof(float) + 4095) / 4096 * 4096) {
+  CuContext kept = nullptr;
+  check(test_driver().cuDevicePrimaryCtxRetain(&kept, 0), "keeping the device");
+  const WithDevice current;
+  data_ = static_cast<float*>(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  check(test_driver().cuMemHostRegister_v2(data_, bytes_, device::kCuPortable), "registering memory for tests");
+}
+
+PinnedFloats::~PinnedFloats() {
+  drop_on(0, [&] { test_driver().cuMemHostUnregister(data_); });
+  ::munmap(data_, bytes_);
 }
 
 TestStream::TestStream(int device) : device_(device) {

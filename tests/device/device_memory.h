@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "device/driver.h"
 #include "device/stream_gates.h"
@@ -36,7 +37,7 @@ class DeviceBytes {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
-  // Both return when it is done.
+  // Both return when it is done, whatever other streams are held by.
   void write(const void* from, std::size_t bytes, std::size_t at = 0) const;
   void read(void* to, std::size_t bytes, std::size_t at = 0) const;
 
@@ -44,6 +45,22 @@ class DeviceBytes {
   std::size_t bytes_;
   int device_;
   std::byte* data_ = nullptr;
+};
+
+// Memory of the host that is registered with the driver. What copies to other memory waits inside the driver.
+class PinnedFloats {
+ public:
+  explicit PinnedFloats(std::size_t count);
+  ~PinnedFloats();
+  PinnedFloats(const PinnedFloats&) = delete;
+  PinnedFloats& operator=(const PinnedFloats&) = delete;
+
+  float* data() const { return data_; }
+  std::vector<float> values() const { return {data_, data_ + count_}; }
+
+ private:
+  std::size_t count_, bytes_;
+  float* data_ = nullptr;
 };
 
 // A stream of the caller's.

@@ -2,12 +2,15 @@
 //
 // What makes it strict: the addresses of its device memory cannot be read or written by the processor; streams are
 // queues that one thread empties in a random order, so that nothing has ended before it was waited for; what needs a
-// current context, or handles of one context, is refused without; and any entry point fails on demand.
+// current context, or handles of one context, is refused without; and any entry point fails on demand. As a real one,
+// it lets a thread that gives memory back, or copies to memory that is not registered, wait until the device has done
+// its work, and whoever puts work into a stream meanwhile waits for that thread.
 #include "device/fake_cuda.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -91,6 +94,7 @@ struct World {
   std::map<std::string, int> calls;
   std::mt19937 random{1};
   bool running = false;
+  int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
 };
 
 World& world() {
@@ -164,11 +168,20 @@ void play_device() {
   }
 }
 
+bool is_idle(const World& w) {
+  const auto empty = [](const auto& stream) { return stream == nullptr || stream->queue.empty(); };
+  for (const auto& [handle, stream] : w.streams) {
+    if (!empty(stream)) return false;
+  }
+  return std::ranges::all_of(w.defaults, empty);
+}
+
 // An entry point: the lock, what was asked to fail, and what an earlier error makes of all calls.
 class Entry {
  public:
-  explicit Entry(const char* function, bool needs_context = true) : lock_(world().mutex) {
+  explicit Entry(const char* function, bool needs_context = true, bool adds_work = false) : lock_(world().mutex) {
     World& w = world();
+    if (adds_work) w.changed.wait(lock_, [&] { return w.waiting == 0 || w.broken != 0; });
     ++w.calls[function];
     Fault& fault = w.faults[function];
     if (fault.times > 0) {
@@ -184,6 +197,15 @@ class Entry {
   }
   bool refuses() const { return result_ != kSuccess; }
   int result() const { return result_; }
+  // Waits until the device has come to this, and keeps others from giving it more.
+  template <class Condition>
+  void wait_until(Condition&& condition) {
+    World& w = world();
+    ++w.waiting;
+    w.changed.wait(lock_, [&] { return w.broken != 0 || condition(); });
+    --w.waiting;
+    w.changed.notify_all();
+  }
   std::unique_lock<std::mutex>& lock() { return lock_; }
 
  private:
@@ -289,8 +311,9 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 int cuCtxPushCurrent_v2(void* context) {
   const Entry entry(__func__, false);
-  if (context == nullptr) return kInvalidContext;
-  current.push_back(static_cast<Context*>(context));
+  auto* const pushed = static_cast<Context*>(context);
+  if (pushed == nullptr || world().retained[pushed->device] <= 0) return kInvalidContext;
+  current.push_back(pushed);
   return kSuccess;
 }
 int cuCtxPopCurrent_v2(void** context) {
@@ -330,14 +353,7 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
 int cuMemFree_v2(Address address) {
   Entry entry(__func__);
   World& w = world();
-  // As the real one, which lets the device end all its work first.
-  const auto idle = [&] {
-    for (const auto& [handle, stream] : w.streams) {
-      if (!stream->queue.empty()) return false;
-    }
-    return true;
-  };
-  w.changed.wait(entry.lock(), [&] { return w.broken != 0 || idle(); });
+  entry.wait_until([&] { return is_idle(w); });
   const auto it = w.memory.find(address);
   if (it == w.memory.end()) return kInvalidValue;
   ::munmap(reinterpret_cast<void*>(address), it->second.bytes);
@@ -377,7 +393,8 @@ int cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
   return fresh ? kSuccess : kAlreadyRegistered;
 }
 int cuMemHostUnregister(void* address) {
-  const Entry entry(__func__, false);
+  Entry entry(__func__, false);
+  entry.wait_until([] { return is_idle(world()); });
   return world().registered.erase(reinterpret_cast<std::uintptr_t>(address)) == 1 ? kSuccess : kNotRegistered;
 }
 int cuMemHostGetDevicePointer_v2(Address* found, void* host, unsigned) {
@@ -400,7 +417,7 @@ int cuMemcpy(Address to, Address from, std::size_t bytes) {
   return kSuccess;
 }
 int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
-  const Entry entry(__func__);
+  Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   if (alias_of(w, from, bytes) == nullptr) return kInvalidValue;
@@ -410,10 +427,16 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream
     std::memcpy(to, alias, bytes);
     return kSuccess;
   };
-  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = copy});
+  const std::shared_ptr<Stream> found = find_stream(w, stream);
+  const int result = enqueue(w, found, {.ready = {}, .run = copy});
+  if (result != kSuccess || registered_around(w, reinterpret_cast<std::uintptr_t>(to)) != nullptr) return result;
+  // A real one waits for all streams, and not for the default one alone, where that is what it copies in.
+  const bool in_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+  entry.wait_until([&] { return in_default ? is_idle(w) : found->queue.empty(); });
+  return w.broken;
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
-  const Entry entry(__func__);
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   if (alias_of(w, to, bytes) == nullptr) return kInvalidValue;
@@ -449,7 +472,7 @@ int cuStreamSynchronize(void* handle) {
   return w.broken;
 }
 int cuStreamWaitEvent(void* stream, void* handle, unsigned) {
-  const Entry entry(__func__);
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   const std::shared_ptr<Event> event = find_event(w, handle);
@@ -474,7 +497,7 @@ int cuStreamIsCapturing(void* stream, int* status) {
   return kSuccess;
 }
 int cuStreamWaitValue32_v2(void* stream, Address word, std::uint32_t value, unsigned) {
-  const Entry entry(__func__);
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   const auto ready = [word, value] {
@@ -484,7 +507,7 @@ int cuStreamWaitValue32_v2(void* stream, Address word, std::uint32_t value, unsi
   return enqueue(w, find_stream(w, stream), {.ready = ready, .run = [] { return kSuccess; }, .polls = true});
 }
 int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
-  const Entry entry(__func__);
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   const auto run = [=] {
@@ -508,7 +531,7 @@ int cuEventDestroy_v2(void* event) {
   return world().events.erase(static_cast<Event*>(event)) == 1 ? kSuccess : kInvalidHandle;
 }
 int cuEventRecord(void* handle, void* stream) {
-  const Entry entry(__func__);
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
   const std::shared_ptr<Event> event = find_event(w, handle);
