@@ -28,11 +28,11 @@ BucketLayout lay_out(std::span<const TensorSize> parameters, std::span<const std
     std::vector<std::size_t> offsets;
     std::size_t last = 0;  // place in the order of its last parameter
   };
-  std::map<DType, Filling> filling;
+  std::map<std::pair<DType, bool>, Filling> filling;
   std::vector<Filling> closed;
   for (std::size_t turn = 0; turn < order.size(); ++turn) {
     const TensorSize& parameter = parameters[order[turn]];
-    Filling& open = filling[parameter.type];
+    Filling& open = filling[{parameter.type, parameter.compressed}];
     const std::size_t cap = closed.empty() ? std::min(rule.first_bytes, rule.cap_bytes) : rule.cap_bytes;
     std::size_t offset = next_offset(open.bucket.filled, parameter.elements);
     if (!open.bucket.parameters.empty() && (offset + parameter.elements) * size_of(parameter.type) > cap) {
@@ -40,12 +40,13 @@ BucketLayout lay_out(std::span<const TensorSize> parameters, std::span<const std
       offset = 0;
     }
     open.bucket.type = parameter.type;
+    open.bucket.compressed = parameter.compressed;
     open.bucket.parameters.push_back(order[turn]);
     open.offsets.push_back(offset);
     open.bucket.filled = offset + parameter.elements;
     open.last = turn;
   }
-  for (auto& [type, open] : filling) closed.push_back(std::move(open));
+  for (auto& [kind, open] : filling) closed.push_back(std::move(open));
   std::sort(closed.begin(), closed.end(), [](const Filling& a, const Filling& b) { return a.last < b.last; });
 
   BucketLayout layout;

@@ -1,6 +1,6 @@
 // Which parameter lies where in which bucket: the flat memory that strategies reduce, cut and gather.
 //
-// A bucket holds parameters of one type, in the order in which their gradients become ready. It is cut into one shard
+// A bucket holds parameters of one type, all compressed or none, in the order in which their gradients become ready. It is cut into one shard
 // per rank at multiples of kBlock elements, and a parameter of up to kBlock elements lies inside one block, a larger
 // one begins at a block: no shard cuts a block of kBlock elements counted from a parameter's first. What is summed up
 // by such blocks comes out the same whatever the buckets, the ranks and the stage.
@@ -25,6 +25,7 @@ inline constexpr std::size_t kBlock = 1024;  // elements
 struct TensorSize {
   std::size_t elements = 0;
   DType type = DType::float32;
+  bool compressed = false;  // its gradient travels in fewer bytes
 };
 
 struct BucketPlace {
@@ -36,6 +37,7 @@ struct BucketPlace {
 
 struct Bucket {
   DType type = DType::float32;
+  bool compressed = false;
   std::vector<std::size_t> parameters;  // in their order
   std::size_t filled = 0;               // elements up to the end of the last parameter
   std::size_t elements = 0;             // with what makes all shards equal and whole blocks

@@ -23,7 +23,12 @@ train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape) 
   if (shape.weighted) say(Verb::all_reduce, "examples", sizeof(double));
   for (std::size_t i = 0; i < layout.buckets.size(); ++i) {
     const Bucket& bucket = layout.buckets[i];
-    if (shape.stage == 0) {
+    if (shape.compresses_yet && shape.compressed[i]) {
+      const CompressedCalls& calls = *shape.compressed[i];
+      const std::string what = calls.how + " gradients of " + name_of_bucket(i, bucket);
+      say(calls.verb, what, calls.bytes);
+      if (calls.returned_bytes > 0) say(Verb::all_gather, what + ", back", calls.returned_bytes);
+    } else if (shape.stage == 0) {
       say(Verb::all_reduce, "gradients of " + name_of_bucket(i, bucket), bucket.filled_bytes());
     } else {
       say(Verb::reduce_scatter, "gradients of " + name_of_bucket(i, bucket), bucket.bytes());
@@ -61,6 +66,8 @@ train::StateBytes state_bytes_of(const BucketLayout& layout, const StepShape& sh
     largest = std::max(largest, bucket.bytes());
   }
   bytes.padding -= bytes.elements;
+  for (const std::optional<CompressedCalls>& calls : shape.compressed)
+    if (calls) bytes.errors += calls->error_bytes;
   if (shape.stage >= 2)
     bytes.in_flight = std::min(kGradientBuffers, layout.buckets.size()) * largest + shape.gathered_bytes;
   return bytes;

@@ -3,13 +3,27 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "strategy/buckets.h"
 #include "tutti/train/report.h"
 
 namespace tutti::strategy {
+
+// How a bucket's gradients travel where they are compressed: a first call, of `bytes`, and an all_gather of what comes
+// back where there are returned_bytes.
+struct CompressedCalls {
+  Verb verb = Verb::all_reduce;
+  std::size_t bytes = 0;
+  std::size_t returned_bytes = 0;
+  std::size_t error_bytes = 0;  // kept between steps: what was lost
+  std::string how = {};
+
+  bool operator==(const CompressedCalls&) const = default;
+};
 
 // What of a strategy its sentence depends on.
 struct StepShape {
@@ -25,6 +39,9 @@ struct StepShape {
   // Stage 3: how often each bucket is gathered in a step, and the bytes of units that are held at once.
   std::vector<std::size_t> gathers = {};
   std::size_t gathered_bytes = 0;
+  // By bucket, where gradients are compressed: nothing where this one's are not.
+  std::vector<std::optional<CompressedCalls>> compressed = {};
+  bool compresses_yet = false;  // in this step
 };
 
 train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape);

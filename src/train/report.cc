@@ -82,6 +82,8 @@ std::string told_states(const Report& report) {
     text += "; besides, " + bytes_in_words(report.bytes.in_flight) + " for what is on its way";
   if (report.bytes.outer > 0)
     text += "; " + bytes_in_words(report.bytes.outer) + " for the point that replicas set out from and its momentum";
+  if (report.bytes.errors > 0)
+    text += "; besides, " + bytes_in_words(report.bytes.errors) + " for what compression has lost";
   return text + "\n";
 }
 
@@ -169,10 +171,10 @@ std::string to_json(const Report& report) {
   json += "\"once\": " + json_of(report.once) + ", \"each_step\": " + json_of(report.each_step);
   json += formatted(
       ", \"state_bytes\": {\"values\": %zu, \"gradients\": %zu, \"master\": %zu, \"optimizer\": %zu, "
-      "\"in_flight\": %zu, \"outer\": %zu}, \"elements\": %zu, \"padding\": %zu",
+      "\"in_flight\": %zu, \"outer\": %zu, \"errors\": %zu}, \"elements\": %zu, \"padding\": %zu",
       number(report.bytes.values), number(report.bytes.gradients), number(report.bytes.master),
       number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.outer),
-      number(report.bytes.elements), number(report.bytes.padding));
+      number(report.bytes.errors), number(report.bytes.elements), number(report.bytes.padding));
   json += formatted(
       ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, "
       "\"gamma_raw\": %.6f, \"gamma_exposed\": %.6f, \"timeline\": [",

@@ -66,12 +66,15 @@ void Trainer::release(std::size_t unit) {
 
 Counters Trainer::counters() const {
   Counters all = comm_.counters();
-  const Counters more = units_ ? units_->counters() : Counters();
-  for (std::size_t verb = 0; verb < kVerbs; ++verb) {
-    all.verbs[verb].calls += more.verbs[verb].calls;
-    all.verbs[verb].bytes += more.verbs[verb].bytes;
-    all.verbs[verb].waited += more.verbs[verb].waited;
-  }
+  const auto add = [&](const Counters& more) {
+    for (std::size_t verb = 0; verb < kVerbs; ++verb) {
+      all.verbs[verb].calls += more.verbs[verb].calls;
+      all.verbs[verb].bytes += more.verbs[verb].bytes;
+      all.verbs[verb].waited += more.verbs[verb].waited;
+    }
+  };
+  if (units_) add(units_->counters());
+  if (returning_) add(returning_->counters());
   return all;
 }
 
@@ -108,6 +111,7 @@ void Trainer::ready(std::size_t parameter, std::optional<std::span<const std::in
   BucketRun& run = runs_[layout_.places[parameter].bucket];
   if (--run.missing == 0) run.ready = Clock::now();
   if (settled_) launch();
+  publish_what_is_there();
 }
 
 void Trainer::launch() {
@@ -120,6 +124,7 @@ void Trainer::start(std::size_t bucket) {
   std::byte* gradients = has_no_examples() ? zero_gradients_of(bucket) : whole_gradients(bucket);
   if (!has_no_examples()) zero_untouched(bucket);
   if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
+  if (is_compressed(bucket)) return start_exchange(bucket, gradients);
   Request request{
       .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
   if (stage_ == 0) {
@@ -140,7 +145,11 @@ void Trainer::start(std::size_t bucket) {
 
 void Trainer::await(std::size_t bucket) {
   const Clock::time_point began = Clock::now();
-  runs_[bucket].work.wait();
+  if (is_compressed(bucket)) {
+    finish_exchange(bucket);
+  } else {
+    runs_[bucket].work.wait();
+  }
   waited_ += Clock::now() - began;
 }
 
@@ -213,8 +222,7 @@ double Trainer::factor_for(double norm) const {
 bool Trainer::overflows(double norm) {
   if (!options_.loss_scale) return false;
   if (!std::isfinite(norm)) {
-    scale_ *= options_.loss_scale->backoff;
-    steps_since_overflow_ = 0;
+    change_scale(options_.loss_scale->backoff);
     return true;
   }
   return false;
@@ -273,14 +281,13 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   if (options_.measure_noise) result.rank_squares = measure_rank_squares();
   if (is_measured()) result.gradient_norm = measure_norm();
   const double factor = factor_for(result.gradient_norm);
-  result.skipped = overflows(result.gradient_norm);
+  for (std::size_t b = 0; passes_not_finite() && b < runs_.size(); ++b) await(b);
+  result.skipped = overflows(result.gradient_norm) || not_finite_;
   if (!result.skipped) {
     ++updates_;
     exchange_and_update(factor, learning_rate);
-    if (options_.loss_scale && ++steps_since_overflow_ == options_.loss_scale->interval) {
-      scale_ *= options_.loss_scale->growth;
-      steps_since_overflow_ = 0;
-    }
+    if (options_.loss_scale && ++steps_since_overflow_ == options_.loss_scale->interval)
+      change_scale(options_.loss_scale->growth);
   }
   ++steps_;
   if (units_) units_->end_step();
@@ -295,9 +302,11 @@ void Trainer::begin_step() {
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     runs_[b].missing = layout_.buckets[b].parameters.size();
     runs_[b].work = {};
+    runs_[b].finished = false;
   }
   take_gradients_back();
-  next_ = 0;
+  next_ = published_ = 0;
+  not_finite_ = false;
   ready_.assign(size(), 0);
   used_.assign(size(), 0);
   seen_.clear();
@@ -440,17 +449,20 @@ Sentence Trainer::refresh(std::span<const std::size_t> parameters) {
 
 Report Trainer::report() const {
   const std::scoped_lock lock(mutex_);
-  const strategy::StepShape shape{.stage = stage_,
-                                  .ranks = ranks_,
-                                  .state_arrays = state_arrays(optimizer_),
-                                  .weighted = weighted_,
-                                  .may_skip = options_.unused_parameters,
-                                  .noise = options_.measure_noise,
-                                  .measured = is_measured(),
-                                  .parameters = size(),
-                                  .blocks = strategy::blocks_of(sizes_),
-                                  .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),
-                                  .gathered_bytes = units_ ? units_->bytes() : 0};
+  strategy::StepShape shape{.stage = stage_,
+                            .ranks = ranks_,
+                            .state_arrays = state_arrays(optimizer_),
+                            .weighted = weighted_,
+                            .may_skip = options_.unused_parameters,
+                            .noise = options_.measure_noise,
+                            .measured = is_measured(),
+                            .parameters = size(),
+                            .blocks = strategy::blocks_of(sizes_),
+                            .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),
+                            .gathered_bytes = units_ ? units_->bytes() : 0};
+  for (const auto& exchange : exchanges_)
+    shape.compressed.push_back(exchange ? std::optional(exchange->calls()) : std::nullopt);
+  shape.compresses_yet = std::max<std::int64_t>(steps_ - 1, 0) >= options_.compress_from_step;
   Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
                 .ranks = ranks_,
                 .steps = steps_,

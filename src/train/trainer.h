@@ -12,6 +12,8 @@
 // In the first step of stages 0 and 1 nothing is submitted before step(): it records in which order gradients become
 // ready, rank 0's order counts, and the buckets are laid out by it before anything else depends on where they lie.
 //
+// A bucket that is compressed has an exchange in stages instead (bucket_exchange.h, trainer_compression.cc).
+//
 // mutex_ guards everything but units_, which has a mutex and a communicator of its own: ready() comes from any thread.
 // It is held while step() waits.
 //
@@ -32,6 +34,7 @@
 
 #include "strategy/buckets.h"
 #include "strategy/sentence.h"
+#include "train/bucket_exchange.h"
 #include "train/bucket_memory.h"
 #include "train/gathered_units.h"
 #include "tutti/communicator.h"
@@ -88,7 +91,8 @@ class Trainer {
     Clock::time_point ready, start;
     // Set by whichever thread takes the call to its end, which may be a little behind wait(); 0 before.
     std::shared_ptr<std::atomic<Clock::rep>> end;
-    Work work;
+    Work work;              // where the bucket is not compressed
+    bool finished = false;  // where it is
   };
 
   // ---- Making it (trainer_setup.cc).
@@ -111,6 +115,19 @@ class Trainer {
   std::byte* zero_gradients_of(std::size_t bucket);
   void take_gradients_back();
   void drop_gradients(const std::string& call);
+
+  // ---- Buckets that are compressed (trainer_compression.cc).
+  bool compresses(const Parameter& parameter) const;
+  void make_exchanges();
+  bool is_compressed(std::size_t bucket) const;
+  bool passes_not_finite() const;
+  void start_exchange(std::size_t bucket, const std::byte* gradients);
+  void publish_up_to(std::size_t bucket);
+  void publish_what_is_there();
+  void finish_exchange(std::size_t bucket);
+  void take_not_finite(std::size_t bucket, const NotFinitePlace& place);
+  void change_scale(double factor);
+  void abort_all();
 
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
@@ -151,14 +168,18 @@ class Trainer {
   std::vector<std::size_t> order_;
   strategy::BucketLayout layout_;
   BucketMemory memory_;
-  std::unique_ptr<GatheredUnits> units_;  // stage 3
-  std::vector<std::size_t> first_block_;  // of each parameter, in the sums of squares
+  std::unique_ptr<GatheredUnits> units_;                    // stage 3
+  std::vector<std::size_t> first_block_;                    // of each parameter, in the sums of squares
+  std::optional<Communicator> returning_;                   // second calls of exchanges
+  std::vector<std::unique_ptr<BucketExchange>> exchanges_;  // by bucket; nullptr where it is not compressed
 
   mutable std::mutex mutex_;
   bool settled_ = false;
   int paused_ = 0;
   std::vector<BucketRun> runs_;
-  std::size_t next_ = 0;  // bucket to submit
+  std::size_t next_ = 0;       // bucket to submit
+  std::size_t published_ = 0;  // buckets whose second call was submitted, or that have none
+  bool not_finite_ = false;    // a gradient of this step, on some rank
   std::vector<std::uint8_t> ready_, used_;
   std::vector<std::uint8_t> touched_;  // 0: a gradient whose memory has yet to be zeroed or written
   std::vector<std::size_t> seen_;      // in which order gradients became ready

@@ -8,9 +8,11 @@
 namespace tutti::train {
 
 void Trainer::fail(const std::string& words) {
-  comm_.abort();
+  abort_all();
   for (BucketRun& run : runs_) run.work = {};
+  for (auto& exchange : exchanges_) exchange.reset();
   comm_.close();
+  if (returning_) returning_->close();
   if (units_) units_->leave();
   const std::scoped_lock lock(parting_mutex_);
   parted_ = true;

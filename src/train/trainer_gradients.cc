@@ -31,7 +31,8 @@ void Trainer::take_gradient(std::size_t parameter, const void* gradient, bool ad
     place = gradient_place(parameter);
     if (std::exchange(touched_[parameter], std::uint8_t{1}) == 0) added = false;
   }
-  const auto [elements, type] = sizes_[parameter];
+  const std::size_t elements = sizes_[parameter].elements;
+  const DType type = sizes_[parameter].type;
   if (!added) {
     kernels::copy(&place, 1, gradient, elements * size_of(type));
   } else {

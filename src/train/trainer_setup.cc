@@ -36,7 +36,9 @@ std::string in_words(const StrategyOptions& options, const Optimizer& optimizer,
          std::to_string(options.bucket_bytes) + ", unused_parameters " + (options.unused_parameters ? "yes" : "no") +
          ", measure_noise " + (options.measure_noise ? "yes" : "no") + ", clip_norm " + number(options.clip_norm) +
          ", loss_scale " + number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) +
-         ", gathered_units " + std::to_string(options.gathered_units);
+         ", gathered_units " + std::to_string(options.gathered_units) + ", compression " +
+         to_text(options.compression) + " from step " + std::to_string(options.compress_from_step) +
+         (options.error_feedback ? "" : " without error feedback");
 }
 
 }  // namespace
@@ -54,11 +56,12 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
   check_parameters();
   for (const Parameter& parameter : parameters_) {
     first_block_.push_back(strategy::blocks_of(sizes_));
-    sizes_.push_back({parameter.elements(), parameter.type});
+    sizes_.push_back({parameter.elements(), parameter.type, compresses(parameter)});
     unit_count_ = std::max(unit_count_, parameter.unit + 1);
   }
   check_models();
   if (stage_ < 3) cap_ = agreed_cap();
+  if (stage_ == 0 && std::holds_alternative<Quantise>(options_.compression)) returning_ = communicator.duplicate();
   scale_ = options_.loss_scale ? options_.loss_scale->initial : 1;
   set_layout(strategy::reverse_order(size()));
   copy_values_in();
@@ -77,8 +80,9 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
 Trainer::~Trainer() {
   // The others need not be on their way where this rank gives up in the middle of a step.
   const auto under_way = [](const BucketRun& run) { return run.work.valid() && !run.work.ended(); };
-  if (std::ranges::none_of(runs_, under_way)) return;
-  comm_.abort();
+  const auto exchanging = [](const auto& exchange) { return exchange && exchange->is_under_way(); };
+  if (std::ranges::none_of(runs_, under_way) && std::ranges::none_of(exchanges_, exchanging)) return;
+  abort_all();
   if (units_) units_->leave();
 }
 
@@ -101,6 +105,9 @@ void Trainer::check_parameters() const {
     refuse_call("units of parameters are numbered from 0 on without gaps; there are " + std::to_string(units.size()) +
                 ", and one is unit " + std::to_string(*units.rbegin()));
   }
+  check_compression(options_.compression);
+  if (options_.compress_from_step < 0)
+    refuse_call("compress_from_step is " + std::to_string(options_.compress_from_step) + "; steps count from 0 on");
   if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");
   if (options_.clip_norm && !(*options_.clip_norm > 0))
     refuse_call("clip_norm is " + std::to_string(*options_.clip_norm) + "; give a norm above 0, or none");
@@ -110,9 +117,12 @@ void Trainer::check_parameters() const {
 
 void Trainer::check_models() {
   std::vector<std::uint64_t> hashes{hash_of_text(in_words(options_, optimizer_, stage_))};
-  for (const Parameter& parameter : parameters_) hashes.push_back(hash_of_text(in_words(parameter)));
+  const auto in_full = [&](const Parameter& parameter) {
+    return in_words(parameter) + (compresses(parameter) ? ", compressed" : "");
+  };
+  for (const Parameter& parameter : parameters_) hashes.push_back(hash_of_text(in_full(parameter)));
   const auto describe = [&](std::size_t i) {
-    return i == 0 ? in_words(options_, optimizer_, stage_) : in_words(parameters_[i - 1]);
+    return i == 0 ? in_words(options_, optimizer_, stage_) : in_full(parameters_[i - 1]);
   };
   require_alike(comm_, hashes, describe, "build the same model with the same settings on all ranks", once_);
 }
@@ -146,10 +156,11 @@ void Trainer::set_layout(std::span<const std::size_t> order) {
     for (const Parameter& parameter : parameters_) units.push_back(parameter.unit);
     layout_ = strategy::lay_out_units(sizes_, units, ranks_);
     memory_ = BucketMemory(comm_, layout_, stage_);
-    return;
+    return make_exchanges();
   }
   layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
   memory_ = BucketMemory(comm_, layout_, stage_);
+  make_exchanges();
 }
 
 void Trainer::copy_values_in() {

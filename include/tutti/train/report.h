@@ -66,6 +66,8 @@ struct StateBytes {
   std::uint64_t in_flight = 0;
   // Besides, of local updates: the point that replicas set out from, and the momentum of the outer optimizer.
   std::uint64_t outer = 0;
+  // Besides: what compression has lost and adds to the next step.
+  std::uint64_t errors = 0;
 
   std::uint64_t total() const { return values + gradients + master + optimizer; }
   bool operator==(const StateBytes&) const = default;

@@ -38,6 +38,7 @@
 
 #include "tutti/communicator.h"
 #include "tutti/export.h"
+#include "tutti/train/compression.h"
 #include "tutti/train/optimizer.h"
 #include "tutti/train/parameters.h"
 #include "tutti/train/report.h"
@@ -65,6 +66,15 @@ struct StrategyOptions {
   // Also measures how long the ranks' own gradients are: what the gradient noise scale is estimated from. Costs a pass
   // over gradients and an all_reduce of one number.
   bool measure_noise = false;
+  // Gradients travel in fewer bytes; values that ZeRO gathers do not. Encoding runs on the thread that calls ready(),
+  // and what is on its way then overlaps with backward. docs/fewer-bytes.md tells what each costs.
+  Compression compression = {};
+  // Quantise: what was lost is added to the gradients of the next step. Costs 4 bytes for each number.
+  bool error_feedback = true;
+  // The first step that compresses, counted from 0.
+  std::int64_t compress_from_step = 0;
+  // Whether a parameter's gradient is compressed; without it those that have two dimensions or more are.
+  std::function<bool(const Parameter& parameter)> compresses = {};
   // Stage 3: units that a rank holds whole at once, those that are gathered ahead among them.
   std::size_t gathered_units = 3;
   // Called for every parameter, by the thread that makes the strategy or takes the first step, whenever its places
@@ -78,7 +88,7 @@ struct StepResult {
   double gradient_norm = 0;
   // The squared norm of a rank's own gradient, the mean over ranks; only where measure_noise asks for it, else 0.
   double rank_squares = 0;
-  bool skipped = false;  // by the loss scale: gradients overflowed
+  bool skipped = false;  // by the loss scale, or by Quantise::not_finite: gradients are not finite
 };
 
 // Elements [first, first + count) of a parameter that this rank updates, and where their values, masters and optimizer

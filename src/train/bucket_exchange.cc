@@ -1,0 +1,137 @@
+#include "train/bucket_exchange.h"
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "train/words.h"
+
+namespace tutti::train {
+namespace {
+
+// Rounded to 16 bits, reduced by the plain verb.
+class CastExchange : public BucketExchange {
+ public:
+  CastExchange(DType type, const ExchangeShape& shape, Communicator& communicator)
+      : type_(type), shape_(shape), memory_(communicator.allocate_bytes(shape.elements * size_of(type))) {}
+
+  void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
+    kernels::find_convert(DType::float32, type_)(bytes(), gradients, shape_.elements);
+    const std::size_t own = shape_.cut ? shape_.shard() : shape_.elements;
+    work_ = communicator.submit({.verb = verb(),
+                                 .input = bytes(),
+                                 .output = bytes() + own_offset(),
+                                 .input_count = shape_.elements,
+                                 .output_count = own,
+                                 .element = type_,
+                                 .op = share ? Op::premul_sum(*share) : Op(ReduceOp::average)});
+  }
+  std::optional<NotFinitePlace> finish(std::byte* output) override {
+    work_.wait();
+    work_ = {};
+    const std::size_t own = shape_.cut ? shape_.shard() : shape_.filled;
+    kernels::find_convert(type_, DType::float32)(output, bytes() + own_offset(), own);
+    return {};
+  }
+  bool is_under_way() const override { return work_.valid() && !work_.ended(); }
+  strategy::CompressedCalls calls() const override {
+    return {.verb = verb(), .bytes = shape_.elements * size_of(type_), .how = std::string(name_of(type_))};
+  }
+
+ private:
+  Verb verb() const { return shape_.cut ? Verb::reduce_scatter : Verb::all_reduce; }
+  std::byte* bytes() const { return static_cast<std::byte*>(memory_.get()); }
+  std::size_t own_offset() const {
+    return shape_.cut ? static_cast<std::size_t>(shape_.rank) * shape_.shard() * size_of(type_) : 0;
+  }
+
+  DType type_;
+  ExchangeShape shape_;
+  std::shared_ptr<void> memory_;  // symmetric, so that the verb runs in it
+  Work work_;
+};
+
+class CodesExchange : public BucketExchange {
+ public:
+  CodesExchange(const Quantise& settings, bool error_feedback, const ExchangeShape& shape)
+      : shape_(shape), exchange_(settings), residual_(error_feedback ? shape.elements : 0) {}
+
+  void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
+    divisor_ = share ? 1.0F : static_cast<float>(shape_.ranks);
+    exchange_.send(communicator, {.values = gradients,
+                                  .type = shape_.type,
+                                  .count = shape_.elements,
+                                  .factor = share.value_or(1),
+                                  .residual = residual_.empty() ? nullptr : residual_.data()});
+    under_way_ = true;
+  }
+  bool has_second_call() const override { return !shape_.cut; }
+  bool can_publish() override { return exchange_.sent(); }
+  void publish(Communicator& communicator) override {
+    place_ = exchange_.first_not_finite();
+    std::span<float> own(residual_);
+    if (!own.empty()) own = own.subspan(static_cast<std::size_t>(shape_.rank) * shape_.shard(), shape_.shard());
+    exchange_.publish(communicator, divisor_, own);
+  }
+  std::optional<NotFinitePlace> finish(std::byte* output) override {
+    if (shape_.cut) {
+      place_ = exchange_.first_not_finite();
+      exchange_.reduce(divisor_, output, shape_.type);
+    } else {
+      exchange_.receive(output, shape_.type, shape_.filled);
+    }
+    under_way_ = false;
+    return std::exchange(place_, std::nullopt);
+  }
+  bool is_under_way() const override { return under_way_; }
+  void rescale(double factor) override {
+    kernels::find_scale(DType::float32)(residual_.data(), residual_.data(), residual_.size(), factor);
+  }
+  strategy::CompressedCalls calls() const override {
+    const Quantise& settings = exchange_.settings();
+    const std::string text = to_text(settings);
+    return {.verb = Verb::all_to_all,
+            .bytes = exchanged_bytes(settings, shape_.ranks, shape_.shard()),
+            .returned_bytes = shape_.cut ? 0 : returned_bytes(settings, shape_.ranks, shape_.shard()),
+            .error_bytes = residual_.size() * sizeof(float),
+            .how = text.substr(0, text.find(' '))};
+  }
+
+ private:
+  ExchangeShape shape_;
+  QuantisedExchange exchange_;
+  std::vector<float> residual_;
+  float divisor_ = 1;
+  bool under_way_ = false;
+  std::optional<NotFinitePlace> place_;
+};
+
+}  // namespace
+
+std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
+                                              const ExchangeShape& shape, Communicator& communicator) {
+  if (const Cast* cast = std::get_if<Cast>(&compression)) {
+    if (shape.type != DType::float32) return nullptr;
+    return std::make_unique<CastExchange>(cast->type, shape, communicator);
+  }
+  if (const Quantise* settings = std::get_if<Quantise>(&compression))
+    return std::make_unique<CodesExchange>(*settings, error_feedback, shape);
+  return nullptr;
+}
+
+void check_compression(const Compression& compression) {
+  if (const Quantise* settings = std::get_if<Quantise>(&compression)) check_settings(*settings);
+  const Cast* cast = std::get_if<Cast>(&compression);
+  if (cast != nullptr && cast->type != DType::bfloat16 && cast->type != DType::float16)
+    refuse_call("gradients cannot be cast to " + std::string(name_of(cast->type)) + "; take bfloat16 or float16");
+}
+
+std::string to_text(const Compression& compression) {
+  if (const Quantise* settings = std::get_if<Quantise>(&compression)) return to_text(*settings);
+  if (const Cast* cast = std::get_if<Cast>(&compression)) return "cast to " + std::string(name_of(cast->type));
+  return "none";
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,64 @@
+// How the gradients of one bucket travel where they are compressed, in stages that others run between:
+//
+//   start     encode, submit the first call ........ then the gradients may be written again
+//   publish   wait, reduce, submit the second call .. only where it has two (quantised, stage 0)
+//   finish    wait, decode into what the optimizer reads
+//
+// First calls go through one communicator and second ones through another, each in the order of buckets, so that ranks
+// may publish when it suits them. Encoding runs on the thread that starts, reducing on the one that publishes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "strategy/buckets.h"
+#include "strategy/sentence.h"
+#include "train/quantised_exchange.h"
+#include "tutti/communicator.h"
+#include "tutti/train/compression.h"
+
+namespace tutti::train {
+
+// One bucket on one rank. Where values are cut, in all stages but 0, a rank wants its shard alone.
+struct ExchangeShape {
+  DType type = DType::float32;
+  std::size_t filled = 0, elements = 0;  // behind what is filled there are zeros, which stay
+  int ranks = 1, rank = 0;
+  bool cut = false;
+
+  std::size_t shard() const { return elements / static_cast<std::size_t>(ranks); }
+};
+
+// What the ranks' gradients are multiplied by before they are added; the mean where there is none.
+using GradientShare = std::optional<double>;
+
+class BucketExchange {
+ public:
+  virtual ~BucketExchange() = default;
+
+  virtual void start(Communicator& communicator, const std::byte* gradients, GradientShare share) = 0;
+  virtual bool has_second_call() const { return false; }
+  // Whether publish() need not wait.
+  virtual bool can_publish() { return true; }
+  virtual void publish(Communicator&) {}
+  // `output`: all gradients, or the own shard. Tells where a gradient was not finite, on all ranks alike.
+  virtual std::optional<NotFinitePlace> finish(std::byte* output) = 0;
+  virtual bool is_under_way() const = 0;
+
+  // The unit of gradients changes by this factor, and so does that of what was lost.
+  virtual void rescale(double) {}
+
+  // What it says in a step, and keeps between steps.
+  virtual strategy::CompressedCalls calls() const = 0;
+};
+
+// nullptr where this bucket does as well without. Collective.
+std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
+                                              const ExchangeShape& shape, Communicator& communicator);
+
+// Throws Error(invalid_argument) where it makes no sense.
+void check_compression(const Compression& compression);
+
+}  // namespace tutti::train

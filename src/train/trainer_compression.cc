@@ -1,0 +1,96 @@
+// Buckets whose gradients travel in fewer bytes: when each stage of their exchange runs.
+#include <atomic>
+#include <string>
+#include <variant>
+
+#include "train/trainer.h"
+#include "train/words.h"
+
+namespace tutti::train {
+
+bool Trainer::compresses(const Parameter& parameter) const {
+  if (std::holds_alternative<std::monostate>(options_.compression)) return false;
+  return options_.compresses ? options_.compresses(parameter) : parameter.shape.size() >= 2;
+}
+
+void Trainer::make_exchanges() {
+  exchanges_.clear();
+  for (const strategy::Bucket& bucket : layout_.buckets) {
+    const ExchangeShape shape{.type = bucket.type,
+                              .filled = bucket.filled,
+                              .elements = bucket.elements,
+                              .ranks = ranks_,
+                              .rank = rank_,
+                              .cut = stage_ > 0};
+    exchanges_.push_back(bucket.compressed ? make_exchange(options_.compression, options_.error_feedback, shape, comm_)
+                                           : nullptr);
+  }
+}
+
+bool Trainer::is_compressed(std::size_t bucket) const {
+  return steps_ >= options_.compress_from_step && exchanges_[bucket] != nullptr;
+}
+
+bool Trainer::passes_not_finite() const {
+  const Quantise* settings = std::get_if<Quantise>(&options_.compression);
+  return settings != nullptr && (settings->not_finite == NotFinite::pass || options_.loss_scale);
+}
+
+void Trainer::start_exchange(std::size_t bucket, const std::byte* gradients) {
+  BucketRun& run = runs_[bucket];
+  run.start = Clock::now();
+  run.end = std::make_shared<std::atomic<Clock::rep>>(0);
+  exchanges_[bucket]->start(comm_, gradients, examples_ ? GradientShare(share_) : std::nullopt);
+}
+
+void Trainer::publish_up_to(std::size_t bucket) {
+  for (; published_ <= bucket; ++published_)
+    if (is_compressed(published_) && exchanges_[published_]->has_second_call())
+      exchanges_[published_]->publish(*returning_);
+}
+
+// While backward runs: what has come is reduced and sent on, and nobody waits.
+void Trainer::publish_what_is_there() {
+  while (published_ < next_ && (!is_compressed(published_) || exchanges_[published_]->can_publish()))
+    publish_up_to(published_);
+}
+
+void Trainer::finish_exchange(std::size_t bucket) {
+  BucketRun& run = runs_[bucket];
+  if (run.finished) return;
+  publish_up_to(bucket);
+  const std::optional<NotFinitePlace> place = exchanges_[bucket]->finish(memory_.own_gradients(bucket));
+  run.end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  run.finished = true;
+  if (place) take_not_finite(bucket, *place);
+}
+
+// On all ranks alike.
+void Trainer::take_not_finite(std::size_t bucket, const NotFinitePlace& place) {
+  not_finite_ = true;
+  if (passes_not_finite()) return;
+  for (const std::size_t parameter : layout_.buckets[bucket].parameters) {
+    const std::size_t offset = layout_.places[parameter].offset;
+    if (place.index < offset || place.index >= offset + sizes_[parameter].elements) continue;
+    throw Error(ErrorCode::invalid_argument,
+                "rank " + std::to_string(place.rank) + ", parameter \"" + parameters_[parameter].name + "\": element " +
+                    std::to_string(place.index - offset) +
+                    " of its gradient is not finite and cannot be quantised; look where it comes from, or skip such "
+                    "steps (Quantise::not_finite)",
+                place.rank);
+  }
+}
+
+void Trainer::change_scale(double factor) {
+  scale_ *= factor;
+  steps_since_overflow_ = 0;
+  for (const auto& exchange : exchanges_)
+    if (exchange) exchange->rescale(factor);
+}
+
+void Trainer::abort_all() {
+  comm_.abort();
+  if (returning_) returning_->abort();
+}
+
+}  // namespace tutti::train
