@@ -65,7 +65,7 @@ Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
 struct Settings {
   std::string strategy = "dp", text = GPT_TEXT, save, resume;
   std::int64_t steps = 60, batch = 16, layers = 2, width = 64, heads = 4, context = 64, threads = 1, save_every = 20;
-  std::int64_t local_updates = 0, replica_ranks = 1, fragments = 1, overlap = 0;
+  std::int64_t local_updates = 0, replica_ranks = 1, fragments = 1, local_overlap = 0;
   bool few_bits = false;
   bool report = false, json = false, clip = true, overlap = true, help = false;
 };
@@ -117,7 +117,7 @@ Settings parse(int count, char** words) {
     } else if (word == "--fragments") {
       settings.fragments = number();
     } else if (word == "--overlap") {
-      settings.overlap = number();
+      settings.local_overlap = number();
     } else if (word == "--few-bits") {
       settings.few_bits = true;
     } else if (word == "--no-clip") {
@@ -135,7 +135,8 @@ Settings parse(int count, char** words) {
     }
   }
   if (settings.local_updates > 0 && !(settings.save + settings.resume).empty())
-    throw std::runtime_error("--save and --resume are not for --local-updates: every replica has a state of its own");
+    throw std::runtime_error(
+        "--save and --resume do not go with --local-updates here; examples/train/digits.cc shows how");
   if (settings.width % settings.heads != 0)
     throw std::runtime_error("--width takes a multiple of the heads, " + std::to_string(settings.heads));
   return settings;
@@ -147,7 +148,7 @@ std::optional<train::LocalUpdates> local_updates(const Settings& settings, std::
   train::LocalUpdatesOptions options;
   options.every = settings.local_updates;
   options.fragments = static_cast<std::size_t>(settings.fragments);
-  options.overlap = settings.overlap;
+  options.overlap = settings.local_overlap;
   if (settings.few_bits) options.quantise = train::Quantise{.type = train::QuantisedType::e3m0};
   return train::LocalUpdates(*replicas, strategy, options);
 }

@@ -47,7 +47,7 @@ constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--bat
   --save-every N  steps from one to the next (50); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
   --local-updates H  every rank trains by itself, and all exchange what they have learned every H steps
-                (docs/fewer-bytes.md)
+                (docs/fewer-bytes.md); --save DIR is a folder in DIR for each then, and --resume wants as many ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
   --json        the same for scripts, instead of all other output
   --svg FILE    the buckets of the last step, drawn
@@ -103,8 +103,6 @@ Arguments parse(std::span<char*> words) {
       throw std::runtime_error("there is no option '" + std::string(word) + "'; --help lists them");
     }
   }
-  if (arguments.local_updates > 0 && !(arguments.save + arguments.resume).empty())
-    throw std::runtime_error("--save and --resume are not for --local-updates: every rank has a state of its own");
   return arguments;
 }
 
@@ -270,8 +268,10 @@ double share_read_right(tutti::Communicator& comm, train::Strategy& strategy) {
   return right / kNew;
 }
 
-train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy) {
-  const auto position = train::Checkpoints(comm, folder).load(strategy);
+train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy,
+                                     train::LocalUpdates* local) {
+  train::Checkpoints checkpoints(comm, folder);
+  const auto position = local != nullptr ? checkpoints.load(*local) : checkpoints.load(strategy);
   if (!position) throw std::runtime_error("there is no checkpoint in " + folder + "; run with --save first");
   return *position;
 }
@@ -279,7 +279,8 @@ train::TrainingPosition resumed_from(const std::string& folder, tutti::Communica
 // Saves in the background, and tells when a checkpoint has its name.
 class Saving {
  public:
-  Saving(const Arguments& arguments, tutti::Communicator& comm, bool tells) : arguments_(arguments), tells_(tells) {
+  Saving(const Arguments& arguments, tutti::Communicator& comm, train::LocalUpdates* local, bool tells)
+      : arguments_(arguments), local_(local), tells_(tells) {
     if (!arguments.save.empty()) checkpoints_.emplace(comm, arguments.save, train::CheckpointOptions{.keep = 2});
   }
 
@@ -289,7 +290,11 @@ class Saving {
     if (under_way_ && checkpoints_->test()) tell();
     if (position.step % arguments_.save_every != 0 && position.step != arguments_.steps) return;
     finish();
-    checkpoints_->save_async(strategy, position);
+    if (local_ != nullptr) {
+      checkpoints_->save_async(*local_, position);
+    } else {
+      checkpoints_->save_async(strategy, position);
+    }
     under_way_ = position.step;
   }
   void finish() {
@@ -306,19 +311,20 @@ class Saving {
   }
 
   const Arguments& arguments_;
+  train::LocalUpdates* local_;
   bool tells_;
   std::optional<train::Checkpoints> checkpoints_;
   std::optional<std::int64_t> under_way_;
 };
 
-// Up to `steps` steps, from the position on.
-void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strategy& strategy, train::LocalUpdates* local,
-           train::TrainingPosition position, bool tells) {
+// Up to `steps` steps, from the position on. `own` are the ranks of this replica.
+void learn(const Arguments& arguments, tutti::Communicator& comm, tutti::Communicator& own, train::Strategy& strategy,
+           train::LocalUpdates* local, train::TrainingPosition position, bool tells) {
   constexpr std::int64_t kExamples = 6000;
   // Numbers of whole batches: with a few examples only, some ranks may have none.
   train::Sampler sampler({.examples = kExamples, .batch = arguments.batch, .seed = 1}, 0, 1);
   sampler.set_position(position.sampler);
-  Saving saving(arguments, comm, tells);
+  Saving saving(arguments, own, local, tells);
   while (position.step < arguments.steps) {
     const std::vector<Example> batch = part_of(comm, sampler.next());
     // Ranks may have one example more than others, or none: the mean is over examples.
@@ -340,12 +346,13 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, train::Strateg
   saving.finish();
 }
 
-int run(const Arguments& arguments, tutti::Communicator comm) {
+int run(Arguments arguments, tutti::Communicator comm) {
   const FirstValues first;
   // A rank is a replica of its own, or all of them train as one.
   std::optional<train::Replicas> replicas;
   if (arguments.local_updates > 0) replicas = train::make_replicas(comm);
-  train::Strategy strategy = make(arguments.strategy, replicas ? replicas->inside : comm, first.parameters);
+  tutti::Communicator& own = replicas ? replicas->inside : comm;
+  train::Strategy strategy = make(arguments.strategy, own, first.parameters);
   std::optional<train::LocalUpdates> local;
   if (replicas) local.emplace(*replicas, strategy, train::LocalUpdatesOptions{.every = arguments.local_updates});
   if (replicas && arguments.batch < comm.size())
@@ -353,13 +360,16 @@ int run(const Arguments& arguments, tutti::Communicator comm) {
                              " leaves ranks without examples, and with "
                              "--local-updates each trains by itself; give " +
                              std::to_string(comm.size()) + " at least");
+  // Every replica has a state of its own, and a folder for it.
+  for (std::string* folder : {&arguments.save, &arguments.resume})
+    if (replicas && !folder->empty()) *folder += "/replica-" + std::to_string(comm.rank());
   const bool tells = comm.rank() == 0 && !arguments.json;
   train::TrainingPosition position;
   if (!arguments.resume.empty()) {
-    position = resumed_from(arguments.resume, comm, strategy);
+    position = resumed_from(arguments.resume, own, strategy, local ? &*local : nullptr);
     if (tells) std::printf("goes on from step %lld\n", static_cast<long long>(position.step));
   }
-  learn(arguments, comm, strategy, local ? &*local : nullptr, position, tells);
+  learn(arguments, comm, own, strategy, local ? &*local : nullptr, position, tells);
   if (local) {
     local->finish();
     local->verify();

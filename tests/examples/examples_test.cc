@@ -175,6 +175,20 @@ TEST_F(SavedDigits, GoOnInTheMiddleOfAnEpochToTheBitsOfARunThatNeverStopped) {
   }
 }
 
+// Every replica has a folder of its own.
+TEST_F(SavedDigits, GoOnAsReplicasToTheBitsOfARunThatNeverStopped) {
+  learn("--local-updates 15 --steps 80 --save " + in("whole"), 3);
+  learn("--local-updates 15 --steps 50 --save " + in("parts"), 3);
+  const std::string told = learn("--local-updates 15 --steps 80 --resume " + in("parts") + " --save " + in("parts"), 3);
+  EXPECT_THAT(told, HasSubstr("goes on from step 50"));
+  for (const char* replica : {"replica-0", "replica-1", "replica-2"}) {
+    const std::string name = std::string("/") + replica + "/step-00000080/rank-00000.safetensors";
+    const std::string whole = contents_of(in("whole") + name);
+    EXPECT_FALSE(whole.empty());
+    EXPECT_EQ(contents_of(in("parts") + name), whole) << replica;
+  }
+}
+
 // Reads what a job says, and kills rank 2 as soon as the second checkpoint is there, wherever that rank is.
 TEST_F(SavedDigits, GoOnOnFewerRanksWhenOneWasKilled) {
   const std::string command =

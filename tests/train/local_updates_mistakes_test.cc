@@ -178,12 +178,16 @@ void loses_replica_one(Ranks kind, const LocalUpdatesOptions& options, int steps
       testing::train_step(twin, model, comm.rank(), number);
       local.step();
     };
-    for (int number = 0; number + 1 < steps; ++number) step(number);
+    for (int early = 0; early + 1 < steps; ++early) step(early);
     if (comm.rank() == 1) ::raise(SIGKILL);
-    const Error error = error_of([&] { step(steps - 1); });
+    int number = steps - 1;
+    const Error error = error_of([&] {
+      // Asynchronous replicas train on until it is known.
+      for (; options.asynchronous || number < steps + 5; ++number) step(number);
+    });
     require(error.code() == ErrorCode::peer_lost && error.peer() == 1, error.what());
     require(inner_state(strategy) == inner_state(twin), "the inner state is intact");
-    for (Strategy* each : {&strategy, &twin}) testing::train_step(*each, model, comm.rank(), steps);
+    for (Strategy* each : {&strategy, &twin}) testing::train_step(*each, model, comm.rank(), number + 1);
     require(inner_state(strategy) == inner_state(twin), "and goes on");
   });
   EXPECT_EQ(ends[1].signal, SIGKILL);
@@ -194,6 +198,9 @@ void loses_replica_one(Ranks kind, const LocalUpdatesOptions& options, int steps
 TEST(LocalMistakes, AReplicaThatDiesIsNamedAtTheNextExchange) {
   loses_replica_one(Ranks::processes, {.every = 4}, 4);
   loses_replica_one(Ranks::tcp, {.every = 4}, 4);
+  loses_replica_one(Ranks::processes, {.every = 4, .overlap = 2}, 4);
+  loses_replica_one(Ranks::processes, {.every = 6, .fragments = 2, .overlap = 2}, 2);
+  loses_replica_one(Ranks::processes, {.every = 4, .asynchronous = true}, 4);
   loses_replica_one(Ranks::processes, {.every = 4, .quantise = train::Quantise()}, 4);
 }
 
