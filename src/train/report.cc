@@ -80,8 +80,6 @@ std::string told_states(const Report& report) {
       static_cast<std::size_t>(report.bytes.padding));
   if (report.bytes.in_flight > 0)
     text += "; besides, " + bytes_in_words(report.bytes.in_flight) + " for what is on its way";
-  if (report.bytes.outer > 0)
-    text += "; " + bytes_in_words(report.bytes.outer) + " for the point that replicas set out from and its momentum";
   if (report.bytes.errors > 0)
     text += "; besides, " + bytes_in_words(report.bytes.errors) + " for what compression has lost";
   return text + "\n";
@@ -157,6 +155,9 @@ std::string to_text(const Report& report) {
   text += std::string("\n") + (report.together ? "all of them together say" : "every step says") + "\n";
   text += told(gathered(report.each_step));
   if (!report.of_calls) text += told_states(report);
+  if (report.bytes.outer > 0)
+    text +=
+        "  besides, " + strategy::bytes_in_words(report.bytes.outer) + " of what replicas share: where they set out\n";
   if (report.steps == 0) return text;
   text += told_times(report);
   return report.timeline.empty() ? text : text + strategy::table_of(report.timeline);
@@ -167,14 +168,15 @@ std::string to_json(const Report& report) {
   std::string json = formatted("{\"strategy\": \"%s\", \"ranks\": %d, \"steps\": %lld, \"bucket_bytes\": %zu, ",
                                report.strategy.c_str(), report.ranks, static_cast<long long>(report.steps),
                                number(report.bucket_bytes));
+  if (report.bytes.outer > 0) json += formatted("\"outer_bytes\": %zu, ", number(report.bytes.outer));
   if (report.of_calls) json += std::string("\"together\": ") + (report.together ? "true, " : "false, ");
   json += "\"once\": " + json_of(report.once) + ", \"each_step\": " + json_of(report.each_step);
   json += formatted(
       ", \"state_bytes\": {\"values\": %zu, \"gradients\": %zu, \"master\": %zu, \"optimizer\": %zu, "
-      "\"in_flight\": %zu, \"outer\": %zu, \"errors\": %zu}, \"elements\": %zu, \"padding\": %zu",
+      "\"in_flight\": %zu, \"errors\": %zu}, \"elements\": %zu, \"padding\": %zu",
       number(report.bytes.values), number(report.bytes.gradients), number(report.bytes.master),
-      number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.outer),
-      number(report.bytes.errors), number(report.bytes.elements), number(report.bytes.padding));
+      number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.errors),
+      number(report.bytes.elements), number(report.bytes.padding));
   json += formatted(
       ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, "
       "\"gamma_raw\": %.6f, \"gamma_exposed\": %.6f, \"timeline\": [",

@@ -538,9 +538,10 @@ TEST(LocalUpdates, TellAReport) {
     const train::Report report = local.report();
     const std::string text = to_text(report);
     for (const char* part : {"local updates every 5 steps, 2 replicas of data parallel, 2 ranks, after 6 steps",
-                             "outer gradients of fragment 0", "exposed, every 5 steps", "set out from"})
+                             "outer gradients of fragment 0", "exposed, every 5 steps", "where they set out"})
       require(contains(text, part), text);
-    require(contains(to_json(report), "\"every\": 5"), to_json(report));
+    require(contains(to_json(report), "\"every\": 5") && contains(to_json(report), "\"outer_bytes\": "),
+            to_json(report));
     require(report.times.computing_us > 0, "what exchanges take is no computing");
     const std::uint64_t model_bytes = report.bytes.elements * sizeof(float);
     require(report.bytes.outer == 2 * model_bytes && report.bytes.in_flight == model_bytes, "bytes");

@@ -61,11 +61,10 @@ inline Spoken spoken(const Sentence& sentence, Verb verb) {
 // Bytes of model states on one rank. They are the table of ZeRO for elements + padding, which every rank has alike.
 struct StateBytes {
   std::uint64_t values = 0, gradients = 0, master = 0, optimizer = 0;
+  std::uint64_t outer = 0;  // besides, of local updates: where replicas set out, its momentum, what quantising lost
   std::uint64_t elements = 0, padding = 0;  // numbers of the model; numbers that only fill up blocks and shards
   // Besides, from stage 2 on: room for buckets of gradients on their way to their shards, and for gathered units.
   std::uint64_t in_flight = 0;
-  // Besides, of local updates: the point that replicas set out from, and the momentum of the outer optimizer.
-  std::uint64_t outer = 0;
   // Besides: what compression has lost and adds to the next step.
   std::uint64_t errors = 0;
 
