@@ -3,8 +3,8 @@
 // Names read optimizer/rule/type of gradients/type of the rounded copy (float32: none)/elements. memcpy/rule/... reads
 // and writes together as many bytes as the step of that rule does. 65536 elements of AdamW are 1 MB, which the second
 // cache holds; 16 million are 256 MB. quantise/ and dequantise/ are of 16 million float32, 64 MB, and memcpy/codes/ of
-// as many bytes as they read and write. TUTTI_KERNELS_TARGET is as in kernels_bench. torch_optimizer_bench.py is the same
-// for torch.
+// as many bytes as they read and write. TUTTI_KERNELS_TARGET is as in kernels_bench. torch_optimizer_bench.py is the
+// same for torch.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -36,11 +36,13 @@ namespace {
 
 namespace train = tutti::train;
 
-constexpr const char* kHelp = R"(usage: digits [--strategy S] [--steps N] [--batch N] [--save DIR] [--save-every N]
-              [--resume DIR] [--local-updates H] [--report] [--json] [--svg FILE]
+constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--local-updates H] [--steps N] [--batch N]
+              [--save DIR] [--save-every N] [--resume DIR] [--report] [--json] [--svg FILE]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
+  --compress C  gradients travel in fewer bytes: bf16, fp16 (half of them), int8, e4m3, e5m2 (a quarter), int4, e3m0
+                (an eighth); docs/fewer-bytes.md
   --steps N     updates (200), those before --resume among them
   --batch N     examples of all ranks in one step (128)
   --save DIR    checkpoints go there, in the background, the last two are kept
@@ -56,7 +58,7 @@ Run it on several ranks: tutti run -n 4 -- digits --strategy zero1 --report
 )";
 
 struct Arguments {
-  std::string strategy = "dp", svg, save, resume;
+  std::string strategy = "dp", compress = "none", svg, save, resume;
   int steps = 200, batch = 128, save_every = 50, local_updates = 0;
   bool report = false, json = false, help = false;
 };
@@ -79,6 +81,8 @@ Arguments parse(std::span<char*> words) {
     };
     if (word == "--strategy") {
       arguments.strategy = value();
+    } else if (word == "--compress") {
+      arguments.compress = value();
     } else if (word == "--steps") {
       arguments.steps = number_of(word, value());
     } else if (word == "--batch") {
@@ -231,10 +235,12 @@ void backward(train::Strategy& strategy, const std::vector<Example>& batch, cons
   }
 }
 
-train::Strategy make(const std::string& name, tutti::Communicator& comm, const train::Parameters& parameters) {
+train::Strategy make(const Arguments& arguments, tutti::Communicator& comm, const train::Parameters& parameters) {
+  const std::string& name = arguments.strategy;
   const train::Optimizer optimizer = train::AdamW{.learning_rate = 3e-3};
   train::StrategyOptions options;
   options.clip_norm = 5;
+  options.compression = train::compression_named(arguments.compress);
   options.bucket_bytes = 16 << 10;  // small, so that this small network has several
   if (name == "dp") return train::data_parallel(comm, parameters, optimizer, options);
   if (name == "zero1") return train::zero(1, comm, parameters, optimizer, options);
@@ -352,7 +358,7 @@ int run(Arguments arguments, tutti::Communicator comm) {
   std::optional<train::Replicas> replicas;
   if (arguments.local_updates > 0) replicas = train::make_replicas(comm);
   tutti::Communicator& own = replicas ? replicas->inside : comm;
-  train::Strategy strategy = make(arguments.strategy, own, first.parameters);
+  train::Strategy strategy = make(arguments, own, first.parameters);
   std::optional<train::LocalUpdates> local;
   if (replicas) local.emplace(*replicas, strategy, train::LocalUpdatesOptions{.every = arguments.local_updates});
   if (replicas && arguments.batch < comm.size())

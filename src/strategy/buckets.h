@@ -1,9 +1,9 @@
 // Which parameter lies where in which bucket: the flat memory that strategies reduce, cut and gather.
 //
-// A bucket holds parameters of one type, all compressed or none, in the order in which their gradients become ready. It is cut into one shard
-// per rank at multiples of kBlock elements, and a parameter of up to kBlock elements lies inside one block, a larger
-// one begins at a block: no shard cuts a block of kBlock elements counted from a parameter's first. What is summed up
-// by such blocks comes out the same whatever the buckets, the ranks and the stage.
+// A bucket holds parameters of one type, all compressed or none, in the order in which their gradients become ready. It
+// is cut into one shard per rank at multiples of kBlock elements, and a parameter of up to kBlock elements lies inside
+// one block, a larger one begins at a block: no shard cuts a block of kBlock elements counted from a parameter's first.
+// What is summed up by such blocks comes out the same whatever the buckets, the ranks and the stage.
 //
 //   bucket, 2 ranks   |w............ w.......|b.c.|pad.| ... |   '|' every kBlock elements
 //                     |<----- shard 0 ----->|<-- shard 1 -->|

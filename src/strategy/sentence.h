@@ -18,7 +18,7 @@ namespace tutti::strategy {
 struct CompressedCalls {
   Verb verb = Verb::all_reduce;
   std::size_t bytes = 0;
-  std::size_t returned_bytes = 0;
+  std::optional<std::size_t> returned_bytes = {};
   std::size_t error_bytes = 0;  // kept between steps: what was lost
   std::string how = {};
 

@@ -1,5 +1,6 @@
 #include "train/bucket_exchange.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,36 +16,35 @@ namespace {
 class CastExchange : public BucketExchange {
  public:
   CastExchange(DType type, const ExchangeShape& shape, Communicator& communicator)
-      : type_(type), shape_(shape), memory_(communicator.allocate_bytes(shape.elements * size_of(type))) {}
+      : type_(type), shape_(shape), memory_(communicator.allocate_bytes(shape.count() * size_of(type))) {}
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
-    kernels::find_convert(DType::float32, type_)(bytes(), gradients, shape_.elements);
-    const std::size_t own = shape_.cut ? shape_.shard() : shape_.elements;
+    kernels::find_convert(DType::float32, type_)(bytes(), gradients, shape_.count());
     work_ = communicator.submit({.verb = verb(),
                                  .input = bytes(),
                                  .output = bytes() + own_offset(),
-                                 .input_count = shape_.elements,
-                                 .output_count = own,
+                                 .input_count = shape_.count(),
+                                 .output_count = own_count(),
                                  .element = type_,
                                  .op = share ? Op::premul_sum(*share) : Op(ReduceOp::average)});
   }
   std::optional<NotFinitePlace> finish(std::byte* output) override {
     work_.wait();
     work_ = {};
-    const std::size_t own = shape_.cut ? shape_.shard() : shape_.filled;
-    kernels::find_convert(type_, DType::float32)(output, bytes() + own_offset(), own);
+    kernels::find_convert(type_, DType::float32)(output, bytes() + own_offset(), own_count());
     return {};
   }
   bool is_under_way() const override { return work_.valid() && !work_.ended(); }
   strategy::CompressedCalls calls() const override {
-    return {.verb = verb(), .bytes = shape_.elements * size_of(type_), .how = std::string(name_of(type_))};
+    return {.verb = verb(), .bytes = shape_.count() * size_of(type_), .how = std::string(name_of(type_))};
   }
 
  private:
   Verb verb() const { return shape_.cut ? Verb::reduce_scatter : Verb::all_reduce; }
   std::byte* bytes() const { return static_cast<std::byte*>(memory_.get()); }
+  std::size_t own_count() const { return shape_.cut ? shape_.share() : shape_.count(); }
   std::size_t own_offset() const {
-    return shape_.cut ? static_cast<std::size_t>(shape_.rank) * shape_.shard() * size_of(type_) : 0;
+    return shape_.cut ? static_cast<std::size_t>(shape_.rank) * shape_.share() * size_of(type_) : 0;
   }
 
   DType type_;
@@ -56,13 +56,13 @@ class CastExchange : public BucketExchange {
 class CodesExchange : public BucketExchange {
  public:
   CodesExchange(const Quantise& settings, bool error_feedback, const ExchangeShape& shape)
-      : shape_(shape), exchange_(settings), residual_(error_feedback ? shape.elements : 0) {}
+      : shape_(shape), exchange_(settings), residual_(error_feedback ? shape.count() : 0) {}
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
     divisor_ = share ? 1.0F : static_cast<float>(shape_.ranks);
     exchange_.send(communicator, {.values = gradients,
                                   .type = shape_.type,
-                                  .count = shape_.elements,
+                                  .count = shape_.count(),
                                   .factor = share.value_or(1),
                                   .residual = residual_.empty() ? nullptr : residual_.data()});
     under_way_ = true;
@@ -71,16 +71,16 @@ class CodesExchange : public BucketExchange {
   bool can_publish() override { return exchange_.sent(); }
   void publish(Communicator& communicator) override {
     place_ = exchange_.first_not_finite();
-    std::span<float> own(residual_);
-    if (!own.empty()) own = own.subspan(static_cast<std::size_t>(shape_.rank) * shape_.shard(), shape_.shard());
-    exchange_.publish(communicator, divisor_, own);
+    const std::size_t first = std::min(static_cast<std::size_t>(shape_.rank) * shape_.share(), residual_.size());
+    const std::size_t count = std::min(shape_.share(), residual_.size() - first);
+    exchange_.publish(communicator, divisor_, std::span(residual_).subspan(first, count));
   }
   std::optional<NotFinitePlace> finish(std::byte* output) override {
     if (shape_.cut) {
       place_ = exchange_.first_not_finite();
       exchange_.reduce(divisor_, output, shape_.type);
     } else {
-      exchange_.receive(output, shape_.type, shape_.filled);
+      exchange_.receive(output, shape_.type, shape_.count());
     }
     under_way_ = false;
     return std::exchange(place_, std::nullopt);
@@ -92,9 +92,11 @@ class CodesExchange : public BucketExchange {
   strategy::CompressedCalls calls() const override {
     const Quantise& settings = exchange_.settings();
     const std::string text = to_text(settings);
+    std::optional<std::size_t> returned;
+    if (!shape_.cut) returned = returned_bytes(settings, shape_.ranks, shape_.share());
     return {.verb = Verb::all_to_all,
-            .bytes = exchanged_bytes(settings, shape_.ranks, shape_.shard()),
-            .returned_bytes = shape_.cut ? 0 : returned_bytes(settings, shape_.ranks, shape_.shard()),
+            .bytes = exchanged_bytes(settings, shape_.ranks, shape_.share()),
+            .returned_bytes = returned,
             .error_bytes = residual_.size() * sizeof(float),
             .how = text.substr(0, text.find(' '))};
   }
@@ -126,6 +128,17 @@ void check_compression(const Compression& compression) {
   const Cast* cast = std::get_if<Cast>(&compression);
   if (cast != nullptr && cast->type != DType::bfloat16 && cast->type != DType::float16)
     refuse_call("gradients cannot be cast to " + std::string(name_of(cast->type)) + "; take bfloat16 or float16");
+}
+
+Compression compression_named(std::string_view name) {
+  if (name == "none") return {};
+  if (name == "bf16") return Cast{DType::bfloat16};
+  if (name == "fp16") return Cast{DType::float16};
+  constexpr std::string_view kCodes[] = {"int8", "int4", "e4m3", "e5m2", "e3m0"};
+  for (std::size_t type = 0; type < std::size(kCodes); ++type)
+    if (name == kCodes[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
+  refuse_call("there is no compression '" + std::string(name) +
+              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2 and e3m0");
 }
 
 std::string to_text(const Compression& compression) {

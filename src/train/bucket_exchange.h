@@ -24,11 +24,15 @@ namespace tutti::train {
 // One bucket on one rank. Where values are cut, in all stages but 0, a rank wants its shard alone.
 struct ExchangeShape {
   DType type = DType::float32;
-  std::size_t filled = 0, elements = 0;  // behind what is filled there are zeros, which stay
+  std::size_t filled = 0, elements = 0;  // without and with what makes shards equal
   int ranks = 1, rank = 0;
   bool cut = false;
 
-  std::size_t shard() const { return elements / static_cast<std::size_t>(ranks); }
+  // What travels, and a rank's share of it.
+  std::size_t count() const { return cut ? elements : filled; }
+  std::size_t share() const {
+    return (count() + static_cast<std::size_t>(ranks) - 1) / static_cast<std::size_t>(ranks);
+  }
 };
 
 // What the ranks' gradients are multiplied by before they are added; the mean where there is none.

@@ -114,6 +114,14 @@ TEST(Digits, AreLearnedWhereSomeRanksHaveNoExamples) {
   EXPECT_THAT(ended.output, ContainsRegex("ranks: 3, zero3: [0-9.]+ % of 1000 new digits are read right"));
 }
 
+TEST(Digits, AreLearnedWithFewerBytes) {
+  for (const char* options : {"bf16", "int8 --strategy zero1", "int4", "e3m0 --strategy zero3"}) {
+    const Ended ended = run("digits --report --compress " + std::string(options), 4, "shm");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, ContainsRegex("(bfloat16|int8|int4|e3m0) gradients of bucket")) << options;
+  }
+}
+
 TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
   EXPECT_THAT(run("digits --steps 50 --strategy zero1 --report", 2, "tcp").output,
               testing::AllOf(HasSubstr("ZeRO stage 1, 2 ranks, after 50 steps"), HasSubstr("reduce_scatter"),
@@ -124,6 +132,7 @@ TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
     return ended.output;
   };
   EXPECT_THAT(refused("--strategy zero7"), HasSubstr("there is no strategy 'zero7'"));
+  EXPECT_THAT(refused("--compress int7"), HasSubstr("there is no compression 'int7'; it is one of none, bf16,"));
   EXPECT_THAT(refused("--steps x"), HasSubstr("--steps takes a number from 1 on, not 'x'"));
   EXPECT_THAT(refused("--stepz 1"), HasSubstr("there is no option '--stepz'"));
 }

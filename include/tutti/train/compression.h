@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "tutti/export.h"
@@ -22,5 +23,8 @@ struct Cast {
 using Compression = std::variant<std::monostate, Cast, Quantise>;
 
 TUTTI_API std::string to_text(const Compression& compression);
+// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2 or e3m0, with what is usual
+// otherwise. Error(invalid_argument) lists them.
+TUTTI_API Compression compression_named(std::string_view name);
 
 }  // namespace tutti::train
