@@ -435,6 +435,37 @@ tutti_code tutti_batch(tutti_comm comm, const tutti_message* messages, size_t co
 tutti_code tutti_all_reduce_coalesced(tutti_comm comm, void* const* buffers, const size_t* counts, size_t tensors,
                                       tutti_type type, tutti_op op);
 
+/* ---- Sums of floats that travel in few bits, a quarter or an eighth of the bytes; train/quantised.h says how. */
+
+typedef enum tutti_quantised_type {
+  TUTTI_QUANTISED_INT8,
+  TUTTI_QUANTISED_INT4,
+  TUTTI_QUANTISED_E4M3,
+  TUTTI_QUANTISED_E5M2,
+  TUTTI_QUANTISED_E3M0
+} tutti_quantised_type;
+/* Filled in by tutti_quantise_default, then changed where wanted. */
+typedef struct tutti_quantise {
+  size_t size; /* of this struct */
+  tutti_quantised_type type;
+  int stochastic; /* 1: rounds up or down by chance, so that the mean is the value */
+  size_t block;   /* values that share a scale: a power of two, 32 .. 4096 */
+  uint64_t seed;
+  int pass_not_finite; /* 1: a block with a NaN or infinity is NaN on all ranks, instead of an error on all */
+} tutti_quantise;
+/* `size` is sizeof(tutti_quantise). */
+tutti_code tutti_quantise_default(tutti_quantise* settings, size_t size);
+/* Collective, and every rank's settings must be alike; settings may be NULL. Keeps the memory that calls need. */
+typedef struct tutti_quantised_s* tutti_quantised;
+tutti_code tutti_quantised_create(tutti_comm comm, const tutti_quantise* settings, tutti_quantised* quantised);
+/* The sum or average over all ranks of values[i], in place: the same bits on every rank. Blocking; float32, bfloat16 or
+ * float16. `residual`, `count` floats that are zero at first, keeps what was lost for the next call; or NULL. Where a
+ * value is not finite the call fails on all ranks, and the communicator is as good as before. */
+tutti_code tutti_quantised_all_reduce(tutti_quantised quantised, void* values, size_t count, tutti_type type,
+                                      tutti_op op, float* residual);
+/* Not collective; also after tutti_comm_free. Sets *quantised to NULL. NULL is fine. */
+tutti_code tutti_quantised_free(tutti_quantised* quantised);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif
