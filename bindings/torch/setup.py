@@ -41,6 +41,7 @@ SOURCES = [
     "backend/moving.cc",
     "backend/pool.cc",
     "backend/profile.cc",
+    "backend/quantised.cc",
     "backend/sparse.cc",
     "backend/store.cc",
     "backend/tensors.cc",

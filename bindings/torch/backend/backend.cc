@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <utility>
 
 namespace tutti::pytorch {
 namespace {
@@ -48,6 +49,9 @@ c10::intrusive_ptr<Store> another(const c10::intrusive_ptr<Store>& store) {
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options)
     : c10d::Backend(options.rank, options.size), group_(Group::meet(store, options)), name_(options.name) {}
+
+Backend::Backend(std::shared_ptr<Group> group, const std::string& name)
+    : c10d::Backend(group->rank(), group->size()), group_(std::move(group)), name_(name) {}
 
 Backend::~Backend() { shutdown(); }
 
@@ -112,6 +116,10 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
   merged.name = name_of(options.get(), "merged");
   merged.timeout = options != nullptr ? options->timeout : group_->timeout();
   return c10::make_intrusive<Backend>(another(store), merged);
+}
+
+c10::intrusive_ptr<Backend> Backend::duplicate(const std::string& name) {
+  return c10::make_intrusive<Backend>(group_->duplicate(name), name);
 }
 
 at::Tensor Backend::empty_symmetric(at::IntArrayRef shape, at::ScalarType type) {

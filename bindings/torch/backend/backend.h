@@ -34,6 +34,7 @@ inline constexpr bool kWantsAllWorks = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION
 class Backend : public c10d::Backend {
  public:
   Backend(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
+  Backend(std::shared_ptr<Group> group, const std::string& name);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "tutti"; }
@@ -90,6 +91,10 @@ class Backend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
                                           const int& size);
+
+  // A backend of the same ranks, whose calls are not mixed with those of this one: collective.
+  c10::intrusive_ptr<Backend> duplicate(const std::string& name);
+  const std::shared_ptr<Group>& group() const { return group_; }
 
   // Memory from a pool; the first of all calls is collective.
   std::shared_ptr<Pool> pool();

@@ -69,14 +69,25 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
   const std::shared_ptr<Group> group(new Group(options));
   StoreFunctions functions(store);
   check(tutti_init_with_store(&wanted, functions.get(), &group->comm_));
+  group->begin();
+  return group;
+}
+
+std::shared_ptr<Group> Group::duplicate(const std::string& name) {
+  const std::shared_ptr<Group> group(new Group({.rank = rank_, .size = size_, .name = name, .timeout = timeout()}));
+  enter(Milliseconds(0), [&](tutti_comm comm) { check(tutti_comm_duplicate(comm, &group->comm_)); });
+  group->begin();
+  return group;
+}
+
+void Group::begin() {
   std::int64_t timeout_ms = 0;  // a variable may have changed it
-  check(tutti_get_timeout(group->comm_, &timeout_ms));
-  group->set_timeout_ = Milliseconds(timeout_ms);
-  group->set_timeout(group->set_timeout_);
+  check(tutti_get_timeout(comm_, &timeout_ms));
+  set_timeout_ = Milliseconds(timeout_ms);
+  set_timeout(set_timeout_);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  all.groups.insert(group);
-  return group;
+  all.groups.insert(weak_from_this());
 }
 
 // The completion thread holds the group, so it has been stopped by leave(), or was never started.

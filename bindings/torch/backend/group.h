@@ -49,6 +49,8 @@ class Group : public std::enable_shared_from_this<Group> {
  public:
   // Meets the other ranks through the store.
   static std::shared_ptr<Group> meet(const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
+  // A group of the same ranks, whose calls are not mixed with those of this one: collective.
+  std::shared_ptr<Group> duplicate(const std::string& name);
   ~Group();
 
   int rank() const { return rank_; }
@@ -111,6 +113,8 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   friend class Work;
   explicit Group(const GroupOptions& options);
+  // The communicator is there: sees to its timeout, and that it is left at the end of the program.
+  void begin();
   void prepare(Milliseconds timeout);
   void require_usable() const;
   void sweep();

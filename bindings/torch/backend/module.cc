@@ -9,6 +9,7 @@
 #include "backend/allocator.h"
 #include "backend/backend.h"
 #include "backend/errors.h"
+#include "backend/quantised.h"
 
 namespace py = pybind11;
 
@@ -18,6 +19,7 @@ using tutti::pytorch::Backend;
 using tutti::pytorch::Group;
 using tutti::pytorch::GroupOptions;
 using tutti::pytorch::Milliseconds;
+using tutti::pytorch::Quantised;
 
 c10::intrusive_ptr<Backend> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                    const std::string& name, Milliseconds timeout) {
@@ -54,6 +56,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))
       .def("abort", &Backend::abort, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Backend::shutdown, py::call_guard<py::gil_scoped_release>())
+      .def("duplicate", &Backend::duplicate, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def("tuned", &Backend::tuned, py::call_guard<py::gil_scoped_release>())
       .def("mark", &Backend::mark, py::call_guard<py::gil_scoped_release>())
       .def("empty",
@@ -65,6 +68,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(
           "begin_pool", [](Backend& backend) { tutti::pytorch::begin_pool(backend.pool()); },
           py::call_guard<py::gil_scoped_release>());
+  py::class_<Quantised>(module, "Quantised")
+      .def(py::init<const Backend&, const std::string&, std::size_t, bool>(), py::arg("backend"), py::arg("type"),
+           py::arg("block"), py::arg("pass_not_finite"), py::call_guard<py::gil_scoped_release>())
+      .def("average", &Quantised::average, py::arg("values"), py::arg("residual"),
+           py::call_guard<py::gil_scoped_release>());
   module.def("report", &told_between);
   module.def("end_pool", &tutti::pytorch::end_pool);
   module.def("leave_all", &Group::leave_all, py::call_guard<py::gil_scoped_release>());

@@ -11,7 +11,7 @@ DistributedDataParallel, unless TUTTI_SHARED_BUCKETS=0.
 
 `step_report` tells what the steps of a training loop call, what of that compute did not hide, and where the time went.
 `tuned` tells by which costs a group chooses its algorithms. `in_order` is for communication hooks of one's own whose
-callbacks make collectives.
+callbacks make collectives. `tutti.torch.hooks` has hooks that send gradients in fewer bytes.
 """
 
 import atexit
@@ -23,10 +23,10 @@ import os
 import torch
 import torch.distributed as dist
 
-from . import _reducer
+from . import _compression, _reducer
 from ._hooks import in_order
 
-__all__ = ["StepReport", "empty", "in_order", "register", "shared_tensors", "step_report", "tuned"]
+__all__ = ["StepReport", "empty", "hooks", "in_order", "register", "shared_tensors", "step_report", "tuned"]
 
 
 def _load():
@@ -51,6 +51,8 @@ def _load():
 _backend = _load()
 
 import tutti_torch_autoload  # noqa: E402, after the check that all of this was built for this PyTorch
+
+from . import hooks  # noqa: E402, as above
 
 
 def _create(options, backend_options):
@@ -84,6 +86,8 @@ def register():
 
 
 def _backend_of(group):
+    if isinstance(group, _compression.Hook):
+        return group.backend
     group = group if group is not None else dist.group.WORLD
     if group is None:
         raise ValueError("there is no process group: call torch.distributed.init_process_group first")
@@ -153,7 +157,8 @@ def step_report(steps=1, group=None):
                 ...
         print(report)
 
-    `report.steps` may be set inside, where their number is known late. Other groups have reports of their own.
+    `report.steps` may be set inside, where their number is known late. Other groups have reports of their own, and so
+    has a hook of tutti.torch.hooks, which is passed as the group.
     """
     return StepReport(_backend_of(group), steps)
 

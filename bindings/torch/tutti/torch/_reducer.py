@@ -11,7 +11,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from . import _hooks
+from . import _compression, _hooks
 
 
 def _wanted():
@@ -41,10 +41,23 @@ def install(backend_of, shared_tensors):
             given = (*arguments, *settings.values())
             group = next((value for value in given if isinstance(value, dist.ProcessGroup)), None)
             self.is_ours = is_ours(params, group)
+            names = next((value for value in given if isinstance(value, dict)), {})
+            self._facts = group, params, {id(each): names[i] for i, each in enumerate(params) if i in names}
             shares = self.is_ours and _wanted()
             self._memory = (lambda: shared_tensors(group)) if shares else contextlib.nullcontext
             with self._memory():
                 super().__init__(params, *arguments, **settings)
+
+        def attach(self, hook):
+            """To a hook of tutti.torch.hooks: it has a part in registering."""
+            group, parameters, names = self._facts
+            if not self.is_ours:
+                devices = {parameter.device.type for parameter in parameters}
+                raise ValueError(
+                    f"{hook.__name__} is for models whose group is of the backend tutti and whose parameters lie in "
+                    f"CPU memory; here the backend is {dist.get_backend(group)} and the device {', '.join(devices)}"
+                )
+            hook.attach(backend_of(group), group, parameters, names)
 
         # torch.compile must not look inside, as it cannot look inside torch's own: it stops at the pool with an error.
         @torch._disable_dynamo
@@ -59,6 +72,8 @@ def install(backend_of, shared_tensors):
 
     def register_comm_hook(reducer, state, hook):
         ours = isinstance(reducer, Reducer) and reducer.is_ours
+        if isinstance(hook, _compression.Hook) and isinstance(reducer, Reducer):
+            reducer.attach(hook)
         plain_register(reducer, state, _hooks.ordered_where_needed(hook) if ours else hook)
 
     dist.Reducer = Reducer
