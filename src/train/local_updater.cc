@@ -9,6 +9,7 @@
 
 #include "strategy/fragments.h"
 #include "train/agreement.h"
+#include "train/counting.h"
 #include "train/words.h"
 
 namespace tutti::train {
@@ -18,14 +19,6 @@ double lasted_us(std::chrono::nanoseconds time) { return std::chrono::duration<d
 
 bool all_finite(std::span<const float> numbers) {
   return std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); });
-}
-
-void add_counters(Counters& sum, const Counters& more) {
-  for (std::size_t verb = 0; verb < kVerbs; ++verb) {
-    sum.verbs[verb].calls += more.verbs[verb].calls;
-    sum.verbs[verb].bytes += more.verbs[verb].bytes;
-    sum.verbs[verb].waited += more.verbs[verb].waited;
-  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "strategy/timeline.h"
 #include "train/agreement.h"
+#include "train/counting.h"
 #include "train/gradient_norm.h"
 #include "train/words.h"
 
@@ -66,15 +67,8 @@ void Trainer::release(std::size_t unit) {
 
 Counters Trainer::counters() const {
   Counters all = comm_.counters();
-  const auto add = [&](const Counters& more) {
-    for (std::size_t verb = 0; verb < kVerbs; ++verb) {
-      all.verbs[verb].calls += more.verbs[verb].calls;
-      all.verbs[verb].bytes += more.verbs[verb].bytes;
-      all.verbs[verb].waited += more.verbs[verb].waited;
-    }
-  };
-  if (units_) add(units_->counters());
-  if (returning_) add(returning_->counters());
+  if (units_) add_counters(all, units_->counters());
+  if (returning_) add_counters(all, returning_->counters());
   return all;
 }
 

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "check.h"
+#include "effort.h"
 
 namespace tutti {
 namespace {
@@ -167,7 +168,7 @@ Communicator make_half(Communicator& comm, bool by_members, bool turned) {
 }
 
 TEST_P(GroupDeaths, WhoeverDiesWhileGroupsAreMadeIsNamedByAll) {
-  constexpr int kRanks = 4, kKills = 24;
+  constexpr int kRanks = 4, kKills = testing::kSanitized ? 2 * kRanks : 6 * kRanks;
   for (int kill = 0; kill < kKills; ++kill) {
     const int victim = kill % kRanks;
     const auto delay = std::chrono::microseconds(700 * kill);

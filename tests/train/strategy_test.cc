@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "check.h"
 #include "train/one_process.h"
@@ -411,35 +412,41 @@ struct Saved {
   std::int64_t updates = 0;
 };
 
+// The stage before, and the type of values.
+class OwnedPartsOf : public ::testing::TestWithParam<std::tuple<int, DType>> {};
+
 // What ranks own under one strategy goes on under another to the bits of a run that was never disturbed.
-TEST(OwnedParts, GoOnUnderAnotherStrategy) {
+TEST_P(OwnedPartsOf, GoOnUnderAnotherStrategy) {
   constexpr int kRanks = 3, kHalf = 4;
-  for (const DType type : {DType::float32, DType::bfloat16}) {
-    const ToyModel model(type);
-    OneProcess reference(model, train::AdamW{}, std::nullopt);
-    for (int step = 0; step < 2 * kHalf; ++step) reference.step_of_means(kRanks, step);
-    for (const int from : kStages) {
-      Saved saved(model);
-      on_ranks(kRanks, [&](Communicator& comm) {
-        Strategy strategy = make(from, comm, model.parameters, {.bucket_bytes = 10'000});
-        for (int step = 0; step < kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
-        for (int turn = 0; turn < kRanks; ++turn) {
-          if (turn == comm.rank()) saved.take(strategy);
-          comm.barrier();
-        }
-      });
-      for (const int to : kStages) {
-        on_ranks(kRanks, [&](Communicator& comm) {
-          Strategy strategy = make(to, comm, model.parameters, {.bucket_bytes = 20'000});
-          saved.give(strategy);
-          for (int step = kHalf; step < 2 * kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
-          require(testing::values_of(strategy, model) == reference.values(),
-                  "from " + std::to_string(from) + " to " + std::to_string(to));
-        });
-      }
+  const auto [from, type] = GetParam();
+  const ToyModel model(type);
+  OneProcess reference(model, train::AdamW{}, std::nullopt);
+  for (int step = 0; step < 2 * kHalf; ++step) reference.step_of_means(kRanks, step);
+  Saved saved(model);
+  on_ranks(kRanks, [&, stage = from](Communicator& comm) {
+    Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
+    for (int step = 0; step < kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
+    for (int turn = 0; turn < kRanks; ++turn) {
+      if (turn == comm.rank()) saved.take(strategy);
+      comm.barrier();
     }
+  });
+  for (const int to : kStages) {
+    on_ranks(kRanks, [&](Communicator& comm) {
+      Strategy strategy = make(to, comm, model.parameters, {.bucket_bytes = 20'000});
+      saved.give(strategy);
+      for (int step = kHalf; step < 2 * kHalf; ++step) testing::train_step(strategy, model, comm.rank(), step);
+      require(testing::values_of(strategy, model) == reference.values(), "to stage " + std::to_string(to));
+    });
   }
 }
+INSTANTIATE_TEST_SUITE_P(All, OwnedPartsOf,
+                         ::testing::Combine(::testing::ValuesIn(kStages),
+                                            ::testing::Values(DType::float32, DType::bfloat16)),
+                         [](const auto& about) {
+                           return "stage_" + std::to_string(std::get<0>(about.param)) + "_" +
+                                  std::string(name_of(std::get<1>(about.param)));
+                         });
 
 TEST(OwnedParts, HoldTheSameValuesOnAnotherNumberOfRanks) {
   const ToyModel model;
