@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "train/top_k_exchange.h"
 #include "train/words.h"
 
 namespace tutti::train {
@@ -118,6 +119,8 @@ std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bo
     if (shape.type != DType::float32) return nullptr;
     return std::make_unique<CastExchange>(cast->type, shape, communicator);
   }
+  if (const TopK* settings = std::get_if<TopK>(&compression))
+    return std::make_unique<TopKExchange>(*settings, error_feedback, shape);
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
     return std::make_unique<CodesExchange>(*settings, error_feedback, shape);
   return nullptr;
@@ -125,6 +128,12 @@ std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bo
 
 void check_compression(const Compression& compression) {
   if (const Quantise* settings = std::get_if<Quantise>(&compression)) check_settings(*settings);
+  if (const TopK* top = std::get_if<TopK>(&compression)) {
+    if (!(top->share > 0 && top->share <= 1))
+      refuse_call("top-k of a share of " + std::to_string(top->share) + "; give one above 0, up to 1");
+    if (!(top->momentum >= 0 && top->momentum < 1))
+      refuse_call("top-k with momentum " + std::to_string(top->momentum) + "; give one from 0 on, below 1");
+  }
   const Cast* cast = std::get_if<Cast>(&compression);
   if (cast != nullptr && cast->type != DType::bfloat16 && cast->type != DType::float16)
     refuse_call("gradients cannot be cast to " + std::string(name_of(cast->type)) + "; take bfloat16 or float16");
@@ -134,15 +143,20 @@ Compression compression_named(std::string_view name) {
   if (name == "none") return {};
   if (name == "bf16") return Cast{DType::bfloat16};
   if (name == "fp16") return Cast{DType::float16};
+  if (name == "topk") return TopK{};
   constexpr std::string_view kCodes[] = {"int8", "int4", "e4m3", "e5m2", "e3m0"};
   for (std::size_t type = 0; type < std::size(kCodes); ++type)
     if (name == kCodes[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
   refuse_call("there is no compression '" + std::string(name) +
-              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2 and e3m0");
+              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0 and topk");
 }
 
 std::string to_text(const Compression& compression) {
   if (const Quantise* settings = std::get_if<Quantise>(&compression)) return to_text(*settings);
+  if (const TopK* top = std::get_if<TopK>(&compression)) {
+    return "the largest " + std::to_string(100 * top->share) + " %, momentum " + std::to_string(top->momentum) +
+           (top->not_finite == NotFinite::fail ? "" : ", NaN passed on");
+  }
   if (const Cast* cast = std::get_if<Cast>(&compression)) return "cast to " + std::string(name_of(cast->type));
   return "none";
 }

@@ -32,8 +32,14 @@ bool Trainer::is_compressed(std::size_t bucket) const {
 }
 
 bool Trainer::passes_not_finite() const {
-  const Quantise* settings = std::get_if<Quantise>(&options_.compression);
-  return settings != nullptr && (settings->not_finite == NotFinite::pass || options_.loss_scale);
+  return std::visit(
+      [&](const auto& settings) {
+        if constexpr (requires { settings.not_finite; }) {
+          return settings.not_finite == NotFinite::pass || options_.loss_scale.has_value();
+        }
+        return false;
+      },
+      options_.compression);
 }
 
 void Trainer::start_exchange(std::size_t bucket, const std::byte* gradients) {
@@ -75,8 +81,8 @@ void Trainer::take_not_finite(std::size_t bucket, const NotFinitePlace& place) {
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(place.rank) + ", parameter \"" + parameters_[parameter].name + "\": element " +
                     std::to_string(place.index - offset) +
-                    " of its gradient is not finite and cannot be quantised; look where it comes from, or skip such "
-                    "steps (Quantise::not_finite)",
+                    " of its gradient is not finite and cannot be compressed; look where it comes from, or skip such "
+                    "steps (not_finite)",
                 place.rank);
   }
 }

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -144,10 +146,119 @@ TEST(QuantiseHook, GivesTheBitsOfAReducerInEveryStage) {
   }
 }
 
+// What all ranks' largest add up to, one rank at a time.
+struct SlowTopK {
+  std::vector<std::vector<float>> waiting, velocity;
+  double momentum;
+  std::size_t kept;
+
+  std::vector<float> mean(const std::vector<std::vector<float>>& gradients) {
+    std::vector<float> sum(OneMatrix::kElements);
+    for (std::size_t rank = 0; rank < gradients.size(); ++rank) {
+      std::vector<std::size_t> order(sum.size());
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        order[i] = i;
+        float& v = velocity[rank][i];
+        v = v * static_cast<float>(momentum) + gradients[rank][i];
+        waiting[rank][i] += v;
+      }
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::abs(waiting[rank][a]) > std::abs(waiting[rank][b]);
+      });
+      for (std::size_t k = 0; k < kept; ++k) {
+        sum[order[k]] += std::exchange(waiting[rank][order[k]], 0.0F);
+        velocity[rank][order[k]] = 0;
+      }
+    }
+    for (float& value : sum) value /= static_cast<float>(gradients.size());
+    return sum;
+  }
+};
+
+TEST(TopKHook, GivesTheBitsOfASlowOneInEveryStage) {
+  for (const int stage : kStages) {
+    for (const double momentum : {0.0, 0.5}) {
+      for (const std::size_t ranks : {1, 3}) {
+        const OneMatrix one;
+        // Shards are whole blocks; where nothing is cut, nothing is filled up.
+        const std::size_t all = (one.kElements + 1024 * ranks - 1) / (1024 * ranks) * 1024 * ranks;
+        const train::TopK settings{.share = 0.1, .momentum = momentum};
+        SlowTopK slow{.waiting = std::vector(ranks, one.values),
+                      .velocity = std::vector(ranks, one.values),
+                      .momentum = momentum,
+                      .kept = train::kept_count(settings, stage == 0 ? one.kElements : all)};
+        std::vector<float> expected(one.values);
+        for (int step = 0; step < 5; ++step) {
+          std::vector<std::vector<float>> gradients;
+          for (std::size_t rank = 0; rank < ranks; ++rank)
+            gradients.push_back(one.gradient(static_cast<int>(rank), step));
+          const std::vector<float> mean = slow.mean(gradients);
+          for (std::size_t i = 0; i < one.kElements; ++i) expected[i] -= mean[i];
+        }
+        on_ranks(static_cast<int>(ranks), [&](Communicator& comm) {
+          Strategy strategy =
+              make(stage, comm, one.parameters, {.compression = settings}, train::Sgd{.learning_rate = 1});
+          for (int step = 0; step < 5; ++step) one.step(strategy, one.gradient(comm.rank(), step));
+          require(one.values_in(strategy) == expected, "the values of a slow one");
+        });
+      }
+    }
+  }
+}
+
+TEST(TopKHook, FeedbackBringsWhatWasLost) {
+  on_ranks(2, [](Communicator& comm) {
+    const OneMatrix one;
+    std::vector<float> gradient(one.kElements, 0.1F);
+    for (std::size_t i = 0; i < gradient.size(); i += 100) gradient[i] = 1;
+    const auto trained = [&](bool feedback) {
+      Strategy strategy =
+          make(0, comm, one.parameters, {.compression = train::TopK{.share = 0.1}, .error_feedback = feedback},
+               train::Sgd{.learning_rate = 1});
+      for (int step = 0; step < 100; ++step) one.step(strategy, gradient);
+      return one.values_in(strategy)[one.kElements - 1];
+    };
+    require(trained(false) == 0, "never among the largest");
+    require(std::abs(trained(true) + 10) < 2, "a hundred times 0.1, but for what waits");
+  });
+}
+
+TEST(TopKHook, NotFiniteGradientsAreNamed) {
+  on_ranks(2, [](Communicator& comm) {
+    const OneMatrix one;
+    std::vector<float> gradient(one.kElements, 1.0F);
+    if (comm.rank() == 1) gradient[2000] = kNaN;
+    Strategy strategy = make(0, comm, one.parameters, {.compression = train::TopK{}});
+    const Error error = error_of([&] { one.step(strategy, gradient); });
+    require(contains(error.what(), "rank 1, parameter \"w\": element 2000 of its gradient is not finite"),
+            error.what());
+  });
+}
+
+// More of them than a step sends.
+TEST(TopKHook, NotFiniteGradientsAreSkippedAndForgotten) {
+  on_ranks(2, [](Communicator& comm) {
+    const OneMatrix one;
+    Strategy strategy = make(0, comm, one.parameters,
+                             {.compression = train::TopK{.share = 0.5, .momentum = 0.5, .not_finite = NotFinite::pass}},
+                             train::Sgd{.learning_rate = 1});
+    one.step(strategy, std::vector<float>(one.kElements, comm.rank() == 1 ? kNaN : 0.0F));
+    for (const float value : one.values_in(strategy)) require(value == 0, "the step is skipped");
+    for (int step = 0; step < 3; ++step) one.step(strategy, one.gradient(comm.rank(), step));
+    float most = 0;
+    for (const float value : one.values_in(strategy)) {
+      require(std::isfinite(value), "numbers");
+      most = std::max(most, std::abs(value));
+    }
+    require(most > 0.5F, "and it goes on");
+  });
+}
+
 TEST(Compression, CountedBytesAreThoseOfTheSentence) {
   for (const int stage : kStages) {
-    for (const train::Compression& compression : {train::Compression(Cast{}), train::Compression(Quantise{}),
-                                                  train::Compression(Quantise{.type = QuantisedType::e3m0})}) {
+    for (const train::Compression& compression :
+         {train::Compression(Cast{}), train::Compression(Quantise{}),
+          train::Compression(Quantise{.type = QuantisedType::e3m0}), train::Compression(train::TopK{})}) {
       on_ranks(3, [&](Communicator& comm) {
         const ToyModel model;
         Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 8192, .compression = compression});
@@ -162,7 +273,7 @@ TEST(Compression, CountedBytesAreThoseOfTheSentence) {
           require(after[verb].calls - before[verb].calls == said.calls, std::string(name_of(verb)) + ": calls");
           require(after[verb].bytes - before[verb].bytes == said.bytes, std::string(name_of(verb)) + ": bytes");
         }
-        const bool quantises = std::holds_alternative<Quantise>(compression);
+        const bool quantises = !std::holds_alternative<Cast>(compression);
         require((report.bytes.errors > 0) == quantises, "memory for what is lost");
         require(contains(train::to_text(report), "for what compression has lost") == quantises, "and it is told");
         // Vectors travel as they are.
@@ -353,6 +464,10 @@ TEST(Compression, BadSettingsGetASentence) {
       return std::string(error_of([&] { make(1, comm, one.parameters, options); }).what());
     };
     require(contains(words({.compression = Cast{DType::float64}}), "cannot be cast to float64; take bfloat16"), "cast");
+    require(contains(words({.compression = train::TopK{.share = 0}}), "a share of 0.000000; give one above 0"),
+            "share");
+    require(contains(words({.compression = train::TopK{.momentum = 1}}), "with momentum 1.000000; give one"),
+            "momentum");
     require(contains(words({.compression = Quantise{.block = 100}}), "a block of 100 values"), "block");
     require(contains(words({.compression = Quantise{}, .compress_from_step = -1}), "compress_from_step is -1"), "from");
   });

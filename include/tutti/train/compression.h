@@ -1,6 +1,8 @@
 // How gradients of a strategy travel in fewer bytes: StrategyOptions::compression. docs/fewer-bytes.md compares them.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,14 +19,30 @@ struct Cast {
   DType type = DType::bfloat16;  // or float16
 };
 
-// None, Cast, or codes of 4 or 8 bits. Quantise::not_finite tells what becomes of a step in which a gradient is not
-// finite: fail, an error that names rank and parameter, after which the strategy is not of use; pass, a step that
-// updates nothing (StepResult::skipped). With a loss scale it passes.
-using Compression = std::variant<std::monostate, Cast, Quantise>;
+// Each rank sends the share of its gradients that is largest, with their places: 8 bytes for each. The rest is kept and
+// added to the next step's (StrategyOptions::error_feedback), or training diverges.
+struct TopK {
+  double share = 0.01;  // above 0, up to 1
+  // Momentum correction: what is kept has the momentum that it would have had. For optimizers without a momentum of
+  // their own (Sgd{}), whose momentum this is then; costs 4 bytes for each number.
+  double momentum = 0;  // below 1
+  NotFinite not_finite = NotFinite::fail;
+};
+// Numbers of so many that a rank sends.
+constexpr std::size_t kept_count(const TopK& settings, std::size_t count) {
+  const double exact = settings.share * static_cast<double>(count);
+  const auto whole = static_cast<std::size_t>(exact);
+  return std::min(count, whole + (static_cast<double>(whole) < exact ? 1 : 0));
+}
+
+// None, or one of the above. not_finite tells what becomes of a step in which a gradient is not finite: fail, an error
+// that names rank and parameter, after which the strategy is not of use; pass, a step that updates nothing
+// (StepResult::skipped). With a loss scale it passes.
+using Compression = std::variant<std::monostate, Cast, Quantise, TopK>;
 
 TUTTI_API std::string to_text(const Compression& compression);
-// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2 or e3m0, with what is usual
-// otherwise. Error(invalid_argument) lists them.
+// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0 or topk, with what is
+// usual otherwise. Error(invalid_argument) lists them.
 TUTTI_API Compression compression_named(std::string_view name);
 
 }  // namespace tutti::train

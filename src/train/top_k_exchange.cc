@@ -1,0 +1,120 @@
+#include "train/top_k_exchange.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kernels/kernels.h"
+
+namespace tutti::train {
+namespace {
+
+void scale_all(std::vector<float>& values, double factor) {
+  kernels::find_scale(DType::float32)(values.data(), values.data(), values.size(), factor);
+}
+
+void add_all(std::vector<float>& sums, const std::vector<float>& more) {
+  const void* terms[] = {sums.data(), more.data()};
+  void* result = sums.data();
+  kernels::find_reduce(DType::float32, ReduceOp::sum)(&result, 1, terms, 2, sums.size(), {});
+}
+
+}  // namespace
+
+TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const ExchangeShape& shape)
+    : settings_(settings),
+      keeps_(error_feedback),
+      shape_(shape),
+      sent_count_(kept_count(settings, shape.count())),
+      waiting_(shape.count()),
+      velocity_(settings.momentum > 0 ? shape.count() : 0),
+      order_(shape.count()),
+      sent_(sent_count_),
+      received_(sent_count_ * static_cast<std::size_t>(shape.ranks)) {
+  if (shape.type != DType::float32) sums_.resize(shape.cut ? shape.share() : shape.count());
+}
+
+// What is sent or waits: gradients, or velocities that they add to.
+void TopKExchange::take_in(const std::byte* gradients, double factor) {
+  std::vector<float> fresh(shape_.count());
+  if (shape_.type == DType::float32) {
+    std::memcpy(fresh.data(), gradients, fresh.size() * sizeof(float));
+  } else {
+    kernels::find_convert(shape_.type, DType::float32)(fresh.data(), gradients, fresh.size());
+  }
+  if (factor != 1) scale_all(fresh, factor);
+  if (!velocity_.empty()) {
+    scale_all(velocity_, settings_.momentum);
+    add_all(velocity_, fresh);
+  }
+  if (!keeps_) std::ranges::fill(waiting_, 0.0F);
+  add_all(waiting_, velocity_.empty() ? fresh : velocity_);
+}
+
+// Of equal magnitudes the earlier; infinities and NaN are larger than all numbers, and so are told.
+void TopKExchange::select() {
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(waiting_[i]) & 0x7FFFFFFFU;
+    order_[i] = std::uint64_t{~magnitude} << 32 | i;
+  }
+  const auto end = order_.begin() + static_cast<std::ptrdiff_t>(sent_count_);
+  if (end != order_.end()) std::nth_element(order_.begin(), end, order_.end());
+  const auto place = [](std::uint64_t key) { return static_cast<std::uint32_t>(key); };
+  std::sort(order_.begin(), end, [&](std::uint64_t a, std::uint64_t b) { return place(a) < place(b); });
+  for (std::size_t i = 0; i < sent_count_; ++i) {
+    const std::uint32_t index = place(order_[i]);
+    sent_[i] = {index, std::exchange(waiting_[index], 0.0F)};
+    if (!velocity_.empty()) velocity_[index] = 0;
+  }
+}
+
+void TopKExchange::start(Communicator& communicator, const std::byte* gradients, GradientShare share) {
+  divisor_ = share ? 1.0F : static_cast<float>(shape_.ranks);
+  take_in(gradients, share.value_or(1));
+  select();
+  work_ = communicator.submit({.verb = Verb::all_gather,
+                               .input = sent_.data(),
+                               .output = received_.data(),
+                               .input_count = sent_.size() * sizeof(SentValue),
+                               .output_count = received_.size() * sizeof(SentValue),
+                               .element = DType::uint8});
+}
+
+std::optional<NotFinitePlace> TopKExchange::finish(std::byte* output) {
+  work_.wait();
+  work_ = {};
+  const std::size_t own = shape_.cut ? shape_.share() : shape_.count();
+  const std::size_t begin = shape_.cut ? static_cast<std::size_t>(shape_.rank) * own : 0;
+  float* const sums = sums_.empty() ? reinterpret_cast<float*>(output) : sums_.data();
+  std::fill(sums, sums + own, 0.0F);
+  std::optional<NotFinitePlace> place;
+  for (std::size_t i = 0; i < received_.size(); ++i) {
+    const auto [index, value] = received_[i];
+    if (!place && !std::isfinite(value)) place = NotFinitePlace{static_cast<int>(i / sent_count_), index};
+    if (index >= begin && index < begin + own) sums[index - begin] += value;
+  }
+  if (place) {  // what is no number is told now and forgotten
+    for (std::vector<float>* kept : {&waiting_, &velocity_})
+      std::ranges::replace_if(
+          *kept, [](float value) { return !std::isfinite(value); }, 0.0F);
+  }
+  for (std::size_t i = 0; divisor_ != 1 && i < own; ++i) sums[i] /= divisor_;
+  if (!sums_.empty()) kernels::find_convert(DType::float32, shape_.type)(output, sums, own);
+  return place;
+}
+
+void TopKExchange::rescale(double factor) {
+  scale_all(waiting_, factor);
+  scale_all(velocity_, factor);
+}
+
+strategy::CompressedCalls TopKExchange::calls() const {
+  return {.verb = Verb::all_gather,
+          .bytes = received_.size() * sizeof(SentValue),
+          .error_bytes = ((keeps_ ? waiting_.size() : 0) + velocity_.size()) * sizeof(float),
+          .how = "the largest"};
+}
+
+}  // namespace tutti::train
