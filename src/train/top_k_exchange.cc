@@ -38,6 +38,7 @@ TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const Exch
 
 // What is sent or waits: gradients, or velocities that they add to.
 void TopKExchange::take_in(const std::byte* gradients, double factor) {
+  if (waiting_.empty()) return;
   std::vector<float> fresh(shape_.count());
   if (shape_.type == DType::float32) {
     std::memcpy(fresh.data(), gradients, fresh.size() * sizeof(float));

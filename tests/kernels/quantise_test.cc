@@ -320,7 +320,7 @@ TEST_P(QuantiseTest, TellsTheFirstThatIsNotFiniteAndMakesItsBlockNaN) {
   for (const float bad : {inf, -inf, nan, -nan}) {
     std::vector<float> values(150, 1.0F);
     values[70] = bad;
-    values[90] = values[149] = nan;
+    values[149] = nan;
     on_every_target([&] {
       std::vector<std::byte> codes(kernels::code_bytes(format, values.size()));
       ASSERT_EQ(kernels::quantise(format, values.data(), values.size(), codes.data()), 70U);
