@@ -1,10 +1,12 @@
-// What calls on device memory take today, staged through host memory, beside the same calls on host memory, and what it
-// takes to ask the driver where a buffer lies. Ranks are processes that share the first GPU.
+// What calls on device memory take: blocking ones, which one rank launches for all; async ones, which go through host
+// memory; and beside them the same calls on host memory. Ranks are processes that share the first GPU.
 //
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "device/driver.h"
@@ -41,18 +43,23 @@ std::byte* allocate(std::size_t bytes) {
   return reinterpret_cast<std::byte*>(address);
 }
 
-double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes) {
+double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bool async = false) {
   const int rounds = bytes > (4 << 20) ? 12 : 100;
+  const tutti::Request request{.verb = tutti::Verb::all_reduce,
+                               .input = buffer,
+                               .output = buffer,
+                               .input_count = bytes / 4,
+                               .output_count = bytes / 4,
+                               .element = tutti::DType::float32};
   std::vector<double> times;
   for (int round = 0; round < rounds; ++round) {
     comm.barrier();
     const double begin = now_us();
-    comm.run({.verb = tutti::Verb::all_reduce,
-              .input = buffer,
-              .output = buffer,
-              .input_count = bytes / 4,
-              .output_count = bytes / 4,
-              .element = tutti::DType::float32});
+    if (async) {
+      comm.submit(request).wait();
+    } else {
+      comm.run(request);
+    }
     if (round >= 3) times.push_back(now_us() - begin);
   }
   return median(times);
@@ -75,14 +82,21 @@ void print_recognition(std::byte* on_device) {
 int main() {
   for (const int ranks : {2, 4, 8}) {
     const auto ends = tutti::run_processes(ranks, [](tutti::Communicator& comm) {
-      constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+      constexpr std::size_t kMostBytes = std::size_t{256} << 20, kMostInHost = std::size_t{16} << 20;
       std::byte* const on_device = allocate(kMostBytes);
-      std::vector<std::byte> host(kMostBytes);
+      std::vector<std::byte> host(kMostInHost);
       if (comm.rank() == 0 && comm.size() == 2) print_recognition(on_device);
-      for (const std::size_t bytes : {64, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}) {
-        const double staged = time_calls(comm, on_device, bytes), plain = time_calls(comm, host.data(), bytes);
-        if (comm.rank() != 0) continue;
-        std::printf("%d ranks  all_reduce %9zu B  device %9.1f us  host %9.1f us\n", comm.size(), bytes, staged, plain);
+      for (const std::size_t bytes : {64, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20}) {
+        const double blocking = time_calls(comm, on_device, bytes);
+        if (comm.rank() == 0) {
+          std::printf("%d ranks  all_reduce %9zu B  device %9.1f us (%s)", comm.size(), bytes, blocking,
+                      std::string(comm.last_algorithm()).c_str());
+        }
+        if (bytes <= kMostInHost) {
+          const double async = time_calls(comm, on_device, bytes, true), plain = time_calls(comm, host.data(), bytes);
+          if (comm.rank() == 0) std::printf("  async %9.1f us  host %9.1f us", async, plain);
+        }
+        if (comm.rank() == 0) std::puts("");
         std::fflush(stdout);
       }
     });

@@ -52,6 +52,8 @@ struct Variable {
   X(TUTTI_SHARED_BUCKETS, "1", "0|1", "0: DDP over Tutti keeps PyTorch's ordinary memory for its gradients", false)   \
   X(TUTTI_CUDA_DRIVER, "libcuda.so.1, once the program has loaded it", "",                                            \
     "another file for the CUDA driver, which is loaded at once; none: memory of GPUs is not recognised", false)       \
+  X(TUTTI_NVRTC, "libnvrtc.so of the process, the loader or the CUDA toolkit", "",                                    \
+    "another file for NVRTC, which compiles kernels for GPUs; none: ranks on one GPU go through host memory", false)  \
   X(TUTTI_LOG, "warn", "off|warn|info|debug", "off, warn, info or debug, to standard error", false)                   \
   X(TUTTI_RANK, "from the launcher", "", "this process's rank", false)                                                \
   X(TUTTI_SIZE, "from the launcher", "", "number of ranks of the job", false)                                         \

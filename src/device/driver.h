@@ -6,6 +6,7 @@
 // TUTTI_CUDA_DRIVER names another file, which is loaded at once, or "none".
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,46 +21,68 @@ using CuAddress = unsigned long long;
 using CuContext = struct CuContextTag*;
 using CuStream = struct CuStreamTag*;
 using CuEvent = struct CuEventTag*;
+using CuModule = struct CuModuleTag*;
+using CuFunction = struct CuFunctionTag*;
 using CuHostFunction = void (*)(void*);
+struct CuIpcHandle {
+  std::array<std::byte, 64> bytes;
+};
+struct CuUuid {
+  std::array<std::byte, 16> bytes;
+};
 
 inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuNotReady = 600;
 inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
 inline constexpr unsigned kCuPortable = 1, kCuDeviceMap = 2;  // registered for all contexts; shown to devices
-inline constexpr int kCuMemoryType = 2, kCuIsManaged = 8, kCuDeviceOrdinal = 9;  // attributes of a pointer
-inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;                     // of the allocation around it
-inline constexpr unsigned kCuOnDevice = 2;                                       // what the memory type says
+inline constexpr int kCuMemoryType = 2, kCuBufferNumber = 7, kCuIsManaged = 8,
+                     kCuDeviceOrdinal = 9;                    // attributes of a pointer
+inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;  // of the allocation around it
+inline constexpr int kCuMultiprocessors = 16, kCuCapabilityMajor = 75, kCuCapabilityMinor = 76;  // of a device
+inline constexpr unsigned kCuLazyPeerAccess = 1;
+inline constexpr unsigned kCuOnDevice = 2;  // what the memory type says
 
 // X(function, parameters): those that are called.
-#define TUTTI_DRIVER_FUNCTIONS(X)                                                                   \
-  X(cuInit, (unsigned flags))                                                                       \
-  X(cuGetErrorName, (CuResult result, const char** name))                                           \
-  X(cuGetErrorString, (CuResult result, const char** words))                                        \
-  X(cuDeviceGetCount, (int* count))                                                                 \
-  X(cuDevicePrimaryCtxRetain, (CuContext * context, CuDevice device))                               \
-  X(cuDevicePrimaryCtxRelease_v2, (CuDevice device))                                                \
-  X(cuCtxPushCurrent_v2, (CuContext context))                                                       \
-  X(cuCtxPopCurrent_v2, (CuContext * context))                                                      \
-  X(cuCtxGetDevice, (CuDevice * device))                                                            \
-  X(cuMemAlloc_v2, (CuAddress * address, std::size_t bytes))                                        \
-  X(cuMemFree_v2, (CuAddress address))                                                              \
-  X(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags))                       \
-  X(cuMemHostUnregister, (void* address))                                                           \
-  X(cuMemHostGetDevicePointer_v2, (CuAddress * found, void* host, unsigned flags))                  \
-  X(cuMemcpy, (CuAddress to, CuAddress from, std::size_t bytes))                                    \
-  X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))           \
-  X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))     \
-  X(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                       \
-  X(cuStreamCreateWithPriority, (CuStream * stream, unsigned flags, int priority))                  \
-  X(cuStreamDestroy_v2, (CuStream stream))                                                          \
-  X(cuStreamSynchronize, (CuStream stream))                                                         \
-  X(cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))                            \
-  X(cuStreamGetCtx, (CuStream stream, CuContext * context))                                         \
-  X(cuStreamIsCapturing, (CuStream stream, int* status))                                            \
-  X(cuStreamWaitValue32_v2, (CuStream stream, CuAddress word, std::uint32_t value, unsigned flags)) \
-  X(cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))                   \
-  X(cuEventCreate, (CuEvent * event, unsigned flags))                                               \
-  X(cuEventDestroy_v2, (CuEvent event))                                                             \
-  X(cuEventRecord, (CuEvent event, CuStream stream))                                                \
+#define TUTTI_DRIVER_FUNCTIONS(X)                                                                                \
+  X(cuInit, (unsigned flags))                                                                                    \
+  X(cuGetErrorName, (CuResult result, const char** name))                                                        \
+  X(cuGetErrorString, (CuResult result, const char** words))                                                     \
+  X(cuDeviceGetCount, (int* count))                                                                              \
+  X(cuDevicePrimaryCtxRetain, (CuContext * context, CuDevice device))                                            \
+  X(cuDevicePrimaryCtxRelease_v2, (CuDevice device))                                                             \
+  X(cuCtxPushCurrent_v2, (CuContext context))                                                                    \
+  X(cuCtxPopCurrent_v2, (CuContext * context))                                                                   \
+  X(cuDeviceGetAttribute, (int* value, int attribute, CuDevice device))                                          \
+  X(cuDeviceGetUuid_v2, (CuUuid * name, CuDevice device))                                                        \
+  X(cuCtxGetCurrent, (CuContext * context))                                                                      \
+  X(cuModuleLoadData, (CuModule * module, const void* code))                                                     \
+  X(cuModuleGetFunction, (CuFunction * function, CuModule module, const char* name))                             \
+  X(cuLaunchKernel,                                                                                              \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+     unsigned block_z, unsigned shared_bytes, CuStream stream, void** arguments, void** extra))                  \
+  X(cuIpcGetMemHandle, (CuIpcHandle * handle, CuAddress address))                                                \
+  X(cuIpcOpenMemHandle_v2, (CuAddress * address, CuIpcHandle handle, unsigned flags))                            \
+  X(cuIpcCloseMemHandle, (CuAddress address))                                                                    \
+  X(cuCtxGetDevice, (CuDevice * device))                                                                         \
+  X(cuMemAlloc_v2, (CuAddress * address, std::size_t bytes))                                                     \
+  X(cuMemFree_v2, (CuAddress address))                                                                           \
+  X(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags))                                    \
+  X(cuMemHostUnregister, (void* address))                                                                        \
+  X(cuMemHostGetDevicePointer_v2, (CuAddress * found, void* host, unsigned flags))                               \
+  X(cuMemcpy, (CuAddress to, CuAddress from, std::size_t bytes))                                                 \
+  X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))                        \
+  X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))                  \
+  X(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                                    \
+  X(cuStreamCreateWithPriority, (CuStream * stream, unsigned flags, int priority))                               \
+  X(cuStreamDestroy_v2, (CuStream stream))                                                                       \
+  X(cuStreamSynchronize, (CuStream stream))                                                                      \
+  X(cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))                                         \
+  X(cuStreamGetCtx, (CuStream stream, CuContext * context))                                                      \
+  X(cuStreamIsCapturing, (CuStream stream, int* status))                                                         \
+  X(cuStreamWaitValue32_v2, (CuStream stream, CuAddress word, std::uint32_t value, unsigned flags))              \
+  X(cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))                                \
+  X(cuEventCreate, (CuEvent * event, unsigned flags))                                                            \
+  X(cuEventDestroy_v2, (CuEvent event))                                                                          \
+  X(cuEventRecord, (CuEvent event, CuStream stream))                                                             \
   X(cuEventQuery, (CuEvent event))
 
 struct Driver {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "device/shared_allocations.h"
 #include "tutti/error.h"
 
 namespace tutti::device {
@@ -64,11 +65,64 @@ template <class Copy>
 void Staging::start(Way& way, CuStream stream, const char* what, Copy&& copy) {
   const Driver& driver = *pool_->driver_;
   const Current current(driver, way.device->context);
-  way.started = true;
   to_come_.fetch_add(1, std::memory_order_relaxed);
   for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.device->device));
-  driver.check(driver.cuEventRecord(way.event, stream), "recording an event");
-  driver.check(driver.cuLaunchHostFunc(stream, wake_rank, &way), "asking the driver for a call");
+  record(way, stream);
+  ask_for_call(way, stream);
+}
+
+void Staging::record(Way& way, CuStream stream) {
+  way.started = true;
+  pool_->driver_->check(pool_->driver_->cuEventRecord(way.event, stream), "recording an event");
+}
+
+void Staging::ask_for_call(Way& way, CuStream stream) {
+  pool_->driver_->check(pool_->driver_->cuLaunchHostFunc(stream, wake_rank, &way), "asking the driver for a call");
+}
+
+// Most launches have ended before whoever looks for it would sleep.
+bool Staging::has_launched() {
+  constexpr int kManyLooks = 200;
+  if (has_ended(out_, "reducing on ")) return true;
+  if (++looks_ == kManyLooks) {
+    const Current current(*pool_->driver_, out_.device->context);
+    to_come_.fetch_add(1, std::memory_order_relaxed);
+    ask_for_call(out_, out_.stream);
+  }
+  return false;
+}
+
+const Driver* Staging::driver() const { return pool_->driver_; }
+
+bool Staging::is_reached() {
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, context_);
+  const CuResult result = driver.cuEventQuery(earlier_);
+  if (result == kCuNotReady) return false;
+  driver.check(result, "waiting for the caller's stream");
+  return true;
+}
+
+bool Staging::show(const void* buffer, DevicePlace& place) const {
+  const Current current(*pool_->driver_, context_);
+  return SharedAllocations::of_process().show(*pool_->driver_, buffer, place);
+}
+
+void Staging::begin() {
+  deferred_ = false;
+  {
+    const Current current(*pool_->driver_, context_);
+    block_ = pool_->memory_->take(bytes_);
+  }
+  pool_->order(*this);
+  start_input();
+}
+
+void Staging::forget_earlier() {
+  if (earlier_ == nullptr) return;
+  const Current current(*pool_->driver_, context_);
+  pool_->driver_->cuEventDestroy_v2(earlier_);  // which the driver does once nobody waits for it any more
+  earlier_ = nullptr;
 }
 
 bool Staging::has_ended(Way& way, const char* what) {
@@ -195,6 +249,9 @@ UsedDevice& StagingPool::use(CuDevice device) {
   auto made = std::make_unique<UsedDevice>();
   made->device = device;
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&made->context, device), "using " + name_of_device(device));
+  CuUuid name{};
+  driver_->check(driver_->cuDeviceGetUuid_v2(&name, device), "asking for the name of " + name_of_device(device));
+  made->name = name.bytes;
   return *devices_.emplace_back(std::move(made));
 }
 
@@ -259,21 +316,15 @@ void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& 
 }
 
 // Both ways come after what the caller's stream holds: the output may still be read there.
-void StagingPool::order(Staging& stage, const Plan& plan) {
-  const UsedDevice& home = *(stage.in_.device != nullptr ? stage.in_.device : stage.out_.device);
-  const auto stream = static_cast<CuStream>(plan.stream);
-  CuEvent const earlier = mark_end(*driver_, stream, home);
+void StagingPool::order(Staging& stage) {
   CuResult result = kCuSuccess;
   for (const Staging::Way* const way : {&stage.in_, &stage.out_}) {
     if (way->device == nullptr || result != kCuSuccess) continue;
     const Current current(*driver_, way->device->context);
-    result = driver_->cuStreamWaitEvent(way->stream, earlier, 0);
+    result = driver_->cuStreamWaitEvent(way->stream, stage.earlier_, 0);
   }
-  const Current current(*driver_, home.context);
-  driver_->cuEventDestroy_v2(earlier);  // which the driver does once nobody waits for it any more
+  stage.forget_earlier();
   driver_->check(result, "waiting for the caller's stream");
-  stage.callers_ = stream;
-  stage.context_ = home.context;
 }
 
 StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
@@ -285,18 +336,18 @@ StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
   stage->kept_.device = nullptr;
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
-  {
-    const UsedDevice& home = *(stage->in_.device != nullptr ? stage->in_.device : stage->out_.device);
-    const Current current(driver, home.context);
-    stage->block_ = memory_->take(plan.bytes);
-  }
-  order(*stage, plan);
-  stage->start_input();
+  stage->callers_ = static_cast<CuStream>(plan.stream);
+  stage->context_ = stage->home().context;
+  stage->bytes_ = plan.bytes;
+  stage->earlier_ = mark_end(driver, stage->callers_, stage->home());
+  stage->deferred_ = plan.deferred;
+  if (!plan.deferred) stage->begin();
   return stage;
 }
 
 void StagingPool::close(Staging& stage) {
   if (std::exchange(stage.gated_, false)) stage.gate_.open();
+  stage.forget_earlier();
   const std::lock_guard lock(mutex_);
   if (stage.to_come_.load(std::memory_order_acquire) == 0) {
     recycle(stage);

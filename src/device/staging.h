@@ -14,6 +14,7 @@
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/device_place.h"
 #include "device/driver.h"
 #include "device/pinned_memory.h"
 #include "device/seen_memory.h"
@@ -33,6 +35,7 @@ namespace tutti::device {
 struct UsedDevice {
   CuDevice device = 0;
   CuContext context = nullptr;
+  std::array<std::byte, 16> name{};  // the same in all processes
 };
 
 // A piece of a buffer and its place in host memory.
@@ -60,9 +63,36 @@ class Staging {
   // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
   // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
   // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that
-  // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the rest
-  // shall be what it was.
+  // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the
+  // rest shall be what it was.
   void chain_output(bool keeps_rest);
+
+  // A staging that was deferred moves nothing until begin(), so that a launch may do without: its buffers are shown to
+  // other processes, and a launch is started and asked about, as the two ways are.
+  bool is_deferred() const { return deferred_; }
+  void begin();
+  std::byte* input_memory() const { return memory() + in_.pieces.front().offset; }
+  std::byte* output_memory() const { return memory() + out_.pieces.front().offset; }
+  const UsedDevice& home() const { return *(in_.device != nullptr ? in_.device : out_.device); }
+  // Whether the caller's stream has come to the call.
+  bool is_reached();
+  // False where the driver does not show it.
+  bool show(const void* buffer, DevicePlace& place) const;
+  // Runs prepare(driver, device) in the device's context.
+  template <class Prepare>
+  void prepare_launch(Prepare&& prepare) const {
+    const Current current(*driver(), home().context);
+    prepare(*driver(), home().device);
+  }
+  // Runs launch(driver, device, stream), which puts work into the stream.
+  template <class Launch>
+  void start_launch(Launch&& launch) {
+    const Current current(*driver(), home().context);
+    launch(*driver(), home().device, out_.stream);
+    record(out_, out_.stream);
+    looks_ = 0;
+  }
+  bool has_launched();
 
  private:
   friend class StagingPool;
@@ -81,6 +111,10 @@ class Staging {
   static void wake_rank(void* way);
   template <class Copy>
   void start(Way& way, CuStream stream, const char* what, Copy&& copy);
+  void record(Way& way, CuStream stream);
+  void ask_for_call(Way& way, CuStream stream);
+  const Driver* driver() const;
+  void forget_earlier();
   void start_input();
   CuResult fetch(std::byte* to, const StagedPiece& piece, CuStream stream);
   void put_back(std::uint64_t most_bytes);
@@ -97,9 +131,12 @@ class Staging {
   CuStream callers_ = nullptr;   // the caller's stream
   CuContext context_ = nullptr;  // of the device, to use that stream in
   StreamGate gate_;              // what the way back waits for, or the caller's stream, where `gated_`
-  bool gated_ = false, chained_ = false;
+  bool gated_ = false, chained_ = false, deferred_ = false;
+  CuEvent earlier_ = nullptr;    // behind what the caller's stream held; until begin()
+  int looks_ = 0;                // at a launch that has not ended
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
+  std::size_t bytes_ = 0;        // that begin() takes
 };
 
 class StagingPool {
@@ -121,8 +158,9 @@ class StagingPool {
     int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
     std::vector<StagedPiece> input, output;
     void* stream = nullptr;  // the caller's
+    bool deferred = false;   // nothing moves until begin()
   };
-  // Takes memory and starts to bring the input over.
+  // Takes memory and starts to bring the input over, unless it is deferred.
   Handle open(const Driver& driver, Plan& plan);
   // What the calls of this communicator have used; the caller's thread asks.
   SeenMemory& seen() { return seen_; }
@@ -135,7 +173,7 @@ class StagingPool {
   void drop(Staging::Way& way);
   Staging& idle_stage();
   void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
-  void order(Staging& stage, const Plan& plan);
+  void order(Staging& stage);
   void close(Staging& stage);
   void give_back_memory(Staging& stage);
   void recycle(Staging& stage);

@@ -123,7 +123,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   call.row = row;
   std::optional<Attended> attended;
   if (device::driver() != nullptr || counter_.timed()) [[unlikely]]
-    attended.emplace(stage(call, chunks_, request.stream), counter_, call.verb);
+    attended.emplace(stage(call, chunks_, request.stream, true), counter_, call.verb);
   admit(call);
   counter_.count(call.verb, bytes_to_count(call));
   drive(track);

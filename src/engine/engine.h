@@ -127,12 +127,14 @@ class Engine final {
   void enqueue(std::span<const std::shared_ptr<Pending>> calls);
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
-  // Has host memory stand in for buffers on a device; nullptr: there are none.
-  device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, void* stream) {
+  // Has host memory stand in for buffers on a device; nullptr: there are none. A call that its caller waits for may do
+  // without: of others the progress thread would have to launch, and may find another thread waiting inside the driver.
+  device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, void* stream, bool waited_for = false) {
     const device::Driver* const driver = device::driver();
     if (driver == nullptr) [[likely]]
       return nullptr;
-    return stage_buffers(staging_, *driver, call, chunks, view_, stream);
+    return stage_buffers(staging_, *driver, call, chunks, view_, stream,
+                         waited_for && transport_->device_card(0, 0) != nullptr);
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
   void admit(Call& call);

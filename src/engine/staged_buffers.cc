@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/execute/device_launch.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -38,7 +39,7 @@ class Stager {
   Stager(const device::Driver& driver, Call& call, UnevenChunks& chunks, const GroupView& group)
       : driver_(driver), call_(call), chunks_(chunks), group_(group) {}
 
-  device::StagingPool::Handle stage(device::StagingPool& pool, void* stream);
+  device::StagingPool::Handle stage(device::StagingPool& pool, void* stream, bool may_launch);
 
  private:
   int device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const;
@@ -96,17 +97,19 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
   part.pieces->push_back({part.data, part.offset, part.bytes});
 }
 
-device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream) {
+device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream, bool may_launch) {
   const int input_device = device_of("input", call_.input, call_.input_bytes, pool.seen());
   const int output_device =
       call_.in_place ? input_device : device_of("output", call_.output, call_.output_bytes, pool.seen());
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
-  device::StagingPool::Plan plan{.bytes = 0,
-                                 .input_device = input_device,
-                                 .output_device = output_device,
-                                 .input = {},
-                                 .output = {},
-                                 .stream = stream};
+  device::StagingPool::Plan plan{
+      .bytes = 0,
+      .input_device = input_device,
+      .output_device = output_device,
+      .input = {},
+      .output = {},
+      .stream = stream,
+      .deferred = may_launch && input_device == output_device && DeviceLaunch::takes(call_, group_.size)};
   StagedSide input{call_.input, call_.input_bytes, input_device, &plan.input, nullptr, nullptr};
   StagedSide output{call_.output, call_.output_bytes, output_device, &plan.output, nullptr, nullptr};
   if (has_chunks(Buffer::input)) {
@@ -131,18 +134,19 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* strea
   if (input.counts != nullptr && input.is_staged()) call_.input_bytes = total_bytes(plan.input);
   if (output.counts != nullptr && output.is_staged()) call_.output_bytes = total_bytes(plan.output);
   device::StagingPool::Handle staging = pool.open(driver_, plan);
+  call_.staging = staging.get();
+  if (plan.deferred) return staging;
   if (input.is_staged()) call_.input = staging->memory() + input.offset;
   if (output.is_staged()) call_.output = staging->memory() + output.offset;
-  call_.staging = staging.get();
   return staging;
 }
 
 }  // namespace
 
 device::StagingPool::Handle stage_buffers(device::StagingPool& pool, const device::Driver& driver, Call& call,
-                                          UnevenChunks& chunks, const GroupView& group, void* stream) {
+                                          UnevenChunks& chunks, const GroupView& group, void* stream, bool may_launch) {
   try {
-    return Stager(driver, call, chunks, group).stage(pool, stream);
+    return Stager(driver, call, chunks, group).stage(pool, stream, may_launch);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(name_of(call.statement().verb())) + ": " + error.what());
   }

@@ -10,8 +10,9 @@
 namespace tutti::engine {
 
 // nullptr where no buffer of the call is on a device. Starts to bring the input over, once `stream` has done what it
-// holds. The displacements of a v-verb become those in host memory.
+// holds. The displacements of a v-verb become those in host memory. `may_launch`: a call that one launch can do for all
+// ranks keeps its buffers, and its staging is deferred.
 device::StagingPool::Handle stage_buffers(device::StagingPool& pool, const device::Driver& driver, Call& call,
-                                          UnevenChunks& chunks, const GroupView& group, void* stream);
+                                          UnevenChunks& chunks, const GroupView& group, void* stream, bool may_launch);
 
 }  // namespace tutti::engine

@@ -20,6 +20,7 @@
 #include "base/control.h"
 #include "base/deadline.h"
 #include "base/offers.h"
+#include "transport/device_card.h"
 
 namespace tutti::transport {
 
@@ -162,6 +163,11 @@ class Transport {
   virtual Flags* flags(int channel, int rank) = 0;
   // Of this rank; of its peers where the edge offers windows_to_scratch, else nullptr.
   virtual std::byte* scratch(int channel, int rank) = 0;
+  // Where all ranks of the group share memory, else nullptr.
+  virtual DeviceCard* device_card(int channel, int rank) {
+    static_cast<void>(channel), static_cast<void>(rank);
+    return nullptr;
+  }
 
   // Symmetric memory. allocate() is collective and throws Error when the memory cannot be had. Where ranks share no
   // memory it is ordinary memory, has_allocations() stays false and locate() knows none of it.

@@ -68,6 +68,8 @@ class Bounce {
 // Before any rank makes its first call, which looks for a driver.
 [[maybe_unused]] const int kNamed = ::setenv("TUTTI_CUDA_DRIVER", on_real_device() ? kRealDriver : FAKE_CUDA, 1);
 
+[[maybe_unused]] const int kCompiler = on_real_device() ? 0 : ::setenv("TUTTI_NVRTC", FAKE_CUDA, 1);
+
 bool on_real_device() { return std::getenv("TUTTI_TEST_GPU") != nullptr; }
 
 const Driver& test_driver() {

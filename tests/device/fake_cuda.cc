@@ -7,6 +7,8 @@
 // its work, and whoever puts work into a stream meanwhile waits for that thread.
 #include "device/fake_cuda.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,9 +26,14 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "device/fake_kernel.h"
+#include "kernels/kernels.h"
+#include "tutti/types.h"
 
 namespace {
 
@@ -38,6 +45,10 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 34;
 
 using Address = unsigned long long;
 
+struct Handle {
+  unsigned char bytes[64];
+};
+
 struct Context {
   int device = 0;
 };
@@ -46,6 +57,22 @@ struct Memory {
   std::byte* alias = nullptr;  // the same pages, for the thread that plays the device
   std::size_t bytes = 0;
   int device = 0;
+  int pages = -1;             // the file behind them, which other processes open by its number
+  unsigned long long number;  // never given twice
+  bool opened = false;        // it is another process's
+};
+
+// What a handle for other processes holds.
+struct Exported {
+  int process, pages;
+  std::size_t bytes;
+  unsigned long long number;
+};
+
+// As device/kernel_compiler.h has it.
+struct KernelOperands {
+  const void* sources[64];
+  void* destinations[64];
 };
 
 struct Event {
@@ -94,6 +121,9 @@ struct World {
   std::map<std::string, int> calls;
   std::mt19937 random{1};
   bool running = false;
+  unsigned long long allocations = 0;
+  std::string deadly;  // the function that kills the process
+  std::vector<std::unique_ptr<FakeKernel>> kernels;
   int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
 };
 
@@ -183,6 +213,7 @@ class Entry {
     World& w = world();
     if (adds_work) w.changed.wait(lock_, [&] { return w.waiting == 0 || w.broken != 0; });
     ++w.calls[function];
+    if (w.deadly == function) ::raise(SIGKILL);
     Fault& fault = w.faults[function];
     if (fault.times > 0) {
       --fault.times;
@@ -231,6 +262,33 @@ std::shared_ptr<Event> find_event(World& w, void* handle) {
   return it == w.events.end() ? nullptr : it->second;
 }
 
+// The pages once more: at an address that the processor cannot touch, and for the thread that plays the device.
+int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address) {
+  void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  void* const shown = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
+  if (alias == MAP_FAILED || shown == MAP_FAILED) return kOutOfMemory;
+  *address = reinterpret_cast<Address>(shown);
+  w.memory[*address] = {static_cast<std::byte*>(alias), bytes, current.back()->device, pages, number, opened};
+  return kSuccess;
+}
+
+// A launch of reduce.cu, with the processor's kernel of the same meaning.
+int run_kernel(World& w, const FakeKernel& kernel, const KernelOperands& operands, int destination_count,
+               unsigned long long count, unsigned divisor) {
+  const std::size_t bytes = count * tutti::size_of(kernel.type);
+  std::vector<const void*> sources;
+  std::vector<void*> destinations;
+  for (std::size_t s = 0; s < kernel.sources; ++s)
+    sources.push_back(alias_of(w, reinterpret_cast<Address>(operands.sources[s]), bytes));
+  for (int d = 0; d < destination_count; ++d)
+    destinations.push_back(alias_of(w, reinterpret_cast<Address>(operands.destinations[d]), bytes));
+  const auto known = [](const void* address) { return address != nullptr; };
+  if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
+  const auto reduce = tutti::kernels::find_reduce(kernel.type, kernel.op);
+  reduce(destinations.data(), destinations.size(), sources.data(), sources.size(), count, divisor);
+  return kSuccess;
+}
+
 int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work) {
   if (stream == nullptr) return kInvalidHandle;
   if (!work.ready) work.ready = [] { return true; };
@@ -253,6 +311,10 @@ void fake_cuda_break(int result) {
   world().broken = result;
   world().changed.notify_all();
 }
+void fake_cuda_kill_at(const char* function) {
+  const std::lock_guard lock(world().mutex);
+  world().deadly = function;
+}
 void fake_cuda_seed(unsigned seed) {
   const std::lock_guard lock(world().mutex);
   world().random.seed(seed);
@@ -261,6 +323,7 @@ void fake_cuda_capture(void* stream, int captures) {
   const std::lock_guard lock(world().mutex);
   world().streams.at(static_cast<Stream*>(stream))->captures = captures != 0;
 }
+int fake_cuda_enter(const char* function) { return Entry(function, false).result(); }
 int fake_cuda_calls(const char* function) {
   const std::lock_guard lock(world().mutex);
   return world().calls[function];
@@ -342,13 +405,7 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
   if (bytes > kMostBytes) return kOutOfMemory;
   const int pages = ::memfd_create("fake_cuda", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
-  void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
-  void* const shown = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
-  ::close(pages);
-  if (alias == MAP_FAILED || shown == MAP_FAILED) return kOutOfMemory;
-  *address = reinterpret_cast<Address>(shown);
-  world().memory[*address] = {static_cast<std::byte*>(alias), bytes, current.back()->device};
-  return kSuccess;
+  return map_pages(world(), pages, bytes, ++world().allocations, false, address);
 }
 int cuMemFree_v2(Address address) {
   Entry entry(__func__);
@@ -358,9 +415,31 @@ int cuMemFree_v2(Address address) {
   if (it == w.memory.end()) return kInvalidValue;
   ::munmap(reinterpret_cast<void*>(address), it->second.bytes);
   ::munmap(it->second.alias, it->second.bytes);
+  ::close(it->second.pages);
   w.memory.erase(it);
   return kSuccess;
 }
+int cuIpcGetMemHandle(Handle* handle, Address address) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const auto it = world().memory.find(address);
+  if (it == world().memory.end() || it->second.opened) return kInvalidValue;
+  const Exported shown{::getpid(), it->second.pages, it->second.bytes, it->second.number};
+  std::memcpy(handle->bytes, &shown, sizeof shown);
+  return kSuccess;
+}
+int cuIpcOpenMemHandle_v2(Address* address, Handle handle, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  Exported shown{};
+  std::memcpy(&shown, handle.bytes, sizeof shown);
+  if (shown.process == ::getpid()) return kInvalidContext;  // as the real one: not by who made it
+  const std::string file = "/proc/" + std::to_string(shown.process) + "/fd/" + std::to_string(shown.pages);
+  const int pages = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  if (pages < 0) return kInvalidValue;
+  return map_pages(world(), pages, shown.bytes, shown.number, true, address);
+}
+int cuIpcCloseMemHandle(Address address) { return cuMemFree_v2(address); }
 int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address address) {
   const Entry entry(__func__, false);
   if (entry.refuses()) return entry.result();
@@ -370,6 +449,10 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Addre
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case 2: *static_cast<unsigned*>(values[i]) = known ? 2 : registered ? 1 : 0; break;
+      case 7:
+        *static_cast<unsigned long long*>(values[i]) =
+            known ? std::prev(w.memory.upper_bound(address))->second.number : 0;
+        break;
       case 8: *static_cast<unsigned*>(values[i]) = 0; break;
       case 9:
         *static_cast<int*>(values[i]) = known ? std::prev(w.memory.upper_bound(address))->second.device : -2;
@@ -515,6 +598,49 @@ int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
     return kSuccess;
   };
   return enqueue(w, find_stream(w, stream), {.ready = {}, .run = run, .unlocked = true});
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const Entry entry(__func__, false);
+  *value = attribute == 16 ? 4 : 9;
+  return entry.result();
+}
+int cuDeviceGetUuid_v2(unsigned char* name, int device) {
+  const Entry entry(__func__, false);
+  std::fill_n(name, 16, static_cast<unsigned char>(device + 1));
+  return entry.result();
+}
+int cuCtxGetCurrent(void** context) {
+  *context = current.empty() ? nullptr : current.back();
+  return kSuccess;
+}
+int cuModuleLoadData(void** module, const void* code) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  auto made = std::make_unique<FakeKernel>();
+  std::memcpy(made.get(), code, sizeof(FakeKernel));
+  *module = made.get();
+  world().kernels.push_back(std::move(made));
+  return kSuccess;
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  const Entry entry(__func__);
+  *function = module;
+  return std::string_view(name) == "tutti_reduce" ? entry.result() : kInvalidValue;
+}
+int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
+                   void** arguments, void**) {
+  const Entry entry(__func__, true, true);
+  if (entry.refuses()) return entry.result();
+  World& w = world();
+  const auto run = [&w, kernel = static_cast<const FakeKernel*>(function),
+                    operands = *static_cast<const KernelOperands*>(arguments[0]),
+                    destinations = *static_cast<const int*>(arguments[1]),
+                    count = *static_cast<const unsigned long long*>(arguments[2]),
+                    divisor = *static_cast<const unsigned*>(arguments[4])] {
+    return run_kernel(w, *kernel, operands, destinations, count, divisor);
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = run});
 }
 
 int cuEventCreate(void** event, unsigned) {

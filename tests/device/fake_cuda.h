@@ -6,10 +6,14 @@ extern "C" {
 void fake_cuda_fail(const char* function, int result, int times);
 // The device has met an error that no call gets over, as a kernel with a bad address does.
 void fake_cuda_break(int result);
+// The process is killed when it calls the function of that name.
+void fake_cuda_kill_at(const char* function);
 // What the order of streams is drawn from.
 void fake_cuda_seed(unsigned seed);
 // The stream is being captured into a graph, or is no more.
 void fake_cuda_capture(void* stream, int captures);
+// Counts a call of the function of that name; what it has to give, where that is not success.
+int fake_cuda_enter(const char* function);
 // Calls of the function of that name so far.
 int fake_cuda_calls(const char* function);
 // Allocations of device memory, streams, events and registered pieces of memory that are there.

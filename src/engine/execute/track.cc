@@ -25,6 +25,7 @@ Track::Track(transport::Transport& transport, Plans& plans, const choice::Choose
       chooser_(&chooser),
       channel_(channel),
       check_(check),
+      launch_(transport, channel),
       operation_(transport),
       checking_(transport) {
   for (int rank = 0; rank < transport.size(); ++rank) {
@@ -64,10 +65,30 @@ void Track::start() {
   binding_.own = call.own;
   binding_.divisor = call.divisor;
   binding_.outgrows_caches = call.input_bytes + call.output_bytes > chooser_->cache_bytes();
-  if (call.staging == nullptr || call.staging->has_input()) [[likely]]
+  if (call.staging == nullptr) [[likely]]
     return move();
+  start_on_device();
+}
+
+void Track::start_on_device() {
+  if (call_.staging->is_deferred()) {
+    if (launch_.show(call_, binding_.fingerprint)) {
+      state();
+      transport_->notify_all();
+      phase_ = Phase::launching;
+      return;
+    }
+    go_through_host();
+  }
+  if (call_.staging->has_input()) return move();
   state();
   phase_ = Phase::fetching;
+}
+
+void Track::go_through_host() {
+  call_.staging->begin();
+  binding_.input = call_.input = call_.staging->input_memory();
+  binding_.output = call_.output = call_.staging->output_memory();
 }
 
 void Track::begin_check() {
@@ -149,8 +170,19 @@ Advance Track::return_output() {
 
 Advance Track::advance_phases() {
   bool moved = false;
+  if (phase_ == Phase::launching) [[unlikely]] {
+    switch (launch_.advance(call_)) {
+      case DeviceLaunch::Progress::stuck: return Advance::stuck;
+      case DeviceLaunch::Progress::moved: return Advance::moved;
+      case DeviceLaunch::Progress::done: return Advance::finished;
+      case DeviceLaunch::Progress::through_host: break;
+    }
+    go_through_host();
+    phase_ = Phase::fetching;
+    moved = true;
+  }
   if (phase_ == Phase::fetching) [[unlikely]] {
-    if (!call_.staging->has_input()) return Advance::stuck;
+    if (!call_.staging->has_input()) return moved ? Advance::moved : Advance::stuck;
     move();
     moved = true;
   }
@@ -310,6 +342,10 @@ std::vector<int> Track::absent_ranks() const {
 Blocked Track::blocked() const {
   const bool reuses = phase_ == Phase::reusing || phase_ == Phase::checking;
   if (phase_ == Phase::fetching || phase_ == Phase::returning) return {Blocked::On::device};
+  if (phase_ == Phase::launching) {
+    const int awaited = launch_.arrived() ? launch_.awaited() : -1;
+    return awaited < 0 ? Blocked{Blocked::On::device} : Blocked{Blocked::On::entry, awaited};
+  }
   const std::uint64_t awaited = reuses ? scratch_epoch_ : phase_ == Phase::following ? open_epoch_ : 0;
   if (phase_ == Phase::running) return operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {

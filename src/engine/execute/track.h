@@ -1,12 +1,13 @@
 // A track: one channel and the collectives that run on it, one after the other. Different tracks run independently.
 //
-// A call goes through phases: *fetching* (wait until input that lies on a device is in host memory); *checking* (all
-// ranks learn that all are in this very call) where that was asked for; *following* (wait until all ranks have finished
-// an earlier call that this one may have left before they had seen where its buffers were: the next entry replaces it);
-// *entering* (tell all ranks where the buffers lie, and learn theirs) where the choice of algorithm depends on it;
-// *reusing* (wait until no peer still reads this channel's scratch on behalf of the call before); *running* (the
-// operation); *returning* (wait until output that belongs on a device is back there). Resumable in each. Driven by one
-// thread at a time.
+// A call goes through phases: *launching* (one rank does the work of all on the device that all buffers lie on, and the
+// call ends there, or goes on through host memory); *fetching* (wait until input that lies on a device is in host
+// memory); *checking* (all ranks learn that all are in this very call) where that was asked for; *following* (wait
+// until all ranks have finished an earlier call that this one may have left before they had seen where its buffers
+// were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn theirs) where the
+// choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch on behalf of the
+// call before); *running* (the operation); *returning* (wait until output that belongs on a device is back there).
+// Resumable in each. Driven by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "base/deadline.h"
 #include "choice/chooser.h"
 #include "engine/call.h"
+#include "engine/execute/device_launch.h"
 #include "engine/execute/operation.h"
 #include "engine/execute/plans.h"
 #include "engine/execute/whole_elements.h"
@@ -50,11 +52,12 @@ class Track {
   Call& draft() { return call_; }
   void start();
   Advance advance();
-  std::string_view algorithm() const { return algorithm_->name; }
+  std::string_view algorithm() const { return algorithm_ == nullptr ? "one_launch" : algorithm_->name; }
   const Call& call() const { return call_; }
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
   bool touched_output() const {
+    if (call_.staging != nullptr && call_.staging->is_deferred()) return launch_.arrived();
     if (call_.staging != nullptr) return call_.staging->output_started();
     return scaled_ || (prepared_ && !call_.whole && operation_.touched_output());
   }
@@ -71,9 +74,11 @@ class Track {
   std::atomic<std::uint32_t> queued{0};        // their number
 
  private:
-  enum class Phase : std::uint8_t { fetching, checking, following, entering, reusing, running, returning };
+  enum class Phase : std::uint8_t { launching, fetching, checking, following, entering, reusing, running, returning };
 
   Advance advance_phases();
+  void start_on_device();
+  void go_through_host();
   Advance return_output();
   // From here on bytes move, or the ranks compare their calls.
   void move() {
@@ -105,6 +110,7 @@ class Track {
   const choice::Chooser* chooser_;
   int channel_;
   bool check_;
+  DeviceLaunch launch_;
   Operation operation_;
   Operation checking_;
   std::byte checked_{};  // what checking_ reduces

@@ -52,7 +52,7 @@ std::string words_of(const Blocked& blocked, const schedule::Program* program) {
     case Blocked::On::progress: return where + "progress of " + peer;
     case Blocked::On::message: return where + "a message from " + peer;
     case Blocked::On::device:
-      return "waits for the work of the stream it was given, or for a copy between device and host";
+      return "waits for the work of the stream it was given, a copy between device and host, or the rank that launches";
     case Blocked::On::credit: return where + peer + " to take a message";
   }
   return {};

@@ -1,16 +1,17 @@
 // The shared memory of a group, byte by byte: one header that all ranks agree on, written once.
 //
-//   ArenaHeader | Presence per rank | Flags per (channel, rank) | edges per (channel, from, to)
-//               | scratch per (channel, rank)
+//   ArenaHeader | Presence per rank | Flags per (channel, rank) | DeviceCard per (channel, rank)
+//               | edges per (channel, from, to) | scratch per (channel, rank)
 //
-// Every word has one writer, except those of the header, which anybody may touch. Lines that different ranks write lie
-// kPairBytes apart.
+// Every word has one writer, except those of the header and some of the first card, which anybody may touch. Lines that
+// different ranks write lie kPairBytes apart.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/device_card.h"
 #include "transport/memory/doorbells.h"
 #include "transport/memory/reach.h"
 #include "transport/transport.h"
@@ -68,13 +69,15 @@ struct ArenaShape {
   std::size_t edge_stride() const { return sizeof(EdgeCounts) + kHeaders * sizeof(MessageHeader) + payload_bytes(); }
   std::size_t presences_at() const { return round(sizeof(ArenaHeader)); }
   std::size_t flags_at() const { return presences_at() + static_cast<std::size_t>(ranks) * sizeof(Presence); }
-  std::size_t edges_at() const { return flags_at() + lines() * sizeof(Flags); }
+  std::size_t cards_at() const { return flags_at() + lines() * sizeof(Flags); }
+  std::size_t edges_at() const { return cards_at() + lines() * sizeof(DeviceCard); }
   std::size_t scratch_at() const {
     return page(edges_at() + lines() * static_cast<std::size_t>(ranks) * edge_stride());
   }
   std::size_t bytes() const { return scratch_at() + lines() * page(scratch_bytes); }
 
   std::size_t flags_of(int channel, int rank) const { return flags_at() + line(channel, rank) * sizeof(Flags); }
+  std::size_t card_of(int channel, int rank) const { return cards_at() + line(channel, rank) * sizeof(DeviceCard); }
   std::size_t edge_of(int channel, int from, int to) const {
     return edges_at() +
            (line(channel, from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * edge_stride();

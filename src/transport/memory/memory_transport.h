@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/device_card.h"
 #include "transport/memory/bells.h"
 #include "transport/memory/edges.h"
 #include "transport/memory/mapper.h"
@@ -42,6 +43,7 @@ class MemoryTransport final : public Transport {
   Sender& sender(int channel, int peer) override;
   Receiver& receiver(int channel, int peer) override;
   Flags* flags(int channel, int rank) override { return at<Flags>(shape_.flags_of(channel, rank)); }
+  DeviceCard* device_card(int channel, int rank) override { return at<DeviceCard>(shape_.card_of(channel, rank)); }
   std::byte* scratch(int channel, int rank) override { return at<std::byte>(shape_.scratch_of(channel, rank)); }
 
   std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override {

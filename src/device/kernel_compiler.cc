@@ -1,0 +1,178 @@
+#include "device/kernel_compiler.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/environment.h"
+#include "device/kernel_source.h"
+#include "tutti/error.h"
+
+namespace tutti::device {
+namespace {
+
+using NvrtcProgram = struct NvrtcProgramTag*;
+
+// X(function, parameters): those of NVRTC that are called.
+#define TUTTI_NVRTC_FUNCTIONS(X)                                                                    \
+  X(nvrtcCreateProgram, (NvrtcProgram * program, const char* source, const char* name, int headers, \
+                         const char* const* texts, const char* const* names))                       \
+  X(nvrtcDestroyProgram, (NvrtcProgram * program))                                                  \
+  X(nvrtcCompileProgram, (NvrtcProgram program, int count, const char* const* options))             \
+  X(nvrtcGetCUBINSize, (NvrtcProgram program, std::size_t * bytes))                                 \
+  X(nvrtcGetCUBIN, (NvrtcProgram program, char* code))                                              \
+  X(nvrtcGetProgramLogSize, (NvrtcProgram program, std::size_t * bytes))                            \
+  X(nvrtcGetProgramLog, (NvrtcProgram program, char* log))
+
+struct Nvrtc {
+#define X(function, parameters) int(*function) parameters = nullptr;
+  TUTTI_NVRTC_FUNCTIONS(X)
+#undef X
+  bool complete = false;
+};
+
+// What the process has loaded comes first: it fits the driver that the program was made for.
+void* load_nvrtc() {
+  if (const auto named = Environment::of_process().get("TUTTI_NVRTC"))
+    return *named == "none" ? nullptr : ::dlopen(named->c_str(), RTLD_NOW | RTLD_LOCAL);
+  constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  for (const char* name : kNames) {
+    if (void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
+  }
+  for (const char* name : kNames) {
+    if (void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return ::dlopen("/usr/local/cuda/lib64/libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc kTable = [] {
+    Nvrtc table;
+    void* const library = load_nvrtc();
+    if (library == nullptr) return table;
+    table.complete = true;
+#define X(function, parameters)                                                             \
+  table.function = reinterpret_cast<decltype(table.function)>(::dlsym(library, #function)); \
+  table.complete = table.complete && table.function != nullptr;
+    TUTTI_NVRTC_FUNCTIONS(X)
+#undef X
+    return table;
+  }();
+  return kTable;
+}
+
+// The names in the source; nullptr where it has none.
+const char* format_of(DType type) {
+  switch (type) {
+    case DType::int8: return "Integer<signed char>";
+    case DType::int16: return "Integer<short>";
+    case DType::int32: return "Integer<int>";
+    case DType::int64: return "Integer<long long>";
+    case DType::uint8: return "Integer<unsigned char>";
+    case DType::uint16: return "Integer<unsigned short>";
+    case DType::uint32: return "Integer<unsigned>";
+    case DType::uint64: return "Integer<unsigned long long>";
+    case DType::float16: return "Float16";
+    case DType::bfloat16: return "BFloat16";
+    case DType::float32: return "Float32";
+    case DType::float64: return "Float64";
+    default: return nullptr;
+  }
+}
+
+bool is_float(DType type) {
+  return type == DType::float16 || type == DType::bfloat16 || type == DType::float32 || type == DType::float64;
+}
+
+const char* operator_of(DType type, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::average: return "Sum";
+    case ReduceOp::product: return "Product";
+    case ReduceOp::minimum: return "Minimum";
+    case ReduceOp::maximum: return "Maximum";
+    case ReduceOp::band: return is_float(type) ? nullptr : "BitAnd";
+    case ReduceOp::bor: return is_float(type) ? nullptr : "BitOr";
+    case ReduceOp::bxor: return is_float(type) ? nullptr : "BitXor";
+    default: return nullptr;
+  }
+}
+
+// A program of NVRTC, as long as it is needed.
+class Compilation {
+ public:
+  explicit Compilation(const char* source) {
+    if (nvrtc().nvrtcCreateProgram(&program_, source, "reduce.cu", 0, nullptr, nullptr) != 0)
+      throw Error(ErrorCode::system, "NVRTC takes no source for kernels of devices");
+  }
+  ~Compilation() { nvrtc().nvrtcDestroyProgram(&program_); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  std::string compile(const std::vector<std::string>& options) {
+    std::vector<const char*> words;
+    for (const std::string& option : options) words.push_back(option.c_str());
+    if (nvrtc().nvrtcCompileProgram(program_, static_cast<int>(words.size()), words.data()) != 0)
+      throw Error(ErrorCode::system, "NVRTC does not compile a kernel for the device: " + log());
+    std::size_t bytes = 0;
+    nvrtc().nvrtcGetCUBINSize(program_, &bytes);
+    std::string code(bytes, '\0');
+    if (bytes == 0 || nvrtc().nvrtcGetCUBIN(program_, code.data()) != 0)
+      throw Error(ErrorCode::system, "NVRTC gives no code for the device");
+    return code;
+  }
+
+ private:
+  std::string log() const {
+    std::size_t bytes = 0;
+    nvrtc().nvrtcGetProgramLogSize(program_, &bytes);
+    std::string words(bytes, '\0');
+    if (bytes != 0) nvrtc().nvrtcGetProgramLog(program_, words.data());
+    return words.substr(0, words.find('\0'));
+  }
+
+  NvrtcProgram program_ = nullptr;
+};
+
+}  // namespace
+
+KernelCompiler& KernelCompiler::of_process() {
+  static KernelCompiler* const kCompiler = new KernelCompiler;  // contexts may outlive static objects
+  return *kCompiler;
+}
+
+bool KernelCompiler::has_reduce(DType type, ReduceOp op, int sources) {
+  return format_of(type) != nullptr && operator_of(type, op) != nullptr && sources <= kMostOperands;
+}
+
+std::string KernelCompiler::compile(const Driver& driver, CuDevice device, const std::string& format,
+                                    const std::string& op, int sources) {
+  if (!nvrtc().complete) {
+    throw Error(ErrorCode::unsupported,
+                "there is no NVRTC to compile kernels with; it comes with the CUDA toolkit and with PyTorch, and "
+                "TUTTI_NVRTC names its file where it is not found");
+  }
+  int major = 0, minor = 0;
+  driver.check(driver.cuDeviceGetAttribute(&major, kCuCapabilityMajor, device), "asking what the device can do");
+  driver.check(driver.cuDeviceGetAttribute(&minor, kCuCapabilityMinor, device), "asking what the device can do");
+  return Compilation(kReduceSource)
+      .compile({"--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor), "--std=c++17", "--fmad=false",
+                "-DTUTTI_FORMAT=" + format, "-DTUTTI_OP=" + op, "-DTUTTI_SOURCES=" + std::to_string(sources)});
+}
+
+CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources) {
+  const std::lock_guard lock(mutex_);
+  CuContext context = nullptr;
+  driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
+  const auto [it, fresh] = made_.try_emplace(Key{context, type, op, sources}, nullptr);
+  if (it->second != nullptr) return it->second;
+  const std::string code = compile(driver, device, format_of(type), operator_of(type, op), sources);
+  CuModule module = nullptr;
+  driver.check(driver.cuModuleLoadData(&module, code.data()), "loading a kernel");
+  driver.check(driver.cuModuleGetFunction(&it->second, module, "tutti_reduce"), "finding a kernel");
+  return it->second;
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,49 @@
+// Kernels for devices: source of ours that NVRTC, the compiler of the CUDA toolkit, makes into code of the device when
+// it is first needed, and that is kept as long as the process lives.
+//
+// NVRTC comes with the toolkit and with PyTorch; it is looked for at run time, so that nothing has to be built for it.
+// Compiled code is for the very device, because a driver refuses what a newer compiler made in the general form.
+// TUTTI_NVRTC names another file to load, or "none". Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "device/driver.h"
+#include "tutti/types.h"
+
+namespace tutti::device {
+
+// The most sources and the most destinations of one launch.
+inline constexpr int kMostOperands = 64;
+
+// As the kernel has them.
+struct ReduceOperands {
+  const void* sources[kMostOperands];
+  void* destinations[kMostOperands];
+};
+
+class KernelCompiler {
+ public:
+  static KernelCompiler& of_process();
+
+  // Whether there are kernels for this at all, whatever the machine: the same on all ranks of one build.
+  static bool has_reduce(DType type, ReduceOp op, int sources);
+  // The kernel in the current context, which is one of `device`. Throws Error(unsupported) where there is no compiler,
+  // and Error(system) where it or the driver fails.
+  CuFunction reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources);
+
+ private:
+  using Key = std::tuple<CuContext, DType, ReduceOp, int>;
+
+  std::string compile(const Driver& driver, CuDevice device, const std::string& format, const std::string& op,
+                      int sources);
+
+  std::mutex mutex_;
+  std::map<Key, CuFunction> made_;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,58 @@
+// A call whose buffers lie on one device, on all ranks: one rank does the work of all of them in one launch. Kernels of
+// several processes would take turns on the device, each for longer than most calls take.
+//
+//   each rank:  show a card, state the call ── the stream has come to the call ── arrive ── wait for the outcome
+//   one:                                 ... once all have arrived: open all ranks' memory, launch, tell
+//
+// The device is slow to turn to another process. So the one is the last whose stream kept it waiting, which the device
+// has just worked for, and where there is none always the same.
+//
+// Whether it comes to this is found out together: a rank that states the call without a card (its buffers are in host
+// memory, or cannot be shown) has all others move their buffers through host memory, and so does a launch that cannot
+// be. Only for verbs that no rank can leave before all are in them: until then nobody's card changes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/staging.h"
+#include "engine/call.h"
+#include "transport/device_card.h"
+#include "transport/transport.h"
+
+namespace tutti::engine {
+
+class DeviceLaunch {
+ public:
+  enum class Progress : std::uint8_t { stuck, moved, done, through_host };
+
+  DeviceLaunch(transport::Transport& transport, int channel);
+
+  // Whether calls of this kind can be done so at all, as far as every rank knows by itself.
+  static bool takes(const Call& call, int ranks);
+  // To be called before the call is stated. False: this rank shows no card.
+  bool show(const Call& call, std::uint64_t fingerprint);
+  // Once the call is stated; resumable.
+  Progress advance(const Call& call);
+  // From then on the output may change.
+  bool arrived() const { return arrived_; }
+  // A rank that has not arrived; -1: all have.
+  int awaited() const;
+
+ private:
+  Progress launch(const Call& call);
+  void appoint();
+  void tell(bool done);
+  bool all_alike() const;
+  bool some_show_none() const;
+
+  transport::Transport* transport_;
+  int channel_;
+  std::vector<transport::DeviceCard*> cards_;  // by rank; empty where the ranks share no memory
+  std::vector<transport::Flags*> flags_;
+  std::uint64_t sequence_ = 0;  // of the call at hand
+  bool waited_ = false, arrived_ = false, launched_ = false;
+  std::vector<void*> sources_, destinations_;  // of the launch
+};
+
+}  // namespace tutti::engine

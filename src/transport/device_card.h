@@ -1,0 +1,38 @@
+// What a rank shows of its buffers on a device, so that one rank of a host can do a call's work for all of them.
+//
+// A rank writes the card, then shows it, then states its call, so that whoever sees the statement of a call but no card
+// of it knows that the rank will show none. The words behind the places are those of rank 0's card alone, for all ranks.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/device_place.h"
+
+namespace tutti::transport {
+
+struct alignas(128) DeviceCard {
+  std::atomic<std::uint64_t> shown;  // Statement::sequence of the call that the rest is about
+  std::uint64_t fingerprint;         // of that call
+  std::array<std::byte, 16> device;  // the driver's name for it, the same in all processes
+  std::uint64_t process;
+  DevicePlace input, output;
+
+  alignas(64) std::atomic<std::uint64_t> arrivals;  // sequence << 16 | how many ranks have shown a card of that call
+  std::atomic<std::uint64_t> busy;                  // sequence << 16 | the last rank that had to wait for its stream
+  std::atomic<std::uint64_t> launcher;              // sequence << 16 | the rank that shall launch
+  std::atomic<std::uint64_t> outcome;               // sequence << 1 | whether the work was done
+};
+
+// Takes note that one more rank has shown its card; returns how many have.
+inline int arrive(DeviceCard& first, std::uint64_t sequence) {
+  std::uint64_t seen = first.arrivals.load(std::memory_order_relaxed), next = 0;
+  do {
+    next = (seen >> 16) == sequence ? seen + 1 : sequence << 16 | 1;
+  } while (!first.arrivals.compare_exchange_weak(seen, next, std::memory_order_acq_rel));
+  return static_cast<int>(next & 0xffff);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,12 @@
+// A kernel of the fake driver, by what it was compiled for.
+#pragma once
+
+#include <cstddef>
+
+#include "tutti/types.h"
+
+struct FakeKernel {
+  tutti::DType type;
+  tutti::ReduceOp op;
+  std::size_t sources;
+};
