@@ -90,11 +90,15 @@ TEST(DeviceLaunch, HasTheBitsOfTheProcessor) {
   }
 }
 
-// A process cannot open what it has shown itself.
+// A process cannot open what it has shown itself. In one of their own: none can be forked from a process that has used
+// a device.
 TEST(DeviceLaunch, ThreadsOfOneProcessUseTheirPointers) {
-  testing::expect_all_ok(run_threads(3, [](Communicator& comm) {
-    compare(comm, {DType::float32, ReduceOp::sum}, 1003, 0, false);
-    compare(comm, {DType::bfloat16, ReduceOp::average}, 1003, 1, true);
+  testing::expect_all_ok(run_processes(1, [](Communicator&) {
+    const auto ends = run_threads(3, [](Communicator& comm) {
+      compare(comm, {DType::float32, ReduceOp::sum}, 1003, 0, false);
+      compare(comm, {DType::bfloat16, ReduceOp::average}, 1003, 1, true);
+    });
+    for (const RankEnd& end : ends) require(end.ok(), end.message);
   }));
 }
 

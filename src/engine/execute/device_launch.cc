@@ -71,11 +71,13 @@ void DeviceLaunch::appoint() {
   if (appointed != static_cast<std::uint64_t>(transport_->rank())) transport_->notify_all();
 }
 
-// A rank that has stated the call has shown its card before, if it shows one.
+// A rank that has stated the call has shown its card before, if it shows one; and a card of another call is none of this.
 bool DeviceLaunch::some_show_none() const {
+  const std::uint64_t mine = cards_[static_cast<std::size_t>(transport_->rank())]->fingerprint;
   for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
     if (flags_[rank]->sequence.load(std::memory_order_acquire) < sequence_) continue;
-    if (cards_[rank]->shown.load(std::memory_order_acquire) < sequence_) return true;
+    const std::uint64_t shown = cards_[rank]->shown.load(std::memory_order_acquire);
+    if (shown < sequence_ || (shown == sequence_ && cards_[rank]->fingerprint != mine)) return true;
   }
   return false;
 }
@@ -98,6 +100,10 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
   if (!all_alike()) {
     tell(false);
     return Progress::through_host;
+  }
+  // Buffers of a rank that gave up are its caller's again.
+  for (int rank = 0; rank < transport_->size(); ++rank) {
+    if (transport_->gave_up(rank)) return Progress::stuck;
   }
   const Statement statement = call.statement();
   device::ReduceLaunch reduce{.type = static_cast<DType>(statement.type()),
