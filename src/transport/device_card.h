@@ -1,7 +1,8 @@
 // What a rank shows of its buffers on a device, so that one rank of a host can do a call's work for all of them.
 //
 // A rank writes the card, then shows it, then states its call, so that whoever sees the statement of a call but no card
-// of it knows that the rank will show none. The words behind the places are those of rank 0's card alone, for all ranks.
+// of it knows that the rank will show none. The words behind the places are those of rank 0's card alone, for all
+// ranks.
 #pragma once
 
 #include <array>

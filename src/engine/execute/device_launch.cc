@@ -71,7 +71,7 @@ void DeviceLaunch::appoint() {
   if (appointed != static_cast<std::uint64_t>(transport_->rank())) transport_->notify_all();
 }
 
-// A rank that has stated the call has shown its card before, if it shows one; and a card of another call is none of this.
+// A rank that has stated the call has shown its card before, if it shows one; a card of another call does not count.
 bool DeviceLaunch::some_show_none() const {
   const std::uint64_t mine = cards_[static_cast<std::size_t>(transport_->rank())]->fingerprint;
   for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
