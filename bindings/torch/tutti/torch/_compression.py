@@ -9,6 +9,7 @@ import itertools
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -73,7 +74,7 @@ class Hook:
     def attach(self, backend, group, parameters, names):
         """The model's part of registering; collective over the group. `names` has the parameters' names."""
         if self._backend is not None:
-            raise ValueError(f"this {self.__name__} serves another model, whose errors it keeps; make one for each model")
+            raise ValueError(f"this {self.__name__} serves another model, whose errors it keeps; make one for each")
         everyones = [None] * backend.size()
         dist.all_gather_object(everyones, repr(self), group=group)
         for rank, theirs in enumerate(everyones):
@@ -139,20 +140,20 @@ class Hook:
     # What they may use.
 
     def _average(self, tensor):
-        options = _blocking(dist.AllreduceOptions())
+        options = _blocking(c10d.AllreduceOptions())
         options.reduceOp = dist.ReduceOp.AVG
         self._wait(self._backend.allreduce([tensor], options))
 
     def _all_gather(self, tensor):
         """Every rank's, one row each."""
         output = tensor.new_empty((self._backend.size(), tensor.numel()))
-        self._wait(self._backend._allgather_base(output, tensor, _blocking(dist.AllgatherOptions())))
+        self._wait(self._backend._allgather_base(output, tensor, _blocking(c10d.AllgatherOptions())))
         return output
 
     def _all_to_all(self, tensor):
         """Row r goes to rank r, and row r of the result came from it."""
         output = torch.empty_like(tensor)
-        self._wait(self._backend.alltoall_base(output, tensor, [], [], _blocking(dist.AllToAllOptions())))
+        self._wait(self._backend.alltoall_base(output, tensor, [], [], _blocking(c10d.AllToAllOptions())))
         return output
 
     @staticmethod

@@ -17,8 +17,12 @@ either (as GradScaler wants it), and keep the errors that they had.
 
 from . import _backend
 from ._compression import Hook, Memory
+from ._frozen_adamw import FrozenAdamW
+from ._one_bit import OneBit
+from ._power_sgd import PowerSGD
+from ._topk import TopK
 
-__all__ = ["int4", "int8"]
+__all__ = ["FrozenAdamW", "int4", "int8", "one_bit", "power_sgd", "topk"]
 
 
 class _Quantised(Hook):
@@ -53,3 +57,42 @@ def int8(block=128, error_feedback=True, from_step=0, not_finite="fail"):
 def int4(block=128, error_feedback=True, from_step=0, not_finite="fail"):
     """As int8 with half a byte for each value: -7 to 7 steps of the block's scale."""
     return _Quantised("int4", block, error_feedback, from_step, not_finite)
+
+
+def topk(share=0.01, momentum=0.0, error_feedback=True, from_step=0, not_finite="fail"):
+    """The `share` of each tensor's values that are largest, with their places: 8 bytes each, by all_gather.
+
+    Every rank chooses its own; places that a rank does not send count as zero, and wait. Tensors of one dimension go
+    uncompressed. With p ranks and k values chosen that is p * 8 * k bytes, so the share must be well below 1 / p.
+
+    `momentum` is that of the training, which then belongs here and not into the optimizer: it is applied before values
+    wait, so that those that waited come with the momentum that they would have had (Lin and others, 2018). It keeps
+    another float32 for each value. Take SGD without momentum with it.
+    """
+    return TopK(share, momentum, error_feedback, from_step, not_finite)
+
+
+def power_sgd(rank=2, error_feedback=True, from_step=0, not_finite="fail"):
+    """Each matrix as the product of two thin ones of `rank` columns, beginning with those of the step before.
+
+    A tensor of more dimensions is a matrix of its first one by all others. Two all_reduces for each bucket: of
+    4 * rank * rows bytes, and of 4 * rank * columns. Tensors of one dimension, and matrices that would not become
+    smaller, go uncompressed, in another one. Ranks get the same bits where their processors compute alike.
+    """
+    return PowerSGD(rank, error_feedback, from_step, not_finite)
+
+
+def one_bit(error_feedback=True, from_step=0, not_finite="fail"):
+    """Each value's sign, and the mean size of each tensor's values: all_to_all, an average at the owner, all_gather.
+
+    What the owner's average loses by becoming signs is kept, too. Tensors of one dimension go uncompressed. With p
+    ranks, n values in t tensors and c = n / p, rounded up to 32, that is p * (c / 8 + 4 * t) bytes each way.
+
+    For SGD, with momentum or without. Adam's variances would be those of signs: 1-bit Adam (Tang and others, 2021)
+    freezes them after a warm-up, which FrozenAdamW does; it sends signs of the momentum, this hook those of the
+    gradient, of which the momentum is then made.
+
+        optimizer = hooks.FrozenAdamW(model.parameters(), freeze_after=50, lr=1e-3)
+        model.register_comm_hook(None, hooks.one_bit(from_step=50))
+    """
+    return OneBit(error_feedback, from_step, not_finite)
