@@ -16,7 +16,7 @@ namespace {
 // Rounded to 16 bits, reduced by the plain verb.
 class CastExchange : public BucketExchange {
  public:
-  CastExchange(DType type, const ExchangeShape& shape, Communicator& communicator)
+  CastExchange(DType type, const BucketExchangeShape& shape, Communicator& communicator)
       : type_(type), shape_(shape), memory_(communicator.allocate_bytes(shape.count() * size_of(type))) {}
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
@@ -49,14 +49,14 @@ class CastExchange : public BucketExchange {
   }
 
   DType type_;
-  ExchangeShape shape_;
+  BucketExchangeShape shape_;
   std::shared_ptr<void> memory_;  // symmetric, so that the verb runs in it
   Work work_;
 };
 
 class CodesExchange : public BucketExchange {
  public:
-  CodesExchange(const Quantise& settings, bool error_feedback, const ExchangeShape& shape)
+  CodesExchange(const Quantise& settings, bool error_feedback, const BucketExchangeShape& shape)
       : shape_(shape), exchange_(settings), residual_(error_feedback ? shape.count() : 0) {}
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
@@ -103,7 +103,7 @@ class CodesExchange : public BucketExchange {
   }
 
  private:
-  ExchangeShape shape_;
+  BucketExchangeShape shape_;
   QuantisedExchange exchange_;
   std::vector<float> residual_;
   float divisor_ = 1;
@@ -114,7 +114,7 @@ class CodesExchange : public BucketExchange {
 }  // namespace
 
 std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
-                                              const ExchangeShape& shape, Communicator& communicator) {
+                                              const BucketExchangeShape& shape, Communicator& communicator) {
   if (const Cast* cast = std::get_if<Cast>(&compression)) {
     if (shape.type != DType::float32) return nullptr;
     return std::make_unique<CastExchange>(cast->type, shape, communicator);

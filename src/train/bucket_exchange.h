@@ -22,7 +22,7 @@
 namespace tutti::train {
 
 // One bucket on one rank. Where values are cut, in all stages but 0, a rank wants its shard alone.
-struct ExchangeShape {
+struct BucketExchangeShape {
   DType type = DType::float32;
   std::size_t filled = 0, elements = 0;  // without and with what makes shards equal
   int ranks = 1, rank = 0;
@@ -60,7 +60,7 @@ class BucketExchange {
 
 // nullptr where this bucket does as well without. Collective.
 std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
-                                              const ExchangeShape& shape, Communicator& communicator);
+                                              const BucketExchangeShape& shape, Communicator& communicator);
 
 // Throws Error(invalid_argument) where it makes no sense.
 void check_compression(const Compression& compression);

@@ -23,7 +23,7 @@ void add_all(std::vector<float>& sums, const std::vector<float>& more) {
 
 }  // namespace
 
-TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const ExchangeShape& shape)
+TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const BucketExchangeShape& shape)
     : settings_(settings),
       keeps_(error_feedback),
       shape_(shape),

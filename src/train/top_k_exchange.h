@@ -15,7 +15,7 @@ namespace tutti::train {
 
 class TopKExchange : public BucketExchange {
  public:
-  TopKExchange(const TopK& settings, bool error_feedback, const ExchangeShape& shape);
+  TopKExchange(const TopK& settings, bool error_feedback, const BucketExchangeShape& shape);
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override;
   std::optional<NotFinitePlace> finish(std::byte* output) override;
@@ -33,7 +33,7 @@ class TopKExchange : public BucketExchange {
 
   TopK settings_;
   bool keeps_;  // what was not sent
-  ExchangeShape shape_;
+  BucketExchangeShape shape_;
   std::size_t sent_count_;
   std::vector<float> waiting_, velocity_;
   std::vector<std::uint64_t> order_;

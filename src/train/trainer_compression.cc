@@ -16,12 +16,12 @@ bool Trainer::compresses(const Parameter& parameter) const {
 void Trainer::make_exchanges() {
   exchanges_.clear();
   for (const strategy::Bucket& bucket : layout_.buckets) {
-    const ExchangeShape shape{.type = bucket.type,
-                              .filled = bucket.filled,
-                              .elements = bucket.elements,
-                              .ranks = ranks_,
-                              .rank = rank_,
-                              .cut = stage_ > 0};
+    const BucketExchangeShape shape{.type = bucket.type,
+                                    .filled = bucket.filled,
+                                    .elements = bucket.elements,
+                                    .ranks = ranks_,
+                                    .rank = rank_,
+                                    .cut = stage_ > 0};
     exchanges_.push_back(bucket.compressed ? make_exchange(options_.compression, options_.error_feedback, shape, comm_)
                                            : nullptr);
   }

@@ -1,0 +1,149 @@
+#include "device/fake_world.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "tutti/types.h"
+
+namespace fake_cuda {
+namespace {
+
+std::vector<std::shared_ptr<Stream>> ready_streams(World& w, bool& polls) {
+  std::vector<std::shared_ptr<Stream>> found;
+  const auto look = [&](const std::shared_ptr<Stream>& stream) {
+    if (stream == nullptr || stream->busy || stream->queue.empty()) return;
+    const Work& head = stream->queue.front();
+    if (head.ready()) {
+      found.push_back(stream);
+    } else {
+      polls = polls || head.polls;
+    }
+  };
+  for (const auto& [handle, stream] : w.streams) look(stream);
+  for (const auto& stream : w.defaults) look(stream);
+  return found;
+}
+
+void play_device() {
+  World& w = world();
+  std::unique_lock lock(w.mutex);
+  for (;;) {
+    bool polls = false;
+    const auto ready = w.broken != 0 ? std::vector<std::shared_ptr<Stream>>() : ready_streams(w, polls);
+    if (ready.empty()) {
+      if (polls) {
+        w.changed.wait_for(lock, std::chrono::microseconds(50));
+      } else {
+        w.changed.wait(lock);
+      }
+      continue;
+    }
+    // A device takes its time: whoever does not wait for it gets ahead of it, now and then.
+    if (w.random() % 4 == 0) {
+      w.changed.wait_for(lock, std::chrono::microseconds(w.random() % 300));
+      continue;
+    }
+    const std::shared_ptr<Stream> stream = ready[w.random() % ready.size()];
+    const Work head = std::move(stream->queue.front());
+    stream->busy = true;
+    if (head.unlocked) lock.unlock();
+    const int result = head.run();
+    if (head.unlocked) lock.lock();
+    if (result != kSuccess) w.broken = result;
+    stream->busy = false;
+    stream->queue.pop_front();
+    w.changed.notify_all();
+  }
+}
+
+}  // namespace
+
+World& world() {
+  static World* const kWorld = new World;  // its thread is never joined
+  return *kWorld;
+}
+
+thread_local std::vector<Context*> current;
+
+const Registered* registered_around(const World& w, std::uintptr_t address) {
+  const auto behind = w.registered.upper_bound(address);
+  if (behind == w.registered.begin()) return nullptr;
+  const auto& [begin, found] = *std::prev(behind);
+  return address < begin + found.bytes ? &found : nullptr;
+}
+
+std::byte* alias_of(World& w, Address address, std::size_t bytes) {
+  auto it = w.memory.upper_bound(address);
+  if (it == w.memory.begin()) return nullptr;
+  --it;
+  if (address + bytes > it->first + it->second.bytes) return nullptr;
+  return it->second.alias + (address - it->first);
+}
+
+bool is_idle(const World& w) {
+  const auto empty = [](const auto& stream) { return stream == nullptr || stream->queue.empty(); };
+  for (const auto& [handle, stream] : w.streams) {
+    if (!empty(stream)) return false;
+  }
+  return std::ranges::all_of(w.defaults, empty);
+}
+
+std::shared_ptr<Stream> find_stream(World& w, void* handle) {
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 2) {
+    auto& stream = w.defaults[current.back()->device];
+    if (stream == nullptr) {
+      stream = std::make_shared<Stream>();
+      stream->context = current.back();
+    }
+    return stream;
+  }
+  const auto it = w.streams.find(static_cast<Stream*>(handle));
+  return it == w.streams.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<Event> find_event(World& w, void* handle) {
+  const auto it = w.events.find(static_cast<Event*>(handle));
+  return it == w.events.end() ? nullptr : it->second;
+}
+
+int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address) {
+  void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  void* const shown = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
+  if (alias == MAP_FAILED || shown == MAP_FAILED) return kOutOfMemory;
+  *address = reinterpret_cast<Address>(shown);
+  w.memory[*address] = {static_cast<std::byte*>(alias), bytes, current.back()->device, pages, number, opened};
+  return kSuccess;
+}
+
+int run_kernel(World& w, const FakeKernel& kernel, const KernelOperands& operands, int destination_count,
+               unsigned long long count, unsigned divisor) {
+  const std::size_t bytes = count * tutti::size_of(kernel.type);
+  std::vector<const void*> sources;
+  std::vector<void*> destinations;
+  for (std::size_t s = 0; s < kernel.sources; ++s)
+    sources.push_back(alias_of(w, reinterpret_cast<Address>(operands.sources[s]), bytes));
+  for (int d = 0; d < destination_count; ++d)
+    destinations.push_back(alias_of(w, reinterpret_cast<Address>(operands.destinations[d]), bytes));
+  const auto known = [](const void* address) { return address != nullptr; };
+  if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
+  const auto reduce = tutti::kernels::find_reduce(kernel.type, kernel.op);
+  reduce(destinations.data(), destinations.size(), sources.data(), sources.size(), count, divisor);
+  return kSuccess;
+}
+
+int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work) {
+  if (stream == nullptr) return kInvalidHandle;
+  if (!work.ready) work.ready = [] { return true; };
+  stream->queue.push_back(std::move(work));
+  if (!std::exchange(w.running, true)) std::thread(play_device).detach();
+  w.changed.notify_all();
+  return kSuccess;
+}
+
+}  // namespace fake_cuda

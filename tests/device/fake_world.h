@@ -1,0 +1,167 @@
+// What the driver without a device (fake_cuda.cc) consists of: contexts, memory, streams and the thread that plays the
+// device. world().mutex guards all of it.
+#pragma once
+
+#include <condition_variable>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/fake_kernel.h"
+
+namespace fake_cuda {
+
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101,
+                     kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700,
+                     kAlreadyRegistered = 712, kNotRegistered = 713;
+inline constexpr int kDevices = 2;
+inline constexpr std::size_t kMostBytes = std::size_t{1} << 34;
+
+using Address = unsigned long long;
+
+struct Handle {
+  unsigned char bytes[64];
+};
+
+struct Context {
+  int device = 0;
+};
+
+struct Memory {
+  std::byte* alias = nullptr;  // the same pages, for the thread that plays the device
+  std::size_t bytes = 0;
+  int device = 0;
+  int pages = -1;             // the file behind them, which other processes open by its number
+  unsigned long long number;  // never given twice
+  bool opened = false;        // it is another process's
+};
+
+// What a handle for other processes holds.
+struct Exported {
+  int process, pages;
+  std::size_t bytes;
+  unsigned long long number;
+};
+
+// As device/kernel_compiler.h has it.
+struct KernelOperands {
+  const void* sources[64];
+  void* destinations[64];
+};
+
+struct Event {
+  const Context* context = nullptr;
+  std::uint64_t recorded = 0, reached = 0;
+};
+
+// At the head of its stream it is ready or not; done under the lock, but for host functions.
+struct Work {
+  std::function<bool()> ready;
+  std::function<int()> run;
+  bool unlocked = false;
+  bool polls = false;  // what it waits for tells nobody
+};
+
+struct Stream {
+  const Context* context = nullptr;
+  std::deque<Work> queue;
+  bool busy = false;
+  bool captures = false;
+};
+
+struct Fault {
+  int result = 0, times = 0;
+};
+
+struct Registered {
+  std::size_t bytes;
+  bool shown;  // to devices
+  int device;  // whose context was current: it goes with that
+};
+
+struct World {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool initialized = false;
+  int broken = 0;
+  Context contexts[kDevices] = {{0}, {1}};
+  int retained[kDevices] = {};
+  std::map<Address, Memory> memory;
+  std::map<std::uintptr_t, Registered> registered;
+  std::map<Stream*, std::shared_ptr<Stream>> streams;
+  std::shared_ptr<Stream> defaults[kDevices];
+  std::map<Event*, std::shared_ptr<Event>> events;
+  std::map<std::string, Fault> faults;
+  std::map<std::string, int> calls;
+  std::mt19937 random{1};
+  bool running = false;
+  unsigned long long allocations = 0;
+  std::string deadly;  // the function that kills the process
+  std::vector<std::unique_ptr<FakeKernel>> kernels;
+  int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
+};
+
+World& world();
+
+extern thread_local std::vector<Context*> current;
+
+const Registered* registered_around(const World& w, std::uintptr_t address);
+// Where a piece of device memory really is; nullptr where it is none.
+std::byte* alias_of(World& w, Address address, std::size_t bytes);
+bool is_idle(const World& w);
+std::shared_ptr<Stream> find_stream(World& w, void* handle);
+std::shared_ptr<Event> find_event(World& w, void* handle);
+// The pages once more: at an address that the processor cannot touch, and for the thread that plays the device.
+int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address);
+// A launch of reduce.cu, with the processor's kernel of the same meaning.
+int run_kernel(World& w, const FakeKernel& kernel, const KernelOperands& operands, int destination_count,
+               unsigned long long count, unsigned divisor);
+int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work);
+
+// An entry point: the lock, what was asked to fail, and what an earlier error makes of all calls.
+class Entry {
+ public:
+  explicit Entry(const char* function, bool needs_context = true, bool adds_work = false) : lock_(world().mutex) {
+    World& w = world();
+    if (adds_work) w.changed.wait(lock_, [&] { return w.waiting == 0 || w.broken != 0; });
+    ++w.calls[function];
+    if (w.deadly == function) ::raise(SIGKILL);
+    Fault& fault = w.faults[function];
+    if (fault.times > 0) {
+      --fault.times;
+      result_ = fault.result;
+    } else if (!w.initialized) {
+      result_ = kNotInitialized;
+    } else if (needs_context && current.empty()) {
+      result_ = kInvalidContext;
+    } else {
+      result_ = w.broken;
+    }
+  }
+  bool refuses() const { return result_ != kSuccess; }
+  int result() const { return result_; }
+  // Waits until the device has come to this, and keeps others from giving it more.
+  template <class Condition>
+  void wait_until(Condition&& condition) {
+    World& w = world();
+    ++w.waiting;
+    w.changed.wait(lock_, [&] { return w.broken != 0 || condition(); });
+    --w.waiting;
+    w.changed.notify_all();
+  }
+  std::unique_lock<std::mutex>& lock() { return lock_; }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  int result_ = kSuccess;
+};
+
+}  // namespace fake_cuda
