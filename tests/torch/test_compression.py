@@ -230,13 +230,15 @@ def trained(rank, name, feedback):
     layers = (nn.Linear(FEATURES, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, FEATURES))
     model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.2)
     if name is not None:
-        model.register_comm_hook(None, made(name, error_feedback=feedback, from_step=10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+        model.register_comm_hook(None, made(name, error_feedback=feedback, from_step=50))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.8)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, STEPS)
     for step in range(STEPS):
         inputs, targets = examples(64, 10 * step + rank, bias=1 - 2 * rank)
         optimizer.zero_grad()
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
+        decay.step()
     with torch.no_grad():
         inputs, targets = examples(4096, 10**6, bias=0)
         return nn.functional.mse_loss(model.module(inputs), targets).item()
@@ -250,7 +252,7 @@ def learns(rank, size, name):
         assert abs(without / plain - 1) > 0.02, (without, plain)
 
 
-@pytest.mark.parametrize("name", ["int8", "int4", "power_sgd", "one_bit"])
+@pytest.mark.parametrize("name", ["int8", "int4", "topk", "power_sgd", "one_bit"])
 def test_learns(ranks, name):
     ranks(2, learns, name)
 
