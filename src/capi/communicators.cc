@@ -274,11 +274,7 @@ tutti_code tutti_memory_keep(tutti_comm comm, void* memory, tutti_memory* owner)
 }
 
 tutti_code tutti_memory_free(tutti_memory* owner) {
-  return guarded([&] {
-    tutti_memory& freed = place(owner, "tutti_memory_free: owner");
-    delete freed;
-    freed = nullptr;
-  });
+  return guarded([&] { delete_handle(owner, "tutti_memory_free: owner"); });
 }
 
 }  // extern "C"

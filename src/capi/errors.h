@@ -31,4 +31,12 @@ T& place(T* pointer, const char* what) {
   return *pointer;
 }
 
+// The object behind a handle goes, and the handle is NULL; as place().
+template <class Handle>
+void delete_handle(Handle* handle, const char* what) {
+  Handle& freed = place(handle, what);
+  delete freed;
+  freed = nullptr;
+}
+
 }  // namespace tutti::capi

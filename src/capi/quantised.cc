@@ -93,11 +93,7 @@ tutti_code tutti_quantised_all_reduce(tutti_quantised quantised, void* values, s
 }
 
 tutti_code tutti_quantised_free(tutti_quantised* quantised) {
-  return guarded([&] {
-    tutti_quantised& freed = place(quantised, "tutti_quantised_free: quantised");
-    delete freed;
-    freed = nullptr;
-  });
+  return guarded([&] { delete_handle(quantised, "tutti_quantised_free: quantised"); });
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "train/float_arrays.h"
 #include "train/top_k_exchange.h"
 #include "train/words.h"
 
@@ -72,9 +73,7 @@ class CodesExchange : public BucketExchange {
   bool can_publish() override { return exchange_.sent(); }
   void publish(Communicator& communicator) override {
     place_ = exchange_.first_not_finite();
-    const std::size_t first = std::min(static_cast<std::size_t>(shape_.rank) * shape_.share(), residual_.size());
-    const std::size_t count = std::min(shape_.share(), residual_.size() - first);
-    exchange_.publish(communicator, divisor_, std::span(residual_).subspan(first, count));
+    exchange_.publish(communicator, divisor_, residual_);
   }
   std::optional<NotFinitePlace> finish(std::byte* output) override {
     if (shape_.cut) {
@@ -87,19 +86,16 @@ class CodesExchange : public BucketExchange {
     return std::exchange(place_, std::nullopt);
   }
   bool is_under_way() const override { return under_way_; }
-  void rescale(double factor) override {
-    kernels::find_scale(DType::float32)(residual_.data(), residual_.data(), residual_.size(), factor);
-  }
+  void rescale(double factor) override { scale_floats(residual_.data(), residual_.size(), factor); }
   strategy::CompressedCalls calls() const override {
     const Quantise& settings = exchange_.settings();
-    const std::string text = to_text(settings);
     std::optional<std::size_t> returned;
     if (!shape_.cut) returned = returned_bytes(settings, shape_.ranks, shape_.share());
     return {.verb = Verb::all_to_all,
             .bytes = exchanged_bytes(settings, shape_.ranks, shape_.share()),
             .returned_bytes = returned,
             .error_bytes = residual_.size() * sizeof(float),
-            .how = text.substr(0, text.find(' '))};
+            .how = std::string(kQuantisedNames[static_cast<std::size_t>(settings.type)])};
   }
 
  private:
@@ -144,9 +140,8 @@ Compression compression_named(std::string_view name) {
   if (name == "bf16") return Cast{DType::bfloat16};
   if (name == "fp16") return Cast{DType::float16};
   if (name == "topk") return TopK{};
-  constexpr std::string_view kCodes[] = {"int8", "int4", "e4m3", "e5m2", "e3m0"};
-  for (std::size_t type = 0; type < std::size(kCodes); ++type)
-    if (name == kCodes[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
+  for (std::size_t type = 0; type < std::size(kQuantisedNames); ++type)
+    if (name == kQuantisedNames[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
   refuse_call("there is no compression '" + std::string(name) +
               "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0 and topk");
 }

@@ -106,12 +106,8 @@ void LocalUpdater::begin(Fragment& fragment) {
 // The second call of a quantised exchange. What fails is told in settle(), where ranks of a replica throw alike.
 void LocalUpdater::publish(Fragment& fragment) {
   fragment.published = true;
-  const auto replicas = static_cast<std::size_t>(between_.size());
-  const std::size_t chunk = (fragment.elements + replicas - 1) / replicas;
-  const std::size_t first = std::min(static_cast<std::size_t>(between_.rank()) * chunk, fragment.elements);
   try {
-    fragment.codes->publish(between_, static_cast<float>(replicas),
-                            std::span(fragment.lost).subspan(first, std::min(chunk, fragment.elements - first)));
+    fragment.codes->publish(between_, static_cast<float>(between_.size()), fragment.lost);
   } catch (...) {
     fragment.failure = std::current_exception();
   }

@@ -34,9 +34,8 @@ void check_residual(std::span<float> residual, std::size_t values) {
 }  // namespace
 
 std::string to_text(const Quantise& settings) {
-  constexpr std::string_view kNames[] = {"int8", "int4", "e4m3", "e5m2", "e3m0"};
   const auto type = static_cast<std::size_t>(settings.type);
-  std::string text(type < std::size(kNames) ? kNames[type] : "an unknown type");
+  std::string text(type < std::size(kQuantisedNames) ? kQuantisedNames[type] : "an unknown type");
   text += " in blocks of " + std::to_string(settings.block) + ", rounded ";
   text += settings.stochastic ? "by chance, seed " + std::to_string(settings.seed) : "to nearest";
   return text + (settings.not_finite == NotFinite::fail ? "" : ", NaN passed on");
@@ -52,9 +51,7 @@ class QuantisedReducer::Body {
     check_residual(residual, count);
     const float divisor = divisor_of(op, comm_.size());
     send({.values = values, .type = type, .count = count, .residual = residual_of(residual)}, op);
-    const auto ranks = static_cast<std::size_t>(comm_.size()), chunk = (count + ranks - 1) / ranks;
-    const std::size_t first = std::min(static_cast<std::size_t>(comm_.rank()) * chunk, residual.size());
-    exchange_.publish(comm_, divisor, residual.subspan(first, std::min(chunk, residual.size() - first)));
+    exchange_.publish(comm_, divisor, residual);
     exchange_.receive(values, type, count);
   }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/mix.h"
-#include "kernels/kernels.h"
+#include "train/float_arrays.h"
 #include "train/words.h"
 
 namespace tutti::train {
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kAllFinite = ~std::uint64_t{0};
-constexpr std::size_t kTile = kernels::kMostCodeBlock;  // values; a whole number of blocks of any size
+static_assert(kTile % kernels::kMostCodeBlock == 0, "a tile is a whole number of blocks of any size");
 
 kernels::CodeType code_type(QuantisedType type) {
   switch (type) {
@@ -27,34 +27,6 @@ kernels::CodeType code_type(QuantisedType type) {
   }
   refuse_call("there is no type " + std::to_string(static_cast<int>(type)) +
               " to quantise to; take int8, int4, e4m3, e5m2 or e3m0");
-}
-
-void load_tile(float* tile, const std::byte* values, DType type, std::size_t count) {
-  if (type == DType::float32) {
-    std::memcpy(tile, values, count * sizeof(float));
-  } else {
-    kernels::find_convert(type, DType::float32)(tile, values, count);
-  }
-}
-
-void store_tile(const float* tile, std::byte* values, DType type, std::size_t count) {
-  if (type == DType::float32) {
-    std::memcpy(values, tile, count * sizeof(float));
-  } else {
-    kernels::find_convert(DType::float32, type)(values, tile, count);
-  }
-}
-
-void add_to(float* sums, const float* more, std::size_t count) {
-  const void* terms[] = {sums, more};
-  void* result = sums;
-  kernels::find_reduce(DType::float32, ReduceOp::sum)(&result, 1, terms, 2, count, {});
-}
-
-// Calls body(begin, count) for the tiles of `count` values.
-template <class Body>
-void for_tiles(std::size_t count, const Body& body) {
-  for (std::size_t begin = 0; begin < count; begin += kTile) body(begin, std::min(kTile, count - begin));
 }
 
 }  // namespace
@@ -86,10 +58,10 @@ std::uint64_t QuantisedExchange::encode(const QuantisedInput& input, std::size_t
   alignas(64) float tile[kTile];
   for_tiles(count, [&](std::size_t begin, std::size_t n) {
     const std::size_t at = first + begin;
-    load_tile(tile, values + at * size_of(input.type), input.type, n);
-    if (input.factor != 1) kernels::find_scale(DType::float32)(tile, tile, n, input.factor);
+    load_floats(tile, values + at * size_of(input.type), input.type, n);
+    if (input.factor != 1) scale_floats(tile, n, input.factor);
     float* const residual = input.residual == nullptr ? nullptr : input.residual + at;
-    if (residual != nullptr) add_to(tile, residual, n);
+    if (residual != nullptr) add_floats(tile, residual, n);
     std::byte* const to = codes + kernels::code_bytes(format_, begin);
     const std::size_t bad = kernels::quantise(format_, tile, n, to, {settings_.stochastic, seed, at});
     if (bad < n && not_finite == kAllFinite) not_finite = at + bad;
@@ -185,13 +157,15 @@ void QuantisedExchange::reduce(float divisor, void* output, DType type) {
   alignas(64) float tile[kTile];
   for_tiles(chunk_, [&](std::size_t begin, std::size_t count) {
     sum_tile(begin, count, divisor, tile);
-    store_tile(tile, static_cast<std::byte*>(output) + begin * size_of(type), type, count);
+    store_floats(tile, static_cast<std::byte*>(output) + begin * size_of(type), type, count);
   });
 }
 
 void QuantisedExchange::publish(Communicator& communicator, float divisor, std::span<float> residual) {
   wait();
   const std::size_t bytes = encoded_bytes(settings_, chunk_);
+  const std::size_t first = std::min(static_cast<std::size_t>(rank_) * chunk_, residual.size());
+  const std::span<float> own_residual = residual.subspan(first, std::min(chunk_, residual.size() - first));
   own_.resize(bytes);
   // Another chance than that of the first rounding.
   const std::uint64_t seed = mix(mix(~settings_.seed, calls_), static_cast<std::uint64_t>(rank_));
@@ -200,11 +174,11 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
     sum_tile(begin, count, divisor, tile);
     std::byte* const codes = own_.data() + kernels::code_bytes(format_, begin);
     const std::size_t bad = kernels::quantise(format_, tile, count, codes, {settings_.stochastic, seed, begin});
-    if (begin >= residual.size() || bad < count) return;
+    if (begin >= own_residual.size() || bad < count) return;
     // This rank's next contribution makes up for it; a mean takes `divisor` times as much.
     kernels::dequantise_rest(format_, codes, count, tile, tile);
-    if (divisor != 1) kernels::find_scale(DType::float32)(tile, tile, count, static_cast<double>(divisor));
-    add_to(residual.data() + begin, tile, std::min(count, residual.size() - begin));
+    if (divisor != 1) scale_floats(tile, count, static_cast<double>(divisor));
+    add_floats(own_residual.data() + begin, tile, std::min(count, own_residual.size() - begin));
   });
   sent_.resize(std::max(sent_.size(), static_cast<std::size_t>(ranks_) * bytes));
   published_ = true;
@@ -231,7 +205,7 @@ void QuantisedExchange::receive(void* output, DType type, std::size_t count) {
         kernels::dequantise(format_, from, n, reinterpret_cast<float*>(to));
       } else {
         kernels::dequantise(format_, from, n, tile);
-        store_tile(tile, to, type, n);
+        store_floats(tile, to, type, n);
       }
     });
   }

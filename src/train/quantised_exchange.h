@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/quantise.h"
@@ -21,6 +22,9 @@
 #include "tutti/train/quantised.h"
 
 namespace tutti::train {
+
+// As users write them, in the order of the types.
+inline constexpr std::string_view kQuantisedNames[] = {"int8", "int4", "e4m3", "e5m2", "e3m0"};
 
 // Throws Error(invalid_argument) where settings make no sense.
 void check_settings(const Quantise& settings);
@@ -58,7 +62,8 @@ class QuantisedExchange {
   std::optional<NotFinitePlace> first_not_finite();
   // After send(): the own piece of all ranks, divided by `divisor`.
   void reduce(float divisor, void* output, DType type);
-  // The same, sent on to all ranks. What is lost then is added to the residual of the own piece, if there is one.
+  // The same, sent on to all ranks. What is lost then is added to the own piece of the residual, which is as long as
+  // the input, or empty.
   void publish(Communicator& communicator, float divisor, std::span<float> residual);
   // After publish(): all pieces, `count` values. After send_to_all(): the chunks of all ranks, `count` values in all.
   void receive(void* output, DType type, std::size_t count);

@@ -3,25 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "kernels/kernels.h"
+#include "train/float_arrays.h"
 
 namespace tutti::train {
-namespace {
-
-void scale_all(std::vector<float>& values, double factor) {
-  kernels::find_scale(DType::float32)(values.data(), values.data(), values.size(), factor);
-}
-
-void add_all(std::vector<float>& sums, const std::vector<float>& more) {
-  const void* terms[] = {sums.data(), more.data()};
-  void* result = sums.data();
-  kernels::find_reduce(DType::float32, ReduceOp::sum)(&result, 1, terms, 2, sums.size(), {});
-}
-
-}  // namespace
 
 TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const BucketExchangeShape& shape)
     : settings_(settings),
@@ -38,20 +24,19 @@ TopKExchange::TopKExchange(const TopK& settings, bool error_feedback, const Buck
 
 // What is sent or waits: gradients, or velocities that they add to.
 void TopKExchange::take_in(const std::byte* gradients, double factor) {
-  if (waiting_.empty()) return;
-  std::vector<float> fresh(shape_.count());
-  if (shape_.type == DType::float32) {
-    std::memcpy(fresh.data(), gradients, fresh.size() * sizeof(float));
-  } else {
-    kernels::find_convert(shape_.type, DType::float32)(fresh.data(), gradients, fresh.size());
-  }
-  if (factor != 1) scale_all(fresh, factor);
-  if (!velocity_.empty()) {
-    scale_all(velocity_, settings_.momentum);
-    add_all(velocity_, fresh);
-  }
-  if (!keeps_) std::ranges::fill(waiting_, 0.0F);
-  add_all(waiting_, velocity_.empty() ? fresh : velocity_);
+  alignas(64) float fresh[kTile];
+  for_tiles(shape_.count(), [&](std::size_t begin, std::size_t count) {
+    load_floats(fresh, gradients + begin * size_of(shape_.type), shape_.type, count);
+    if (factor != 1) scale_floats(fresh, count, factor);
+    const float* taken = fresh;
+    if (!velocity_.empty()) {
+      scale_floats(velocity_.data() + begin, count, settings_.momentum);
+      add_floats(velocity_.data() + begin, fresh, count);
+      taken = velocity_.data() + begin;
+    }
+    if (!keeps_) std::fill_n(waiting_.data() + begin, count, 0.0F);
+    add_floats(waiting_.data() + begin, taken, count);
+  });
 }
 
 // Of equal magnitudes the earlier; infinities and NaN are larger than all numbers, and so are told.
@@ -102,13 +87,13 @@ std::optional<NotFinitePlace> TopKExchange::finish(std::byte* output) {
           *kept, [](float value) { return !std::isfinite(value); }, 0.0F);
   }
   for (std::size_t i = 0; divisor_ != 1 && i < own; ++i) sums[i] /= divisor_;
-  if (!sums_.empty()) kernels::find_convert(DType::float32, shape_.type)(output, sums, own);
+  if (!sums_.empty()) store_floats(sums, output, shape_.type, own);
   return place;
 }
 
 void TopKExchange::rescale(double factor) {
-  scale_all(waiting_, factor);
-  scale_all(velocity_, factor);
+  scale_floats(waiting_.data(), waiting_.size(), factor);
+  scale_floats(velocity_.data(), velocity_.size(), factor);
 }
 
 strategy::CompressedCalls TopKExchange::calls() const {
