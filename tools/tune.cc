@@ -25,6 +25,7 @@
 #include "rendezvous/host.h"
 #include "tools/bench/progress.h"
 #include "tools/verbs.h"
+#include "topology/discover/cores.h"
 #include "topology/discover/cost_file.h"
 #include "tutti/init.h"
 #include "tutti/local.h"
@@ -143,7 +144,10 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
   std::string found;
   // The pipe holds little, and ranks are waited for elsewhere.
   std::thread reader([&] { found = read_all(from.get()); });
+  // Where tutti bench puts them.
+  const std::vector<int> processors = topology::first_processors();
   const auto body = [&](Communicator& comm) {
+    topology::pin_process(processors[static_cast<std::size_t>(comm.rank()) % processors.size()]);
     const Tuned tuned = tune_shown(comm, what, asked.quick);
     if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, what, asked.show));
   };

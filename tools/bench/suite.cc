@@ -18,17 +18,6 @@ namespace {
 
 constexpr std::chrono::seconds kStartLimit{60};
 
-// The first hardware thread of each core that is allowed.
-std::vector<int> first_processors() {
-  std::vector<int> processors;
-  for (const cpu_set_t& core : topology::allowed_cores()) {
-    int processor = 0;
-    while (!CPU_ISSET(processor, &core)) ++processor;
-    processors.push_back(processor);
-  }
-  return processors;
-}
-
 // The cells of one line of the table.
 std::vector<Cell> cells_of(const Plan& plan, Verb verb, std::uint64_t size, int ranks) {
   Cell cell;
@@ -199,7 +188,7 @@ class Suite {
   const Plan& plan_;
   const Listener& listener_;
   Results& results_;
-  std::vector<int> cores_ = first_processors();
+  std::vector<int> cores_ = topology::first_processors();
   std::vector<std::unique_ptr<Group>> groups_;
   std::set<const Group*> told_;
 };

@@ -1,5 +1,7 @@
 #include "topology/discover/cores.h"
 
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -34,6 +36,28 @@ std::vector<cpu_set_t> allowed_cores() {
     CPU_SET(processor, &cores[found->second]);
   }
   return cores;
+}
+
+std::vector<int> first_processors() {
+  std::vector<int> processors;
+  for (const cpu_set_t& core : allowed_cores()) {
+    int processor = 0;
+    while (!CPU_ISSET(processor, &core)) ++processor;
+    processors.push_back(processor);
+  }
+  return processors;
+}
+
+void pin_process(int processor) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t thread = std::stoi(task.path().filename());
+    // One that has ended meanwhile needs no place.
+    if (::sched_setaffinity(thread, sizeof one, &one) != 0 && errno != ESRCH)
+      throw_errno("cannot run on processor " + std::to_string(processor) + " alone");
+  }
 }
 
 }  // namespace tutti::topology
