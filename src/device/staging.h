@@ -8,7 +8,9 @@
 //
 // What is put into a stream while another thread waits inside the driver for a stream that a call holds (as freeing
 // memory does) waits for that thread. So of a call that nobody waits for, everything is put into streams when it is
-// made (chain_output), the way back behind a gate; from then on the driver is only asked about events.
+// made (chain_output), the way back behind a gate; from then on the driver is only asked about events. Where other
+// ranks are threads of this process, such a thread may be one that the call waits for: there nothing is held by a call
+// that was given no stream.
 //
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
@@ -60,6 +62,8 @@ class Staging {
   bool output_started() const { return output_ready_ || chained_; }
   // Whether it is back. As has_input().
   bool has_output();
+  // Whether the caller gave a stream.
+  bool is_of_stream() const { return callers_ != nullptr; }
   // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
   // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
   // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that

@@ -185,8 +185,12 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
 
 void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
   async_.join_thread();
+  // Ranks that are threads have one context, whose held streams any of them may wait for inside the driver: also the
+  // one that the call waits for. So theirs hold only the streams that they are given.
   for (const auto& pending : calls) {
-    if (pending->staging != nullptr) pending->staging->chain_output(pending->call.is_message());
+    device::Staging* const staging = pending->staging.get();
+    if (staging != nullptr && (staging->is_of_stream() || !transport_->has_peer_in_process()))
+      staging->chain_output(pending->call.is_message());
   }
   for (const auto& pending : calls) {
     Call& call = pending->call;

@@ -169,6 +169,9 @@ class Transport {
     return nullptr;
   }
 
+  // Whether another rank of the group is a thread of this process.
+  virtual bool has_peer_in_process() const { return false; }
+
   // Symmetric memory. allocate() is collective and throws Error when the memory cannot be had. Where ranks share no
   // memory it is ordinary memory, has_allocations() stays false and locate() knows none of it.
   virtual std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.h"
+#include "device/copy.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
 #include "tutti/coalesced.h"
@@ -158,6 +159,45 @@ TEST_P(DeviceCalls, AThreadThatFreesMemoryIsNotWaitedFor) {
       require(short_one.read() == expected, "another message, or more than it");
     }
   });
+}
+
+// Ranks that are threads share a context: what one of them waits for inside the driver must not be a stream that
+// another's call holds until the first has made that call, too. In a process of their own, as none can be forked from
+// one that has used a device.
+TEST(CallsOfThreads, HoldNoStreamUnlessTheyAreGivenOne) {
+  const auto call = [](Communicator& comm, const Floats& buffer, const Floats& received) {
+    std::vector<Work> works;
+    works.push_back(comm.submit(all_reduce_of(buffer, buffer)));
+    works.push_back(comm.submit(message_of(received, 1 - comm.rank(), Direction::receive, nullptr)));
+    return works;
+  };
+  const auto body = [&](Communicator& comm) {
+    const Floats buffer(filled(1)), received(filled(-1, kCount + 10));
+    Communicator beside = comm.duplicate();
+    for (int round = 0; round < 4; ++round) {
+      auto unwanted = std::make_unique<Floats>(filled(0));
+      std::vector<Work> works;
+      const bool waits = comm.rank() == round % 2;
+      if (!waits) works = call(comm, buffer, received);
+      beside.barrier();
+      if (waits) {
+        unwanted.reset();
+        std::vector<float> copied(kCount);
+        device::copy_anywhere(copied.data(), buffer.data(), kCount * sizeof(float));
+        works = call(comm, buffer, received);
+      }
+      comm.send(std::span<const float>(filled(static_cast<float>(round))), 1 - comm.rank());
+      wait_all(works);
+      require(buffer.read() == filled(static_cast<float>(2 << round)), "another sum");
+      std::vector<float> expected = filled(static_cast<float>(round));
+      expected.resize(kCount + 10, -1);
+      require(received.read() == expected, "another message, or more than it");
+    }
+  };
+  testing::expect_all_ok(run_processes(1, [&](Communicator&) {
+    for (const RankEnd& end : testing::run_ranks(Ranks::threads, 2, body, testing::impatient(3000)))
+      require(end.ok(), end.message);
+  }));
 }
 
 TEST_P(DeviceCalls, BlockingCallsComeAfterTheirStream) {

@@ -217,9 +217,12 @@ int cuMemHostGetDevicePointer_v2(Address* found, void* host, unsigned) {
 }
 
 int cuMemcpy(Address to, Address from, std::size_t bytes) {
-  const Entry entry(__func__);
+  Entry entry(__func__);
   if (entry.refuses()) return entry.result();
   World& w = world();
+  const bool on_host = alias_of(w, to, bytes) == nullptr;
+  if (on_host && registered_around(w, to) == nullptr) entry.wait_until([&] { return is_idle(w); });
+  if (w.broken != kSuccess) return w.broken;
   std::byte* const target = alias_of(w, to, bytes);
   const std::byte* const source = alias_of(w, from, bytes);
   std::memcpy(target != nullptr ? target : reinterpret_cast<std::byte*>(to),

@@ -194,12 +194,22 @@ void MemoryTransport::abort(int culprit, ErrorCode cause) {
   await_copies();
 }
 
+bool MemoryTransport::is_thread_here(int peer) const {
+  return presence(peer)->probe.process.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(::getpid());
+}
+
+bool MemoryTransport::has_peer_in_process() const {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && is_thread_here(peer)) return true;
+  }
+  return false;
+}
+
 // Another process that copies gets an error, or what it will not keep; a thread of this one would read freed memory.
 void MemoryTransport::await_copies() const {
-  const auto process = static_cast<std::uint64_t>(::getpid());
   const Deadline deadline = Deadline::after(kLongestCopy);
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_ || presence(peer)->probe.process.load(std::memory_order_relaxed) != process) continue;
+    if (peer == rank_ || !is_thread_here(peer)) continue;
     for (int channel = 0; channel < shape_.channels; ++channel) {
       const auto& copying = edge(channel, rank_, peer).counts->copying;
       while (copying.load(std::memory_order_seq_cst) != 0 && !deadline.passed()) ::sched_yield();

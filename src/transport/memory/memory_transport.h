@@ -43,6 +43,7 @@ class MemoryTransport final : public Transport {
   Sender& sender(int channel, int peer) override;
   Receiver& receiver(int channel, int peer) override;
   Flags* flags(int channel, int rank) override { return at<Flags>(shape_.flags_of(channel, rank)); }
+  bool has_peer_in_process() const override;
   DeviceCard* device_card(int channel, int rank) override { return at<DeviceCard>(shape_.card_of(channel, rank)); }
   std::byte* scratch(int channel, int rank) override { return at<std::byte>(shape_.scratch_of(channel, rank)); }
 
@@ -83,6 +84,7 @@ class MemoryTransport final : public Transport {
   void meet(const Deadline& deadline, const std::function<bool()>& hopeless);
   void await(const std::atomic<std::uint32_t>& count, const Deadline& deadline, const std::function<bool()>& hopeless);
   Reach reach_of(int peer) const;
+  bool is_thread_here(int peer) const;
   // Until no thread of this process is in the middle of a copy out of this rank's own memory.
   void await_copies() const;
   Presence* presence(int rank) const { return at<Presence>(shape_.presences_at()) + rank; }
