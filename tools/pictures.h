@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schedule/lower.h"
+#include "strategy/pipeline_play.h"
 #include "topology/machine.h"
 #include "topology/topology.h"
 
@@ -15,6 +16,8 @@ namespace tutti::tools {
 std::string picture_of(std::span<const schedule::Lowered> programs);
 // The first hosts with their parts, the switches above them, and the links.
 std::string picture_of(const topology::Topology& topology);
+// Stages from top to bottom, time from left to right, a box for every action.
+std::string picture_of(const strategy::PipelineShape& shape, const strategy::PlayedPipeline& played);
 // Boxes in boxes.
 std::string picture_of(const topology::MachinePart& machine);
 

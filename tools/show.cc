@@ -21,7 +21,8 @@ constexpr const char* kShowExamples = R"(Examples:
   tutti show all_reduce -a recursive_halving -n 16                 many ranks are drawn as bars
   tutti show broadcast -n 8 --root 3
   tutti show all_reduce -a ring -n 8 --svg ring.svg                a picture, for a browser
-  tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file)";
+  tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file
+  tutti show pipeline --schedule 1f1b --stages 4 --microbatches 8  what the stages of a pipeline compute when)";
 
 struct Show {
   Selection selection;
@@ -43,7 +44,9 @@ void add_show(CLI::App& app, int& exit_code) {
                    "Also say what a call of so many bytes is expected to take, by built-in costs")
       ->type_name("N");
   show->footer(kShowExamples);
-  show->callback([asked, &exit_code] {
+  add_show_pipeline(*show, exit_code);
+  show->callback([asked, show, &exit_code] {
+    if (show->got_subcommand("pipeline")) return;
     const std::vector<schedule::Lowered> programs = asked->selection.programs();
     if (!asked->svg.empty()) write_picture(asked->svg, picture_of(programs));
     if (asked->json) {

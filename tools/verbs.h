@@ -22,6 +22,8 @@ void add_list(CLI::App& app, int& exit_code);
 // `program` is what split_off_program found, and is read when the verb runs.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
+// `tutti show pipeline`, within show.
+void add_show_pipeline(CLI::App& show, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
 void add_token(CLI::App& app, int& exit_code);
 void add_topo(CLI::App& app, int& exit_code);

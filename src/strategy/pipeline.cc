@@ -1,7 +1,6 @@
 #include "strategy/pipeline.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "tutti/error.h"
 
@@ -92,19 +91,22 @@ void require_possible(const PipelineShape& shape) {
   }
 }
 
-PipelineProgram with_messages(const PipelineShape& shape, int stage, const Actions& actions) {
+PipelineProgram with_messages(const PipelineShape& shape, int stage, const Actions& actions, std::size_t ahead) {
   PipelineProgram program;
   std::vector<PipelineMessage> batch;
   const auto add = [&](const std::optional<PipelineMessage>& message) {
     if (message) batch.push_back(*message);
   };
-  for (const PipelineAction& action : actions) {
-    add(message_of(shape, stage, action, false));
-    program.push_back({batch, action});
+  std::size_t started = 0;  // actions whose receive was
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    for (; started <= std::min(i + ahead, actions.size() - 1); ++started)
+      add(message_of(shape, stage, actions[started], false));
+    const bool awaits = message_of(shape, stage, actions[i], false).has_value();
+    program.push_back({std::move(batch), awaits ? std::size_t{1} : 0, actions[i]});
     batch.clear();
-    add(message_of(shape, stage, action, true));
+    add(message_of(shape, stage, actions[i], true));
   }
-  if (!batch.empty()) program.push_back({batch, std::nullopt});
+  if (!batch.empty()) program.push_back({std::move(batch), 0, std::nullopt});
   return program;
 }
 
@@ -125,8 +127,7 @@ int activations_held(const PipelineShape& shape, int stage) {
 }
 
 std::string in_words(const PipelineShape& shape, const PipelineAction& action) {
-  constexpr std::string_view kWords[] = {"forward", "backward", "input gradient", "weight gradient"};
-  std::string words(kWords[static_cast<std::size_t>(action.work)]);
+  std::string words(name_of(action.work));
   words += of_microbatch(action.microbatch);
   return shape.chunks == 1 ? words : words + " on chunk " + std::to_string(action.chunk);
 }

@@ -11,18 +11,22 @@
 //     chunk 1                  place 2  --2-->  place 3
 //
 // A stage's program is a list of steps. A step first starts its *batch* of messages, all together: what the action
-// before has made is sent, what the next one needs is received. Its action runs when all that the batch receives has
-// come. Sends go on meanwhile: one lasts until the peer has started to receive it (rendezvous), and a batch that sends
-// the same kind of thing to the same peer waits for the one before, so that a stage never has more than one activation
-// and one gradient under way to a neighbour. Messages of a kind from one stage to another are matched in order.
+// before has made is sent, and what the action behind this one needs is received, while this one computes. Then it
+// waits for what its own action needs, the oldest of the receives that nothing waited for yet, and the action runs.
+// Sends go on meanwhile: one lasts until the peer has started to receive it (rendezvous), and a batch that sends the
+// same kind of thing to the same peer first waits for the one before, so that a stage never has more than one
+// activation and one gradient under way to a neighbour. Messages of a kind from one stage to another are matched in
+// order.
 //
-// If batches had to end before the next action, interleaved stages would wait for each other forever, and zb-h1 would
-// lose what it gains: pipeline_test.cc shows both.
+// If batches were to end before the action runs, as pairs of blocking calls do, interleaved stages would wait for each
+// other forever, and zb-h1 would lose what it gains: pipeline_test.cc shows both.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/train/pipeline_schedule.h"
@@ -39,7 +43,36 @@ struct PipelineShape {
 };
 
 // backward is input_gradient and weight_gradient in one; a schedule has either.
-enum class PipelineWork : std::uint8_t { forward, backward, input_gradient, weight_gradient };
+// X(name, words, letter)
+#define PIPELINE_WORKS(X)                  \
+  X(forward, "forward", 'F')               \
+  X(backward, "backward", 'B')             \
+  X(input_gradient, "input gradient", 'I') \
+  X(weight_gradient, "weight gradient", 'W')
+
+enum class PipelineWork : std::uint8_t {
+#define X(name, words, letter) name,
+  PIPELINE_WORKS(X)
+#undef X
+};
+
+constexpr std::string_view name_of(PipelineWork work) {
+  constexpr std::string_view kNames[] = {
+#define X(name, words, letter) words,
+      PIPELINE_WORKS(X)
+#undef X
+  };
+  return kNames[static_cast<std::size_t>(work)];
+}
+
+constexpr char letter_of(PipelineWork work) {
+  constexpr char kLetters[] = {
+#define X(name, words, letter) letter,
+      PIPELINE_WORKS(X)
+#undef X
+  };
+  return kLetters[static_cast<std::size_t>(work)];
+}
 
 struct PipelineAction {
   PipelineWork work = PipelineWork::forward;
@@ -60,6 +93,7 @@ struct PipelineMessage {
 
 struct PipelineStep {
   std::vector<PipelineMessage> batch;
+  std::size_t awaits = 0;                // receives, the oldest first
   std::optional<PipelineAction> action;  // none at the end, where something is left to send
 
   bool operator==(const PipelineStep&) const = default;
@@ -72,8 +106,9 @@ void require_possible(const PipelineShape& shape);
 // What a stage does; other stages' programs are not looked at. The shape is possible.
 PipelineProgram pipeline_program(const PipelineShape& shape, int stage);
 std::vector<PipelineProgram> pipeline_programs(const PipelineShape& shape);
-// The same of any order of actions: the messages that join them.
-PipelineProgram with_messages(const PipelineShape& shape, int stage, const std::vector<PipelineAction>& actions);
+// The same of any order of actions: the messages that join them. Receives start so many actions ahead.
+PipelineProgram with_messages(const PipelineShape& shape, int stage, const std::vector<PipelineAction>& actions,
+                              std::size_t ahead = 1);
 
 // Forwards whose backward has not ended, at most, on a stage: what it keeps activations of.
 int activations_held(const PipelineShape& shape, int stage);

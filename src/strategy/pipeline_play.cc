@@ -1,6 +1,7 @@
 #include "strategy/pipeline_play.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <tuple>
 
@@ -37,6 +38,8 @@ class PipelinePlayer {
     std::size_t step = 0;
     bool started = false;  // the batch of this step
     double now = 0, work = 0;
+    std::size_t awaited = 0;                                // of this step's receives
+    std::deque<const PipelineMessage*> receives;            // that were not waited for
     std::map<const PipelineMessage*, std::size_t> numbers;  // of its messages, on their edges
     // The last send of each kind to each peer.
     std::map<std::pair<int, PipelineMessage::Cargo>, const PipelineMessage*> under_way;
@@ -70,7 +73,10 @@ class PipelinePlayer {
       std::vector<double>& started = message.sends ? edge.sends : edge.receives;
       own.numbers[&message] = started.size();
       started.push_back(own.now);
-      if (message.sends) own.under_way[{message.peer, message.cargo}] = &message;
+      if (message.sends)
+        own.under_way[{message.peer, message.cargo}] = &message;
+      else
+        own.receives.push_back(&message);
     }
     return own.started = true;
   }
@@ -81,7 +87,9 @@ class PipelinePlayer {
     const PipelineStep& step = programs_[static_cast<std::size_t>(stage)][own.step];
     if (!own.started) return start(stage, step.batch);
     for (const PipelineMessage& message : step.batch)
-      if ((block_ || !message.sends) && !wait_for(stage, message)) return false;
+      if (block_ && !wait_for(stage, message)) return false;
+    for (; own.awaited < step.awaits; ++own.awaited, own.receives.pop_front())
+      if (!wait_for(stage, *own.receives.front())) return false;
     if (step.action) {
       const double begin = own.now, takes = times_.of(stage, step.action->work);
       own.now += takes;
@@ -89,6 +97,7 @@ class PipelinePlayer {
       played_.stages[static_cast<std::size_t>(stage)].push_back({*step.action, begin, own.now});
     }
     ++own.step;
+    own.awaited = 0;
     own.started = false;
     return true;
   }

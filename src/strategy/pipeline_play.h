@@ -36,7 +36,7 @@ struct PlayedAction {
 struct StuckStage {
   int stage = 0;
   std::size_t step = 0;
-  PipelineMessage message;  // a receive of this step's batch, or a send that is to end first
+  PipelineMessage message;  // a receive, or a send that is to end first
 
   bool operator==(const StuckStage&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "strategy/pipeline_verify.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -29,6 +30,7 @@ class StageCheck {
     for (const PipelineStep& step : program_) {
       for (const PipelineMessage& message : step.batch)
         if (Found found = take(message)) return found;
+      if (Found found = await(step.awaits)) return found;
       if (!step.action) continue;
       if (Found found = well_formed(*step.action)) return found;
       if (Found found = in_order(*step.action)) return found;
@@ -41,6 +43,10 @@ class StageCheck {
  private:
   Found problem(Kind kind, const std::string& words) const {
     return PipelineProblem{kind, stage_in_words(stage_) + ": " + words};
+  }
+  std::string tell(const Crossing& crossing) const {
+    const auto& [cargo, microbatch, boundary] = crossing;
+    return in_words(shape_, {true, cargo, 0, microbatch, boundary});
   }
   int place_of(const PipelineAction& action) const { return action.chunk * shape_.stages + stage_; }
 
@@ -63,12 +69,21 @@ class StageCheck {
     }
     const Crossing crossing{message.cargo, message.microbatch, message.boundary};
     if (!message.sends) {
-      if (!here_.insert(crossing).second)
-        return problem(Kind::missing, "receives " + in_words(shape_, message) + " twice");
+      receives_.push_back(crossing);
       return {};
     }
     if (made_.erase(crossing) == 0)
       return problem(Kind::missing, "sends " + in_words(shape_, message) + ", which it has not made, or sent before");
+    return {};
+  }
+
+  Found await(std::size_t count) {
+    for (; count > 0; --count) {
+      if (receives_.empty()) return problem(Kind::malformed, "waits for more than it has started to receive");
+      if (!here_.insert(receives_.front()).second)
+        return problem(Kind::missing, "receives " + tell(receives_.front()) + " twice");
+      receives_.pop_front();
+    }
     return {};
   }
 
@@ -133,12 +148,10 @@ class StageCheck {
         if (!is_done(PipelineWork::weight_gradient)) return lacks(PipelineWork::weight_gradient, microbatch, chunk);
       }
     }
-    const auto tell = [&](const Crossing& left, bool sends) {
-      const auto& [cargo, microbatch, boundary] = left;
-      return in_words(shape_, {sends, cargo, 0, microbatch, boundary});
-    };
-    if (!made_.empty()) return problem(Kind::missing, "makes " + tell(*made_.begin(), true) + " and never sends it");
-    if (!here_.empty()) return problem(Kind::missing, "receives " + tell(*here_.begin(), false) + " and never uses it");
+    if (!made_.empty()) return problem(Kind::missing, "makes " + tell(*made_.begin()) + " and never sends it");
+    if (!here_.empty()) return problem(Kind::missing, "receives " + tell(*here_.begin()) + " and never uses it");
+    if (!receives_.empty())
+      return problem(Kind::missing, "starts to receive " + tell(receives_.front()) + " and never waits for it");
     return {};
   }
 
@@ -146,6 +159,7 @@ class StageCheck {
   int stage_;
   const PipelineProgram& program_;
   std::set<std::tuple<PipelineWork, int, int>> done_;
+  std::deque<Crossing> receives_;   // under way
   std::set<Crossing> here_, made_;  // received, and made, but not used or sent yet
   int kept_ = 0;
 };

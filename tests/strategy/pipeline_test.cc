@@ -9,6 +9,7 @@
 
 #include "effort.h"
 #include "strategy/pipeline_play.h"
+#include "strategy/pipeline_text.h"
 #include "strategy/pipeline_verify.h"
 #include "tutti/error.h"
 
@@ -48,7 +49,7 @@ std::string order_of(const PipelineShape& shape, int stage) {
   for (const PipelineStep& step : pipeline_program(shape, stage)) {
     if (!step.action) continue;
     text += text.empty() ? "" : " ";
-    text += "FBIW"[static_cast<std::size_t>(step.action->work)] + std::to_string(step.action->microbatch);
+    text += letter_of(step.action->work) + std::to_string(step.action->microbatch);
     if (shape.chunks > 1) text += "." + std::to_string(step.action->chunk);
   }
   return text;
@@ -134,7 +135,14 @@ TEST(Pipeline, StatedActivationsAreReached) {
 
 TEST(Pipeline, BlockingBatchesWouldNotDo) {
   const auto blocking = [](const PipelineShape& shape) {
-    return play_pipeline(pipeline_programs(shape), {}, PipelineSends::block);
+    Programs programs;
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      std::vector<PipelineAction> actions;
+      for (const PipelineStep& step : pipeline_program(shape, stage))
+        if (step.action) actions.push_back(*step.action);
+      programs.push_back(with_messages(shape, stage, actions, 0));
+    }
+    return play_pipeline(programs, {}, PipelineSends::block);
   };
   EXPECT_THAT(blocking({PipelineSchedule::one_f_one_b, 4, 8}).waiting, SizeIs(0));
   EXPECT_DOUBLE_EQ(blocking({PipelineSchedule::one_f_one_b, 4, 8}).span, (8 + 3) * 3);
@@ -189,7 +197,7 @@ TEST(PipelineMutants, WithSomethingTwiceAreFound) {
   expect_found(
       [](PipelineProgram& program, std::size_t step) {
         if (!program[step].action) return false;
-        program.push_back({{}, program[step].action});
+        program.push_back({{}, 0, program[step].action});
         return true;
       },
       "the action twice");
@@ -216,28 +224,25 @@ TEST(PipelineMutants, WithAnotherMicrobatchPeerOrBoundaryAreFound) {
   expect_found(edited([](PipelineMessage& message) { message.sends = !message.sends; }), "another direction");
 }
 
-TEST(PipelineMutants, WhoseActionWaitsForNothingAreFound) {
-  // The batch behind its action: what it needs is not there yet.
+TEST(PipelineMutants, WhoseActionsWaitForLessOrMoreAreFound) {
   expect_found(
       [](PipelineProgram& program, std::size_t step) {
-        const auto receives = [](const PipelineMessage& message) { return !message.sends; };
-        std::vector<PipelineMessage>& batch = program[step].batch;
-        if (!std::any_of(batch.begin(), batch.end(), receives)) return false;
-        program.insert(program.begin() + static_cast<std::ptrdiff_t>(step) + 1, {batch, std::nullopt});
-        program[step].batch.clear();
-        return true;
+        const bool has = program[step].awaits > 0;
+        program[step].awaits = 0;
+        return has;
       },
-      "messages behind the action");
+      "no wait");
+  expect_found([](PipelineProgram& program, std::size_t step) { return ++program[step].awaits > 0; }, "one wait more");
 }
 
-// Receives first and sends afterwards, where a stage does both at once.
+// Waits first and sends afterwards, where a stage does both at once.
 Programs with_pairs_split(Programs programs) {
   for (PipelineProgram& program : programs) {
     PipelineProgram split;
     for (const PipelineStep& step : program) {
-      PipelineStep first, second{{}, step.action};
+      PipelineStep first{{}, step.awaits, {}}, second{{}, 0, step.action};
       for (const PipelineMessage& message : step.batch) (message.sends ? second : first).batch.push_back(message);
-      if (!first.batch.empty()) split.push_back(first);
+      split.push_back(first);
       split.push_back(second);
     }
     program = split;
@@ -245,7 +250,7 @@ Programs with_pairs_split(Programs programs) {
   return programs;
 }
 
-TEST(PipelineMutants, ThatReceiveBeforeTheySendWaitForEachOther) {
+TEST(PipelineMutants, ThatWaitBeforeTheySendWaitForEachOther) {
   const PipelineShape shape{PipelineSchedule::one_f_one_b, 4, 6};
   const auto problem = verify_pipeline(shape, with_pairs_split(pipeline_programs(shape)));
   ASSERT_TRUE(problem);
@@ -286,6 +291,27 @@ TEST(PipelineMutants, WithBackwardBeforeForwardAreToldSo) {
   EXPECT_EQ(found({{forward, 0}, {input_gradient, 0}, {forward, 1}, {backward, 1}}),
             "stage 0: forward of micro-batch 1 makes it keep activations of 2 micro-batches; stated are 1");
   EXPECT_EQ(found({{forward, 2}}), "stage 0: there is no forward of micro-batch 2");
+}
+
+TEST(Pipeline, IsDrawn) {
+  const auto drawn = [](const PipelineShape& shape, const PipelineTimes& times = {}) {
+    const PlayedPipeline played = play_pipeline(pipeline_programs(shape), times);
+    return describe_pipeline(shape, times, played) + draw_pipeline(shape, played);
+  };
+  EXPECT_EQ(drawn({PipelineSchedule::one_f_one_b, 2, 3}),
+            "1f1b: 2 stages, 3 micro-batches\n"
+            "  takes       12 forwards, of which 9 are work\n"
+            "  bubble      33.3 % of the work, 25.0 % of the step; by its formula (p - 1) / m: 33.3 %\n"
+            "  activations 2 1: micro-batches whose activations stages keep at most\n"
+            "  messages    6 in a step, half of them activations\n"
+            "stage 0  F0 F1 .. .. B0--- F2 B1--- .. B2---\n"
+            "stage 1  .. F0 B0--- F1 B1--- F2 B2--- .. ..\n");
+  PipelineTimes uneven;
+  uneven.factors = {1, 2};
+  EXPECT_THAT(drawn({PipelineSchedule::zb_h1, 2, 2}, uneven),
+              HasSubstr("stage 0  F0 F1 .. .. .. I0 W0 .. .. I1 W1 .. ..\n"
+                        "stage 1  .. F0--- I0--- F1--- I1--- W0--- W1---\n"));
+  EXPECT_THAT(drawn({PipelineSchedule::interleaved, 2, 2, 2}), HasSubstr("stage 1  ... F0a F1a F0b B0b---- "));
 }
 
 TEST(Pipeline, ImpossibleOnesAreRefused) {

@@ -42,6 +42,14 @@ TEST(Pictures, OfAScheduleHaveAnArrowForEveryMessage) {
   EXPECT_THAT(picture("show all_reduce -a staged -n 4"), HasSubstr(">load from a peer<"));
 }
 
+TEST(Pictures, OfAPipelineHaveABoxForEveryAction) {
+  const std::string text = picture("show pipeline --schedule zb-h1 --stages 3 --microbatches 4");
+  EXPECT_THAT(text, HasSubstr(">takes 14, of which 12 are work: a bubble of 16.7 %<"));
+  EXPECT_EQ(count_of(text, "weight gradient of micro-batch"), 3 * 4);
+  EXPECT_EQ(count_of(text, "stage 2: input gradient of micro-batch 0, from 3 to 4"), 1);
+  EXPECT_THAT(text, Not(HasSubstr(">backward<")));
+}
+
 TEST(Pictures, OfLargeSchedulesHaveBarsOrAreRefused) {
   const std::string bars = picture("show all_gather -a bruck -n 128");
   EXPECT_THAT(bars, HasSubstr("rank 127 at the start: 0 of 128 blocks complete"));
