@@ -42,7 +42,8 @@ constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
   --compress C  gradients travel in fewer bytes: bf16, fp16 (half of them), int8, e4m3, e5m2 (a quarter), int4, e3m0
-                (an eighth), topk (the largest 1 %); docs/fewer-bytes.md
+                (an eighth), topk (the largest 1 %), power_sgd (products of thin matrices);
+                docs/fewer-bytes.md
   --steps N     updates (200), those before --resume among them
   --batch N     examples of all ranks in one step (128)
   --save DIR    checkpoints go there, in the background, the last two are kept

@@ -27,7 +27,7 @@ train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape) 
       const CompressedCalls& calls = *shape.compressed[i];
       const std::string what = calls.how + " gradients of " + name_of_bucket(i, bucket);
       say(calls.verb, what, calls.bytes);
-      if (calls.returned_bytes) say(Verb::all_gather, what + ", back", *calls.returned_bytes);
+      if (calls.returned_bytes) say(calls.returned_by, what + ", back", *calls.returned_bytes);
     } else if (shape.stage == 0) {
       say(Verb::all_reduce, "gradients of " + name_of_bucket(i, bucket), bucket.filled_bytes());
     } else {

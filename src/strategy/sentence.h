@@ -13,12 +13,13 @@
 
 namespace tutti::strategy {
 
-// How a bucket's gradients travel where they are compressed: a first call, of `bytes`, and an all_gather of what comes
+// How a bucket's gradients travel where they are compressed: a first call, of `bytes`, and a second one of what comes
 // back where there are returned_bytes.
 struct CompressedCalls {
   Verb verb = Verb::all_reduce;
   std::size_t bytes = 0;
   std::optional<std::size_t> returned_bytes = {};
+  Verb returned_by = Verb::all_gather;
   std::size_t error_bytes = 0;  // kept between steps: what was lost
   std::string how = {};
 

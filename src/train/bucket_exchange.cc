@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "train/float_arrays.h"
+#include "train/power_sgd_exchange.h"
 #include "train/top_k_exchange.h"
 #include "train/words.h"
 
@@ -117,6 +118,8 @@ std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bo
   }
   if (const TopK* settings = std::get_if<TopK>(&compression))
     return std::make_unique<TopKExchange>(*settings, error_feedback, shape);
+  if (const PowerSgd* settings = std::get_if<PowerSgd>(&compression))
+    return std::make_unique<PowerSgdExchange>(*settings, error_feedback, shape, communicator);
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
     return std::make_unique<CodesExchange>(*settings, error_feedback, shape);
   return nullptr;
@@ -130,6 +133,8 @@ void check_compression(const Compression& compression) {
     if (!(top->momentum >= 0 && top->momentum < 1))
       refuse_call("top-k with momentum " + std::to_string(top->momentum) + "; give one from 0 on, below 1");
   }
+  const PowerSgd* power = std::get_if<PowerSgd>(&compression);
+  if (power != nullptr && power->rank == 0) refuse_call("PowerSgd of rank 0; give a rank from 1 on");
   const Cast* cast = std::get_if<Cast>(&compression);
   if (cast != nullptr && cast->type != DType::bfloat16 && cast->type != DType::float16)
     refuse_call("gradients cannot be cast to " + std::string(name_of(cast->type)) + "; take bfloat16 or float16");
@@ -140,10 +145,11 @@ Compression compression_named(std::string_view name) {
   if (name == "bf16") return Cast{DType::bfloat16};
   if (name == "fp16") return Cast{DType::float16};
   if (name == "topk") return TopK{};
+  if (name == "power_sgd") return PowerSgd{};
   for (std::size_t type = 0; type < std::size(kQuantisedNames); ++type)
     if (name == kQuantisedNames[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
   refuse_call("there is no compression '" + std::string(name) +
-              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0 and topk");
+              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk and power_sgd");
 }
 
 std::string to_text(const Compression& compression) {
@@ -151,6 +157,10 @@ std::string to_text(const Compression& compression) {
   if (const TopK* top = std::get_if<TopK>(&compression)) {
     return "the largest " + std::to_string(100 * top->share) + " %, momentum " + std::to_string(top->momentum) +
            (top->not_finite == NotFinite::fail ? "" : ", NaN passed on");
+  }
+  if (const PowerSgd* power = std::get_if<PowerSgd>(&compression)) {
+    return "PowerSgd of rank " + std::to_string(power->rank) + ", seed " + std::to_string(power->seed) +
+           (power->not_finite == NotFinite::fail ? "" : ", NaN passed on");
   }
   if (const Cast* cast = std::get_if<Cast>(&compression)) return "cast to " + std::string(name_of(cast->type));
   return "none";

@@ -1,7 +1,7 @@
 // How the gradients of one bucket travel where they are compressed, in stages that others run between:
 //
 //   start     encode, submit the first call ........ then the gradients may be written again
-//   publish   wait, reduce, submit the second call .. only where it has two (quantised, stage 0)
+//   publish   wait, reduce, submit the second call .. only where it has two (codes in stage 0, thin matrices)
 //   finish    wait, decode into what the optimizer reads
 //
 // First calls go through one communicator and second ones through another, each in the order of buckets, so that ranks
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "strategy/buckets.h"
 #include "strategy/sentence.h"
@@ -21,12 +22,20 @@
 
 namespace tutti::train {
 
+// A parameter as a matrix, row by row, its first dimension against the rest.
+struct BucketMatrix {
+  std::size_t parameter = 0;
+  std::size_t offset = 0;  // in the bucket
+  std::size_t rows = 0, columns = 0;
+};
+
 // One bucket on one rank. Where values are cut, in all stages but 0, a rank wants its shard alone.
 struct BucketExchangeShape {
   DType type = DType::float32;
   std::size_t filled = 0, elements = 0;  // without and with what makes shards equal
   int ranks = 1, rank = 0;
   bool cut = false;
+  std::vector<BucketMatrix> matrices = {};  // for PowerSgd
 
   // What travels, and a rank's share of it.
   std::size_t count() const { return cut ? elements : filled; }

@@ -118,6 +118,8 @@ class Trainer {
 
   // ---- Buckets that are compressed (trainer_compression.cc).
   bool compresses(const Parameter& parameter) const;
+  void check_rank_pays() const;
+  std::vector<BucketMatrix> matrices_of(const strategy::Bucket& bucket) const;
   void make_exchanges();
   bool is_compressed(std::size_t bucket) const;
   bool passes_not_finite() const;

@@ -1,8 +1,10 @@
 // Buckets whose gradients travel in fewer bytes: when each stage of their exchange runs.
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <variant>
 
+#include "train/power_sgd_exchange.h"
 #include "train/trainer.h"
 #include "train/words.h"
 
@@ -10,7 +12,37 @@ namespace tutti::train {
 
 bool Trainer::compresses(const Parameter& parameter) const {
   if (std::holds_alternative<std::monostate>(options_.compression)) return false;
+  const PowerSgd* power = std::get_if<PowerSgd>(&options_.compression);
+  if (power != nullptr && !pays(*power, parameter)) return false;
   return options_.compresses ? options_.compresses(parameter) : parameter.shape.size() >= 2;
+}
+
+// A rank that is too large for all of them is a mistake; for some it is how small matrices go.
+void Trainer::check_rank_pays() const {
+  const PowerSgd* power = std::get_if<PowerSgd>(&options_.compression);
+  if (power == nullptr) return;
+  if (std::ranges::any_of(parameters_, [&](const Parameter& parameter) { return pays(*power, parameter); })) return;
+  const auto most_rank = [](const Parameter& parameter) {
+    PowerSgd least{.rank = 1};
+    while (pays(least, parameter)) ++least.rank;
+    return least.rank - 1;
+  };
+  const Parameter& best = *std::ranges::max_element(parameters_, {}, most_rank);
+  const std::string most = std::to_string(most_rank(best));
+  refuse_call("PowerSgd of rank " + std::to_string(power->rank) +
+              (most_rank(best) == 0 ? ": the model has no matrix that two thin ones are smaller than; train without it"
+                                    : " is too large for every matrix of the model; give a rank of at most " + most +
+                                          ", which fits " + in_words(best)));
+}
+
+std::vector<BucketMatrix> Trainer::matrices_of(const strategy::Bucket& bucket) const {
+  std::vector<BucketMatrix> matrices;
+  for (const std::size_t i : bucket.parameters) {
+    if (sizes_[i].elements == 0 || parameters_[i].shape.empty()) continue;
+    const auto rows = static_cast<std::size_t>(parameters_[i].shape[0]);
+    matrices.push_back({i, layout_.places[i].offset, rows, sizes_[i].elements / rows});
+  }
+  return matrices;
 }
 
 void Trainer::make_exchanges() {
@@ -21,7 +53,8 @@ void Trainer::make_exchanges() {
                                     .elements = bucket.elements,
                                     .ranks = ranks_,
                                     .rank = rank_,
-                                    .cut = stage_ > 0};
+                                    .cut = stage_ > 0,
+                                    .matrices = matrices_of(bucket)};
     exchanges_.push_back(bucket.compressed ? make_exchange(options_.compression, options_.error_feedback, shape, comm_)
                                            : nullptr);
   }

@@ -14,6 +14,7 @@
 #include "check.h"
 #include "engine/reference.h"
 #include "kernels/kernels.h"
+#include "train/one_matrix.h"
 #include "train/one_process.h"
 #include "train/ones.h"
 #include "tutti/train/quantised.h"
@@ -31,6 +32,7 @@ using testing::kStages;
 using testing::make;
 using testing::noise;
 using testing::on_ranks;
+using testing::OneMatrix;
 using testing::OneProcess;
 using testing::reduce_naively;
 using testing::require;
@@ -82,34 +84,6 @@ TEST(CastHook, GivesTheBitsOfOneProcess) {
     }
   }
 }
-
-// One matrix of 64 x 33, and what a reducer makes of its gradients, padded as buckets are.
-struct OneMatrix {
-  static constexpr std::size_t kElements = 64 * 33;
-  std::vector<float> values = std::vector<float>(kElements);
-  train::Parameters parameters{{.name = "w", .shape = {64, 33}, .values = values.data()}};
-
-  static std::vector<float> gradient(int rank, int step) {
-    std::vector<float> gradient(kElements);
-    for (std::size_t i = 0; i < kElements; ++i) gradient[i] = noise(static_cast<std::uint32_t>(step), rank, i);
-    return gradient;
-  }
-  static void step(Strategy& strategy, const std::vector<float>& gradient) {
-    strategy.zero_gradients();
-    strategy.gather(0);
-    strategy.release(0);
-    std::memcpy(strategy.gradient(0), gradient.data(), gradient.size() * sizeof(float));
-    strategy.ready(0);
-    strategy.step();
-  }
-  static std::vector<float> values_in(Strategy& strategy) {
-    strategy.gather(0);
-    const auto span = strategy.values_as<float>(0);
-    std::vector<float> values(span.begin(), span.end());
-    strategy.release(0);
-    return values;
-  }
-};
 
 TEST(QuantiseHook, GivesTheBitsOfAReducerInEveryStage) {
   for (const int stage : kStages) {
@@ -258,7 +232,8 @@ TEST(Compression, CountedBytesAreThoseOfTheSentence) {
   for (const int stage : kStages) {
     for (const train::Compression& compression :
          {train::Compression(Cast{}), train::Compression(Quantise{}),
-          train::Compression(Quantise{.type = QuantisedType::e3m0}), train::Compression(train::TopK{})}) {
+          train::Compression(Quantise{.type = QuantisedType::e3m0}), train::Compression(train::TopK{}),
+          train::Compression(train::PowerSgd{})}) {
       on_ranks(3, [&](Communicator& comm) {
         const ToyModel model;
         Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 8192, .compression = compression});

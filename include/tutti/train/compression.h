@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -35,14 +36,25 @@ constexpr std::size_t kept_count(const TopK& settings, std::size_t count) {
   return std::min(count, whole + (static_cast<double>(whole) < exact ? 1 : 0));
 }
 
+// A parameter of two dimensions and more, as a matrix of rows x the rest, travels as the product of two thin matrices
+// of `rank` columns (Vogels et al., PowerSGD): 4 * rank * (rows + rest) bytes, by two calls of all_reduce. Those that
+// would not be fewer bytes so travel as they are. What the product lacks is kept and added to the next step's
+// gradients (StrategyOptions::error_feedback), or training diverges; a step begins with the directions that the one
+// before ended with. Begin with some plain steps (compress_from_step).
+struct PowerSgd {
+  std::size_t rank = 4;
+  std::uint64_t seed = 1;  // of the first directions
+  NotFinite not_finite = NotFinite::fail;
+};
+
 // None, or one of the above. not_finite tells what becomes of a step in which a gradient is not finite: fail, an error
 // that names rank and parameter, after which the strategy is not of use; pass, a step that updates nothing
 // (StepResult::skipped). With a loss scale it passes.
-using Compression = std::variant<std::monostate, Cast, Quantise, TopK>;
+using Compression = std::variant<std::monostate, Cast, Quantise, TopK, PowerSgd>;
 
 TUTTI_API std::string to_text(const Compression& compression);
-// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0 or topk, with what is
-// usual otherwise. Error(invalid_argument) lists them.
+// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk or power_sgd, with
+// what is usual otherwise. Error(invalid_argument) lists them.
 TUTTI_API Compression compression_named(std::string_view name);
 
 }  // namespace tutti::train

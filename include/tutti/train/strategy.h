@@ -69,7 +69,7 @@ struct StrategyOptions {
   // Gradients travel in fewer bytes; values that ZeRO gathers do not. Encoding runs on the thread that calls ready(),
   // and what is on its way then overlaps with backward. docs/fewer-bytes.md tells what each costs.
   Compression compression = {};
-  // Quantise, TopK: what was lost is added to the gradients of the next step. Costs 4 bytes for each number.
+  // Quantise, TopK, PowerSgd: what was lost is added to the gradients of the next step. Costs 4 bytes for each number.
   bool error_feedback = true;
   // The first step that compresses, counted from 0.
   std::int64_t compress_from_step = 0;
@@ -88,7 +88,7 @@ struct StepResult {
   double gradient_norm = 0;
   // The squared norm of a rank's own gradient, the mean over ranks; only where measure_noise asks for it, else 0.
   double rank_squares = 0;
-  bool skipped = false;  // by the loss scale, or by Quantise::not_finite or TopK's: gradients are not finite
+  bool skipped = false;  // by the loss scale, or by the compression's not_finite: gradients are not finite
 };
 
 // Elements [first, first + count) of a parameter that this rank updates, and where their values, masters and optimizer
