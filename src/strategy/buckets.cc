@@ -98,7 +98,8 @@ std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size
   for (std::size_t cap = kSmallestCap; cap <= kLargestCap; cap *= 2) {
     const std::size_t whole = bytes / cap, rest = bytes % cap;
     const double last_us = price_us(std::min(cap, bytes));
-    const double us = static_cast<double>(whole) * last_us + (rest > 0 && whole > 0 ? price_us(rest) : 0) + last_us;
+    const double rest_us = rest > 0 && whole > 0 ? price_us(rest) : 0;
+    const double us = static_cast<double>(std::max<std::size_t>(1, whole)) * last_us + rest_us + last_us;
     if (cap == kSmallestCap || us < best_us) {
       best = cap;
       best_us = us;

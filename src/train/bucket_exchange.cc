@@ -15,6 +15,24 @@
 namespace tutti::train {
 namespace {
 
+Verb verb_of_cast(const BucketExchangeShape& shape) { return shape.cut ? Verb::reduce_scatter : Verb::all_reduce; }
+
+strategy::CompressedCalls calls_of_cast(const Cast& cast, const BucketExchangeShape& shape) {
+  return {
+      .verb = verb_of_cast(shape), .bytes = shape.count() * size_of(cast.type), .how = std::string(name_of(cast.type))};
+}
+
+strategy::CompressedCalls calls_of_codes(const Quantise& settings, bool error_feedback,
+                                         const BucketExchangeShape& shape) {
+  std::optional<std::size_t> returned;
+  if (!shape.cut) returned = returned_bytes(settings, shape.ranks, shape.share());
+  return {.verb = Verb::all_to_all,
+          .bytes = exchanged_bytes(settings, shape.ranks, shape.share()),
+          .returned_bytes = returned,
+          .error_bytes = error_feedback ? shape.count() * sizeof(float) : 0,
+          .how = std::string(kQuantisedNames[static_cast<std::size_t>(settings.type)])};
+}
+
 // Rounded to 16 bits, reduced by the plain verb.
 class CastExchange : public BucketExchange {
  public:
@@ -23,7 +41,7 @@ class CastExchange : public BucketExchange {
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
     kernels::find_convert(DType::float32, type_)(bytes(), gradients, shape_.count());
-    work_ = communicator.submit({.verb = verb(),
+    work_ = communicator.submit({.verb = verb_of_cast(shape_),
                                  .input = bytes(),
                                  .output = bytes() + own_offset(),
                                  .input_count = shape_.count(),
@@ -38,12 +56,9 @@ class CastExchange : public BucketExchange {
     return {};
   }
   bool is_under_way() const override { return work_.valid() && !work_.ended(); }
-  strategy::CompressedCalls calls() const override {
-    return {.verb = verb(), .bytes = shape_.count() * size_of(type_), .how = std::string(name_of(type_))};
-  }
+  strategy::CompressedCalls calls() const override { return calls_of_cast({type_}, shape_); }
 
  private:
-  Verb verb() const { return shape_.cut ? Verb::reduce_scatter : Verb::all_reduce; }
   std::byte* bytes() const { return static_cast<std::byte*>(memory_.get()); }
   std::size_t own_count() const { return shape_.cut ? shape_.share() : shape_.count(); }
   std::size_t own_offset() const {
@@ -89,14 +104,7 @@ class CodesExchange : public BucketExchange {
   bool is_under_way() const override { return under_way_; }
   void rescale(double factor) override { scale_floats(residual_.data(), residual_.size(), factor); }
   strategy::CompressedCalls calls() const override {
-    const Quantise& settings = exchange_.settings();
-    std::optional<std::size_t> returned;
-    if (!shape_.cut) returned = returned_bytes(settings, shape_.ranks, shape_.share());
-    return {.verb = Verb::all_to_all,
-            .bytes = exchanged_bytes(settings, shape_.ranks, shape_.share()),
-            .returned_bytes = returned,
-            .error_bytes = residual_.size() * sizeof(float),
-            .how = std::string(kQuantisedNames[static_cast<std::size_t>(settings.type)])};
+    return calls_of_codes(exchange_.settings(), !residual_.empty(), shape_);
   }
 
  private:
@@ -123,6 +131,17 @@ std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bo
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
     return std::make_unique<CodesExchange>(*settings, error_feedback, shape);
   return nullptr;
+}
+
+std::optional<strategy::CompressedCalls> calls_of(const Compression& compression, bool error_feedback,
+                                                  const BucketExchangeShape& shape) {
+  const Cast* cast = std::get_if<Cast>(&compression);
+  if (cast != nullptr && shape.type == DType::float32) return calls_of_cast(*cast, shape);
+  if (const TopK* settings = std::get_if<TopK>(&compression))
+    return TopKExchange::calls_of(*settings, error_feedback, shape);
+  if (const Quantise* settings = std::get_if<Quantise>(&compression))
+    return calls_of_codes(*settings, error_feedback, shape);
+  return {};
 }
 
 void check_compression(const Compression& compression) {

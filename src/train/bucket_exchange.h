@@ -71,6 +71,10 @@ class BucketExchange {
 std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
                                               const BucketExchangeShape& shape, Communicator& communicator);
 
+// What that would say in a step and keep, without making it: nothing where this bucket does as well without.
+std::optional<strategy::CompressedCalls> calls_of(const Compression& compression, bool error_feedback,
+                                                  const BucketExchangeShape& shape);
+
 // Throws Error(invalid_argument) where it makes no sense.
 void check_compression(const Compression& compression);
 

@@ -96,10 +96,12 @@ void TopKExchange::rescale(double factor) {
   scale_floats(velocity_.data(), velocity_.size(), factor);
 }
 
-strategy::CompressedCalls TopKExchange::calls() const {
+strategy::CompressedCalls TopKExchange::calls_of(const TopK& settings, bool error_feedback,
+                                                 const BucketExchangeShape& shape) {
+  const std::size_t kept_arrays = (error_feedback ? 1 : 0) + (settings.momentum > 0 ? 1 : 0);
   return {.verb = Verb::all_gather,
-          .bytes = received_.size() * sizeof(SentValue),
-          .error_bytes = ((keeps_ ? waiting_.size() : 0) + velocity_.size()) * sizeof(float),
+          .bytes = kept_count(settings, shape.count()) * static_cast<std::size_t>(shape.ranks) * sizeof(SentValue),
+          .error_bytes = kept_arrays * shape.count() * sizeof(float),
           .how = "the largest"};
 }
 

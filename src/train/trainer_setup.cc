@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "train/agreement.h"
+#include "train/call_prices.h"
 #include "train/trainer.h"
 #include "train/words.h"
 
@@ -13,7 +14,6 @@ namespace tutti::train {
 namespace {
 
 constexpr std::size_t kFirstBucketBytes = 1 << 20;
-constexpr std::size_t kMostPricedBytes = 64 << 20;
 
 std::string in_words(const Optimizer& optimizer) {
   constexpr std::string_view kNames[] = {"AdamW", "Adam", "Sgd", "Lion"};
@@ -134,17 +134,14 @@ std::size_t Trainer::agreed_cap() {
   if (options_.bucket_bytes != 0) return options_.bucket_bytes;
   std::size_t bytes = 0;
   for (const strategy::TensorSize& size : sizes_) bytes += size.elements * size_of(size.type);
-  const std::size_t priced = std::clamp<std::size_t>(bytes, 4, kMostPricedBytes);
-  const auto memory = comm_.allocate_bytes(priced);  // of the kind that buckets lie in
+  const bool compressed = std::ranges::any_of(sizes_, &strategy::TensorSize::compressed);
+  const ExchangeRule rule{options_.compression, options_.error_feedback, stage_, ranks_};
+  const PricedCalls calls(comm_, bytes);
   std::uint64_t cap = 0;
   if (rank_ == 0) {
     cap = strategy::cheapest_cap(bytes, [&](std::size_t bucket) {
-      const std::size_t count = std::clamp<std::size_t>(bucket, 4, priced) / size_of(DType::float32);
-      return comm_.predicted_us({.verb = Verb::all_reduce,
-                                 .input = memory.get(),
-                                 .output = memory.get(),
-                                 .input_count = count,
-                                 .output_count = count});
+      return price_of_bucket(bucket, sizes_[0].type, compressed, rule,
+                             [&](Verb verb, std::uint64_t moved) { return calls.predicted_us(verb, moved); });
     });
   }
   comm_.broadcast(std::span(&cap, 1), 0);

@@ -110,6 +110,8 @@ TEST(Buckets, TheCapIsWhereLatencyAndTheLastBucketBalance) {
   EXPECT_EQ(cheapest_cap(64 << 20, price), 8U << 20);
   EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t) { return 100.0; }), 64U << 20) << "latency alone: one bucket";
   EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t bytes) { return static_cast<double>(bytes); }), 1U << 20);
+  EXPECT_EQ(cheapest_cap(42 << 20, [](std::size_t bytes) { return 20 + static_cast<double>(bytes) / 100; }), 1U << 20)
+      << "all in one bucket: nothing hides it either";
   EXPECT_EQ(cheapest_cap(1000, price), 1U << 20) << "a small model has one bucket anyway";
 }
 
