@@ -80,15 +80,21 @@ void Driver::require_complete() const {
                                           "is needed; copy to host memory before the call otherwise");
 }
 
+// Asked for every call that was not made before, as long as a driver may come: on a machine with a GPU, in a program
+// that does not use it, for ever.
 void look_again_for_driver() {
   static std::mutex mutex;
+  static bool awaited = false;  // there is a GPU, and nobody has named a driver
   static unsigned long long loads = 0;
   const std::lock_guard lock(mutex);
   if (!driver_may_come.load(std::memory_order_relaxed)) return;
   const Driver* found = nullptr;
-  if (const auto named = Environment::of_process().get("TUTTI_CUDA_DRIVER")) {
-    if (*named != "none") found = load_named(*named);
-  } else if (has_gpu()) {
+  if (!awaited) {
+    const auto named = Environment::of_process().get("TUTTI_CUDA_DRIVER");
+    awaited = !named && has_gpu();
+    if (named && *named != "none") found = load_named(*named);
+  }
+  if (awaited) {
     const unsigned long long now = count_loads();
     if (now == loads) return;
     loads = now;
