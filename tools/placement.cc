@@ -13,6 +13,7 @@
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
+#include "tutti/train/mesh.h"
 
 namespace tutti::tools {
 namespace {
@@ -123,25 +124,15 @@ Placement::Phase quickest(const Mesh& mesh, std::size_t dimension, const std::ve
 }  // namespace
 
 Mesh::Mesh(const std::string& text) {
-  const auto fail = [&] {
-    refuse(fmt::format("--mesh {}: dimensions with their sizes belong there, such as dp2.tp8, {} at most", text,
-                       kMostDimensions));
-  };
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('.', at), text.size());
-    const std::string_view word = std::string_view(text).substr(at, end - at);
-    const std::size_t digits = std::min(word.find_first_of("0123456789"), word.size());
-    MeshDimension dimension;
-    dimension.name = word.substr(0, digits);
-    dimension.size = number_of(word.substr(digits));
-    const bool known = std::any_of(dimensions_.begin(), dimensions_.end(),
-                                   [&](const MeshDimension& other) { return other.name == dimension.name; });
-    if (dimension.name.empty() || dimension.size < 1 || dimension.size > topology::kMostOfAPart || known) fail();
+  for (const train::MeshAxis& axis : train::parse_mesh(text)) {
+    MeshDimension& dimension = dimensions_.emplace_back();
+    dimension.name = axis.name;
+    dimension.size = axis.size;
     set_usual_traffic(dimension);
-    dimensions_.push_back(dimension);
-    at = end + 1;
+    if (axis.size <= topology::kMostOfAPart && dimensions_.size() <= kMostDimensions) continue;
+    refuse(fmt::format("--mesh {}: {} dimensions of {} at most belong there, such as dp2.tp8", text, kMostDimensions,
+                       topology::kMostOfAPart));
   }
-  if (dimensions_.size() > kMostDimensions) fail();
 }
 
 void Mesh::set_traffic(const std::string& text) {
