@@ -126,6 +126,19 @@ struct FloatCode {
   }
 };
 
+// 1 for what is not negative.
+struct SignCode {
+  static constexpr std::size_t kBits = 1;
+
+  static HWY_INLINE Words nearest(Reals value) {
+    const auto not_negative = hn::RebindMask(I32(), hn::Ge(value, hn::Zero(F32())));
+    return hn::IfThenElseZero(not_negative, set_word(1));
+  }
+  static HWY_INLINE Reals decode(Words code) {
+    return hn::ConvertTo(F32(), hn::Sub(hn::ShiftLeft<1>(code), set_word(1)));
+  }
+};
+
 using Int8Code = WholeCode<127, 8>;
 using Int4Code = WholeCode<7, 4>;
 using E4M3Code = FloatCode<4, 3, 0x7E>;
@@ -166,6 +179,40 @@ HWY_INLINE BlockScale scale_for(std::int32_t most_bits, float largest_code) {
   const float most = std::min(std::bit_cast<float>(most_bits), 0x1.fffff0p127F);
   if (most < kLeastMagnitude) return {0, 0};
   return {most / largest_code, largest_code / most};
+}
+
+// Element i goes to partial sum i % 16, and those are added pairwise, nearest first. Magnitudes are made small first, by
+// a power of two, so that no sum overflows.
+HWY_INLINE float mean_magnitude(const float* values, std::size_t count) {
+  constexpr std::size_t kSums = 16, kVectors = kSums / kStep;
+  constexpr float kSmall = 1.0F / (2 * kMostCodeBlock);
+  Reals sums[kVectors];
+  for (Reals& sum : sums) sum = hn::Zero(F32());
+  const auto add = [&](const float* from) HWY_ATTR {
+    for (std::size_t v = 0; v < kVectors; ++v)
+      sums[v] = hn::Add(sums[v], hn::Mul(hn::Abs(load_values(from + v * kStep)), set_real(kSmall)));
+  };
+  const std::size_t whole = count / kSums * kSums;
+  for (std::size_t i = 0; i < whole; i += kSums) add(values + i);
+  if (whole < count) {
+    float rest[kSums] = {};  // zeros change no sum
+    std::copy(values + whole, values + count, rest);
+    add(rest);
+  }
+  alignas(64) float partial[kSums];
+  for (std::size_t v = 0; v < kVectors; ++v) store(F32(), sums[v], reinterpret_cast<std::byte*>(partial + v * kStep));
+  for (std::size_t left = kSums; left > 1; left /= 2)
+    for (std::size_t i = 0; i < left / 2; ++i) partial[i] = partial[2 * i] + partial[2 * i + 1];
+  return partial[0] * (1 / kSmall / static_cast<float>(count));
+}
+
+template <class Code>
+HWY_INLINE BlockScale scale_of(const float* values, std::size_t count, std::int32_t most_bits) {
+  if constexpr (Code::kBits == 1) {
+    return {std::bit_cast<float>(most_bits) < kLeastMagnitude ? 0 : mean_magnitude(values, count), 1};
+  } else {
+    return scale_for(most_bits, Code::kLargest);
+  }
 }
 
 // One byte for every code.
@@ -218,6 +265,25 @@ HWY_INLINE void unpack_pairs(const std::byte* packed, std::size_t count, std::by
   if (at < bytes) unpack(load_first(U8Half(), packed + at, bytes - at), at);
 }
 
+// Eight bytes that are 0 or 1 as the bits of one, and back: the products move every bit to a place of its own. The
+// first byte is the lowest of a word, as on all machines that this is for.
+static_assert(std::endian::native == std::endian::little);
+HWY_INLINE void pack_bits(const std::byte* wide, std::size_t count, std::byte* packed) {
+  for (std::size_t at = 0; 8 * at < count; ++at) {
+    std::uint64_t eight;
+    std::memcpy(&eight, wide + 8 * at, sizeof eight);
+    packed[at] = static_cast<std::byte>((eight * 0x0102040810204080U) >> 56);
+  }
+}
+
+HWY_INLINE void unpack_bits(const std::byte* packed, std::size_t count, std::byte* wide) {
+  for (std::size_t at = 0; 8 * at < count; ++at) {
+    const std::uint64_t chosen = (static_cast<std::uint64_t>(packed[at]) * 0x0101010101010101U) & 0x8040201008040201U;
+    std::uint64_t eight = ((chosen + 0x7F7F7F7F7F7F7F7FU) >> 7) & 0x0101010101010101U;
+    std::memcpy(wide + 8 * at, &eight, sizeof eight);
+  }
+}
+
 std::size_t first_not_finite(const float* values, std::size_t count) {
   const auto is_not_finite = [](float value) {
     return (std::bit_cast<std::int32_t>(value) & kMagnitudeBits) >= kInfinityBits;
@@ -230,7 +296,7 @@ std::size_t quantise_blocks(std::size_t block, const float* values, std::size_t 
                             const CodeRounding& rounding) {
   std::size_t not_finite = count;
   [[maybe_unused]] alignas(64) WideCodes wide;
-  if constexpr (Code::kBits == 4) std::memset(wide, 0, sizeof wide);
+  if constexpr (Code::kBits < 8) std::memset(wide, 0, sizeof wide);
   for (std::size_t begin = 0; begin < count; begin += block) {
     const std::size_t n = std::min(block, count - begin), bytes = (n * Code::kBits + 7) / 8;
     const std::int32_t most = largest_bits(values + begin, n);
@@ -240,7 +306,7 @@ std::size_t quantise_blocks(std::size_t block, const float* values, std::size_t 
       std::memcpy(codes, &kNaN, sizeof kNaN);
       std::memset(codes + sizeof kNaN, 0, bytes);
     } else {
-      const BlockScale scale = scale_for(most, Code::kLargest);
+      const BlockScale scale = scale_of<Code>(values + begin, n, most);
       std::memcpy(codes, &scale.scale, sizeof(float));
       std::byte* to = codes + sizeof(float);
       for (std::size_t at = 0; at < bytes; at += 64) fetch_ahead(to + at);
@@ -249,8 +315,12 @@ std::size_t quantise_blocks(std::size_t block, const float* values, std::size_t 
         encode_block<Code, kStochastic>(values + begin, n, scale.inverse, key, to);
       } else {
         encode_block<Code, kStochastic>(values + begin, n, scale.inverse, key, wide);
-        wide[n] = {};
-        pack_pairs(wide, n, to);
+        std::memset(wide + n, 0, 8 / Code::kBits);
+        if constexpr (Code::kBits == 4) {
+          pack_pairs(wide, n, to);
+        } else {
+          pack_bits(wide, n, to);
+        }
       }
     }
     codes += sizeof(float) + bytes;
@@ -303,6 +373,9 @@ void decode_blocks(std::size_t block, const std::byte* codes, std::size_t count,
     if constexpr (Code::kBits == 4) {
       unpack_pairs(from, n, wide);
       from = wide;
+    } else if constexpr (Code::kBits == 1) {
+      unpack_bits(from, n, wide);
+      from = wide;
     } else {
       fetch_ahead(from);
       fetch_ahead(from + 64);
@@ -342,6 +415,7 @@ void decode_any(DecodeTo to, const CodeFormat& format, const std::byte* codes, s
     case CodeType::e4m3: return decode_as<E4M3Code>(to, format.block, codes, count, other, results);
     case CodeType::e5m2: return decode_as<E5M2Code>(to, format.block, codes, count, other, results);
     case CodeType::e3m0: return decode_as<E3M0Code>(to, format.block, codes, count, other, results);
+    case CodeType::sign: return decode_as<SignCode>(to, format.block, codes, count, other, results);
   }
 }
 
@@ -355,6 +429,7 @@ std::size_t quantise_any(const CodeFormat& format, const float* values, std::siz
     case CodeType::e4m3: return quantise_as<E4M3Code>(format.block, values, count, codes, rounding);
     case CodeType::e5m2: return quantise_as<E5M2Code>(format.block, values, count, codes, rounding);
     case CodeType::e3m0: return quantise_as<E3M0Code>(format.block, values, count, codes, rounding);
+    case CodeType::sign: return quantise_blocks<SignCode, false>(format.block, values, count, codes, rounding);
   }
   return count;
 }

@@ -5,13 +5,14 @@
 //
 //   | scale | block codes | scale | block codes | ... | scale | the rest |
 //
-// Codes of 4 bits lie two in a byte, the earlier in the lower half. int8 and int4 are whole numbers -127 .. 127 and
+// Codes of 4 bits lie two in a byte, the earlier in the lower half, and those of 1 bit eight, from the lowest on. int8 and int4 are whole numbers -127 .. 127 and
 // -7 .. 7. e4m3, e5m2 and e3m0 are floats of a sign, so many bits of exponent and of fraction, with the usual bias and
 // with subnormals; codes that stand for infinity or NaN are never written. The scale maps the largest magnitude of a
-// block to the largest number of its type, so that nothing saturates.
+// block to the largest number of its type, so that nothing saturates. A sign is 1 or -1 (a zero of either sign has one,
+// too), and its scale the mean of the block's magnitudes.
 //
 // Invariant: the same bits come out on every instruction set. To nearest, ties to even codes, a value is off by at most
-// half of what lies between the two codes around it, and the rounding of two float32 operations.
+// half of what lies between the two codes around it, and the rounding of two float32 operations; signs know no rounding.
 //   zeros       stay zeros.
 //   denormals   a block whose magnitudes are all below kLeastMagnitude becomes zeros.
 //   NaN, Inf    quantise() returns the index of the first; all values of its block become NaN.
@@ -22,7 +23,7 @@
 
 namespace tutti::kernels {
 
-enum class CodeType : unsigned char { int8, int4, e4m3, e5m2, e3m0 };
+enum class CodeType : unsigned char { int8, int4, e4m3, e5m2, e3m0, sign };
 
 struct CodeFormat {
   CodeType type = CodeType::int8;
@@ -32,7 +33,10 @@ struct CodeFormat {
 inline constexpr std::size_t kLeastCodeBlock = 32, kMostCodeBlock = 4096;
 inline constexpr float kLeastMagnitude = 0x1p-80F;
 
-constexpr std::size_t code_bits(CodeType type) { return type == CodeType::int4 || type == CodeType::e3m0 ? 4 : 8; }
+constexpr std::size_t code_bits(CodeType type) {
+  if (type == CodeType::sign) return 1;
+  return type == CodeType::int4 || type == CodeType::e3m0 ? 4 : 8;
+}
 
 // Bytes that so many values become.
 constexpr std::size_t code_bytes(const CodeFormat& format, std::size_t count) {

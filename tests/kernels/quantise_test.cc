@@ -51,6 +51,7 @@ std::vector<double> magnitudes_of(CodeType type) {
     case CodeType::e4m3: return floats(4, 3, 0x7F);
     case CodeType::e5m2: return floats(5, 2, 0x7C);
     case CodeType::e3m0: return floats(3, 0, 8);
+    case CodeType::sign: break;  // has tests of its own
   }
   return {};
 }
@@ -393,11 +394,64 @@ std::string type_name(const testing::TestParamInfo<CodeType>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Types, QuantiseTest, testing::ValuesIn(kTypes), type_name);
 
+TEST(Signs, AreBitsAndTheMeanMagnitude) {
+  for (const std::size_t block : kBlocks) {
+    for (const std::size_t count : kCounts) {
+      const CodeFormat format{CodeType::sign, block};
+      const std::vector<float> values = make_values(count, count + block);
+      std::vector<std::byte> expected;
+      std::vector<float> expected_back;
+      for (std::size_t begin = 0; begin < count; begin += block) {
+        const std::size_t n = std::min(block, count - begin);
+        float sums[16] = {};
+        float most = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          sums[i % 16] += std::abs(values[begin + i]) * 0x1p-13F;
+          most = std::max(most, std::abs(values[begin + i]));
+        }
+        for (std::size_t left = 16; left > 1; left /= 2)
+          for (std::size_t i = 0; i < left / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+        const float scale = most < kernels::kLeastMagnitude ? 0 : sums[0] * (0x1p13F / static_cast<float>(n));
+        const auto* const bytes = reinterpret_cast<const std::byte*>(&scale);
+        expected.insert(expected.end(), bytes, bytes + sizeof scale);
+        for (std::size_t i = 0; i < n; ++i) {
+          if (i % 8 == 0) expected.push_back({});
+          const bool up = values[begin + i] >= 0;
+          if (up) expected.back() |= std::byte{1} << (i % 8);
+          expected_back.push_back(up ? scale : -scale);
+        }
+      }
+      ASSERT_EQ(expected.size(), kernels::code_bytes(format, count));
+      SCOPED_TRACE(std::to_string(block) + " " + std::to_string(count));
+      on_every_target([&] {
+        ASSERT_EQ(quantised(format, values), expected);
+        ASSERT_TRUE(same_bits(dequantised(format, expected, count), expected_back));
+        std::vector<float> rest(count);
+        kernels::dequantise_rest(format, expected.data(), count, values.data(), rest.data());
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(rest[i], values[i] - expected_back[i]);
+      });
+    }
+  }
+}
+
+TEST(Signs, TellWhatIsNotFinite) {
+  std::vector<float> values(100, 1.0F);
+  values[70] = -std::numeric_limits<float>::infinity();
+  const CodeFormat format{CodeType::sign, 32};
+  on_every_target([&] {
+    std::vector<std::byte> codes(kernels::code_bytes(format, values.size()));
+    ASSERT_EQ(kernels::quantise(format, values.data(), values.size(), codes.data()), 70U);
+    const std::vector<float> back = dequantised(format, codes, values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(std::isnan(back[i]), i >= 64 && i < 96) << i;
+  });
+}
+
 TEST(CodeBytes, AreAScaleForEachBlockAndTheCodes) {
   EXPECT_EQ(kernels::code_bytes({CodeType::int8, 128}, 0), 0U);
   EXPECT_EQ(kernels::code_bytes({CodeType::int8, 128}, 1), 5U);
   EXPECT_EQ(kernels::code_bytes({CodeType::e4m3, 128}, 129), 137U);
   EXPECT_EQ(kernels::code_bytes({CodeType::int4, 32}, 33), 25U);
+  EXPECT_EQ(kernels::code_bytes({CodeType::sign, 1024}, 1025), 8U + 129U);
   EXPECT_EQ(kernels::code_bytes({CodeType::e3m0, 128}, 1 << 20), (1U << 19) + (1U << 15));
 }
 
