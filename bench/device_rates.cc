@@ -1,7 +1,9 @@
 // What calls on device memory take: blocking ones, which one rank launches for all; async ones, which go through host
-// memory; and beside them the same calls on host memory. Ranks are processes that share the first GPU.
+// memory; and beside them the same calls on host memory. Ranks are processes that share the first GPU. Then every verb
+// on 64 and 256 MB: the bytes that it must read and write a second, over those of a copy within the device.
 //
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates
+//   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,14 +45,7 @@ std::byte* allocate(std::size_t bytes) {
   return reinterpret_cast<std::byte*>(address);
 }
 
-double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bool async = false) {
-  const int rounds = bytes > (4 << 20) ? 12 : 100;
-  const tutti::Request request{.verb = tutti::Verb::all_reduce,
-                               .input = buffer,
-                               .output = buffer,
-                               .input_count = bytes / 4,
-                               .output_count = bytes / 4,
-                               .element = tutti::DType::float32};
+double time_request(tutti::Communicator& comm, const tutti::Request& request, int rounds, bool async = false) {
   std::vector<double> times;
   for (int round = 0; round < rounds; ++round) {
     comm.barrier();
@@ -63,6 +58,74 @@ double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bo
     if (round >= 3) times.push_back(now_us() - begin);
   }
   return median(times);
+}
+
+double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bool async = false) {
+  const tutti::Request request{.verb = tutti::Verb::all_reduce,
+                               .input = buffer,
+                               .output = buffer,
+                               .input_count = bytes / 4,
+                               .output_count = bytes / 4,
+                               .element = tutti::DType::float32};
+  return time_request(comm, request, bytes > (4 << 20) ? 12 : 100, async);
+}
+
+// Bytes that a copy within the device reads and writes in a microsecond.
+double copy_rate(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const Driver& driver = the_driver();
+  tutti::device::CuContext context = nullptr;
+  driver.check(driver.cuDevicePrimaryCtxRetain(&context, 0), "using device 0");
+  const tutti::device::Current current(driver, context);
+  constexpr int kCopies = 20;
+  std::vector<double> times;
+  for (int round = 0; round < 12; ++round) {
+    const double begin = now_us();
+    for (int copy = 0; copy < kCopies; ++copy)
+      driver.check(driver.cuMemcpy(reinterpret_cast<CuAddress>(to), reinterpret_cast<CuAddress>(from), bytes), "copy");
+    driver.check(driver.cuStreamSynchronize(nullptr), "waiting");
+    times.push_back((now_us() - begin) / kCopies);
+  }
+  return 2.0 * static_cast<double>(bytes) / median(times);
+}
+
+// A verb on vectors, or chunks of all ranks together, of `bytes`: what both buffers hold, and how often such bytes are
+// read and written on all ranks together.
+struct TimedVerb {
+  tutti::Verb verb;
+  bool all_in, all_out;       // or a chunk
+  double passes_p, passes_1;  // times the ranks, and once
+};
+constexpr TimedVerb kTimedVerbs[] = {
+    {tutti::Verb::all_reduce, true, true, 2, 0},      {tutti::Verb::broadcast, true, true, 1, 0},
+    {tutti::Verb::reduce, true, true, 1, 1},          {tutti::Verb::scatter, true, false, 0, 2},
+    {tutti::Verb::gather, false, true, 0, 2},         {tutti::Verb::all_gather, false, true, 1, 1},
+    {tutti::Verb::reduce_scatter, true, false, 1, 1}, {tutti::Verb::all_to_all, true, true, 2, 0}};
+
+void print_verbs(tutti::Communicator& comm, std::size_t bytes) {
+  std::byte *const input = allocate(bytes), *const output = allocate(bytes);
+  comm.barrier();
+  const double copies = comm.rank() == 0 ? copy_rate(output, input, bytes) : 0;
+  if (comm.rank() == 0) std::printf("%d ranks  a copy of %zu MB: %.2f TB/s\n", comm.size(), bytes >> 20, copies * 1e-6);
+  for (const TimedVerb& timed : kTimedVerbs) {
+    const std::size_t all = bytes / 4, chunk = all / static_cast<std::size_t>(comm.size());
+    // In a broadcast the root's output is its input, as with most callers.
+    const bool in_place = timed.verb == tutti::Verb::broadcast;
+    const double us = time_request(comm,
+                                   {.verb = timed.verb,
+                                    .input = input,
+                                    .output = in_place ? input : output,
+                                    .input_count = timed.all_in ? all : chunk,
+                                    .output_count = timed.all_out ? all : chunk,
+                                    .element = tutti::DType::float32},
+                                   40);
+    const double moved = static_cast<double>(bytes) * (timed.passes_p * comm.size() + timed.passes_1);
+    if (comm.rank() == 0) {
+      std::printf("%d ranks  %-14s %3zu MB  %8.1f us (%s)  %.2f TB/s, %.2f of a copy\n", comm.size(),
+                  std::string(name_of(timed.verb)).c_str(), bytes >> 20, us, std::string(comm.last_algorithm()).c_str(),
+                  moved / us * 1e-6, moved / us / copies);
+      std::fflush(stdout);
+    }
+  }
 }
 
 void print_recognition(std::byte* on_device) {
@@ -79,9 +142,12 @@ void print_recognition(std::byte* on_device) {
 
 }  // namespace
 
-int main() {
+int main(int arguments, char** words) {
+  const bool verbs_alone = arguments > 1 && std::string(words[1]) == "verbs";
   for (const int ranks : {2, 4, 8}) {
-    const auto ends = tutti::run_processes(ranks, [](tutti::Communicator& comm) {
+    const auto ends = tutti::run_processes(ranks, [verbs_alone](tutti::Communicator& comm) {
+      for (const std::size_t megabytes : {64, 256}) print_verbs(comm, megabytes << 20);
+      if (verbs_alone) return;
       constexpr std::size_t kMostBytes = std::size_t{256} << 20, kMostInHost = std::size_t{16} << 20;
       std::byte* const on_device = allocate(kMostBytes);
       std::vector<std::byte> host(kMostInHost);

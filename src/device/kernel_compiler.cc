@@ -103,8 +103,8 @@ const char* operator_of(DType type, ReduceOp op) {
 // A program of NVRTC, as long as it is needed.
 class Compilation {
  public:
-  explicit Compilation(const char* source) {
-    if (nvrtc().nvrtcCreateProgram(&program_, source, "reduce.cu", 0, nullptr, nullptr) != 0)
+  Compilation(const char* text, const char* file) {
+    if (nvrtc().nvrtcCreateProgram(&program_, text, file, 0, nullptr, nullptr) != 0)
       throw Error(ErrorCode::system, "NVRTC takes no source for kernels of devices");
   }
   ~Compilation() { nvrtc().nvrtcDestroyProgram(&program_); }
@@ -136,6 +136,21 @@ class Compilation {
   NvrtcProgram program_ = nullptr;
 };
 
+std::string compile(const Driver& driver, CuDevice device, const char* text, const char* file,
+                    std::vector<std::string> options) {
+  if (!nvrtc().complete) {
+    throw Error(ErrorCode::unsupported,
+                "there is no NVRTC to compile kernels with; it comes with the CUDA toolkit and with PyTorch, and "
+                "TUTTI_NVRTC names its file where it is not found");
+  }
+  int major = 0, minor = 0;
+  driver.check(driver.cuDeviceGetAttribute(&major, kCuCapabilityMajor, device), "asking what the device can do");
+  driver.check(driver.cuDeviceGetAttribute(&minor, kCuCapabilityMinor, device), "asking what the device can do");
+  options.push_back("--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor));
+  options.insert(options.end(), {"--std=c++17", "--fmad=false"});
+  return Compilation(text, file).compile(options);
+}
+
 }  // namespace
 
 KernelCompiler& KernelCompiler::of_process() {
@@ -147,32 +162,29 @@ bool KernelCompiler::has_reduce(DType type, ReduceOp op, int sources) {
   return format_of(type) != nullptr && operator_of(type, op) != nullptr && sources <= kMostOperands;
 }
 
-std::string KernelCompiler::compile(const Driver& driver, CuDevice device, const std::string& format,
-                                    const std::string& op, int sources) {
-  if (!nvrtc().complete) {
-    throw Error(ErrorCode::unsupported,
-                "there is no NVRTC to compile kernels with; it comes with the CUDA toolkit and with PyTorch, and "
-                "TUTTI_NVRTC names its file where it is not found");
-  }
-  int major = 0, minor = 0;
-  driver.check(driver.cuDeviceGetAttribute(&major, kCuCapabilityMajor, device), "asking what the device can do");
-  driver.check(driver.cuDeviceGetAttribute(&minor, kCuCapabilityMinor, device), "asking what the device can do");
-  return Compilation(kReduceSource)
-      .compile({"--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor), "--std=c++17", "--fmad=false",
-                "-DTUTTI_FORMAT=" + format, "-DTUTTI_OP=" + op, "-DTUTTI_SOURCES=" + std::to_string(sources)});
-}
-
-CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources) {
+CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources,
+                                const Source& source, const std::vector<std::string>& definitions) {
   const std::lock_guard lock(mutex_);
   CuContext context = nullptr;
   driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
   const auto [it, fresh] = made_.try_emplace(Key{context, type, op, sources}, nullptr);
   if (it->second != nullptr) return it->second;
-  const std::string code = compile(driver, device, format_of(type), operator_of(type, op), sources);
+  const std::string code = compile(driver, device, source.text, source.file, definitions);
   CuModule module = nullptr;
   driver.check(driver.cuModuleLoadData(&module, code.data()), "loading a kernel");
-  driver.check(driver.cuModuleGetFunction(&it->second, module, "tutti_reduce"), "finding a kernel");
+  driver.check(driver.cuModuleGetFunction(&it->second, module, source.function), "finding a kernel");
   return it->second;
+}
+
+CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources) {
+  const std::vector<std::string> definitions = {std::string("-DTUTTI_FORMAT=") + format_of(type),
+                                                std::string("-DTUTTI_OP=") + operator_of(type, op),
+                                                "-DTUTTI_SOURCES=" + std::to_string(sources)};
+  return find(driver, device, type, op, sources, {kReduceSource, "reduce.cu", "tutti_reduce"}, definitions);
+}
+
+CuFunction KernelCompiler::copy(const Driver& driver, CuDevice device) {
+  return find(driver, device, {}, {}, 0, {kCopySource, "copy.cu", "tutti_copy"}, {});
 }
 
 }  // namespace tutti::device

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "device/driver.h"
 #include "tutti/types.h"
@@ -20,8 +21,8 @@ namespace tutti::device {
 // The most sources and the most destinations of one launch.
 inline constexpr int kMostOperands = 64;
 
-// As the kernel has them.
-struct ReduceOperands {
+// As the kernels have them (kernels/cuda/operands.cuh).
+struct LaunchOperands {
   const void* sources[kMostOperands];
   void* destinations[kMostOperands];
 };
@@ -35,12 +36,18 @@ class KernelCompiler {
   // The kernel in the current context, which is one of `device`. Throws Error(unsupported) where there is no compiler,
   // and Error(system) where it or the driver fails.
   CuFunction reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources);
+  // Likewise, the one that copies.
+  CuFunction copy(const Driver& driver, CuDevice device);
 
  private:
+  // Context, type, operator, number of sources: 0 of the one that copies.
   using Key = std::tuple<CuContext, DType, ReduceOp, int>;
+  struct Source {
+    const char *text, *file, *function;
+  };
 
-  std::string compile(const Driver& driver, CuDevice device, const std::string& format, const std::string& op,
-                      int sources);
+  CuFunction find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources, const Source& source,
+                  const std::vector<std::string>& definitions);
 
   std::mutex mutex_;
   std::map<Key, CuFunction> made_;

@@ -1,8 +1,8 @@
-// The text of kernels/cuda/reduce.cu, as the build has put it into the library.
+// The texts of kernels/cuda, as the build has put it into the library.
 #pragma once
 
 namespace tutti::device {
 
-extern const char kReduceSource[];
+extern const char kReduceSource[], kCopySource[];
 
 }  // namespace tutti::device

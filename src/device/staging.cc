@@ -83,11 +83,12 @@ void Staging::ask_for_call(Way& way, CuStream stream) {
 // Most launches have ended before whoever looks for it would sleep.
 bool Staging::has_launched() {
   constexpr int kManyLooks = 200;
-  if (has_ended(out_, "reducing on ")) return true;
+  Way& way = launched();
+  if (has_ended(way, "a kernel on ")) return true;
   if (++looks_ == kManyLooks) {
-    const Current current(*pool_->driver_, out_.device->context);
+    const Current current(*pool_->driver_, way.device->context);
     to_come_.fetch_add(1, std::memory_order_relaxed);
-    ask_for_call(out_, out_.stream);
+    ask_for_call(way, way.stream);
   }
   return false;
 }

@@ -75,8 +75,9 @@ class Staging {
   // other processes, and a launch is started and asked about, as the two ways are.
   bool is_deferred() const { return deferred_; }
   void begin();
-  std::byte* input_memory() const { return memory() + in_.pieces.front().offset; }
-  std::byte* output_memory() const { return memory() + out_.pieces.front().offset; }
+  // nullptr where there is none.
+  std::byte* input_memory() const { return in_.device == nullptr ? nullptr : memory() + in_.pieces.front().offset; }
+  std::byte* output_memory() const { return out_.device == nullptr ? nullptr : memory() + out_.pieces.front().offset; }
   const UsedDevice& home() const { return *(in_.device != nullptr ? in_.device : out_.device); }
   // Whether the caller's stream has come to the call.
   bool is_reached();
@@ -92,8 +93,8 @@ class Staging {
   template <class Launch>
   void start_launch(Launch&& launch) {
     const Current current(*driver(), home().context);
-    launch(*driver(), home().device, out_.stream);
-    record(out_, out_.stream);
+    launch(*driver(), home().device, launched().stream);
+    record(launched(), launched().stream);
     looks_ = 0;
   }
   bool has_launched();
@@ -112,6 +113,8 @@ class Staging {
     bool started = false, ended = false;
   };
 
+  // The one that a launch takes.
+  Way& launched() { return out_.device != nullptr ? out_ : in_; }
   static void wake_rank(void* way);
   template <class Copy>
   void start(Way& way, CuStream stream, const char* what, Copy&& copy);

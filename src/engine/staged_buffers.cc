@@ -43,6 +43,11 @@ class Stager {
 
  private:
   int device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const;
+  // Whether all buffers that the call has lie on the same one.
+  bool on_one_device(int input_device, int output_device) const {
+    return call_.input_bytes == 0 || call_.output_bytes == 0 ? input_device != output_device
+                                                             : input_device == output_device;
+  }
   bool has_chunks(Buffer buffer) const {
     if (!call_.uneven || (buffer == Buffer::output && call_.whole)) return false;
     return schedule::holding_of(call_.verb, buffer, group_.size, group_.rank, call_.root) == Holding::all;
@@ -109,7 +114,7 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* strea
       .input = {},
       .output = {},
       .stream = stream,
-      .deferred = may_launch && input_device == output_device && DeviceLaunch::takes(call_, group_.size)};
+      .deferred = may_launch && on_one_device(input_device, output_device) && DeviceLaunch::takes(call_, group_.size)};
   StagedSide input{call_.input, call_.input_bytes, input_device, &plan.input, nullptr, nullptr};
   StagedSide output{call_.output, call_.output_bytes, output_device, &plan.output, nullptr, nullptr};
   if (has_chunks(Buffer::input)) {

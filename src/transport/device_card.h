@@ -15,9 +15,9 @@
 namespace tutti::transport {
 
 struct alignas(128) DeviceCard {
-  std::atomic<std::uint64_t> shown;  // Statement::sequence of the call that the rest is about
-  std::uint64_t fingerprint;         // of that call
-  std::array<std::byte, 16> device;  // the driver's name for it, the same in all processes
+  std::atomic<std::uint64_t> shown;        // Statement::sequence of the call that the rest is about
+  std::atomic<std::uint64_t> fingerprint;  // of that call
+  std::array<std::byte, 16> device;        // the driver's name for it, the same in all processes
   std::uint64_t process;
   DevicePlace input, output;
 
@@ -27,10 +27,12 @@ struct alignas(128) DeviceCard {
   std::atomic<std::uint64_t> outcome;               // sequence << 1 | whether the work was done
 };
 
-// Takes note that one more rank has shown its card; returns how many have.
+// Takes note that one more rank has shown its card; returns how many have. 0 where a rank has come to a later call, and
+// so has done this one without a card.
 inline int arrive(DeviceCard& first, std::uint64_t sequence) {
   std::uint64_t seen = first.arrivals.load(std::memory_order_relaxed), next = 0;
   do {
+    if ((seen >> 16) > sequence) return 0;
     next = (seen >> 16) == sequence ? seen + 1 : sequence << 16 | 1;
   } while (!first.arrivals.compare_exchange_weak(seen, next, std::memory_order_acq_rel));
   return static_cast<int>(next & 0xffff);

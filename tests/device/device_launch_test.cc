@@ -90,6 +90,142 @@ TEST(DeviceLaunch, HasTheBitsOfTheProcessor) {
   }
 }
 
+// One verb on both: in host memory, and on the device behind `shift` elements of others, which stay.
+struct VerbCase {
+  Verb verb;
+  int root;
+  bool in_place;
+  std::size_t count, shift;
+  DType type;
+  bool launched = true;
+};
+
+class VerbOnBoth {
+ public:
+  VerbOnBoth(Communicator& comm, const VerbCase& tried) : comm_(comm), tried_(tried) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const bool chunks = tried.verb == Verb::all_gather || tried.verb == Verb::gather || tried.verb == Verb::scatter ||
+                        tried.verb == Verb::reduce_scatter || tried.verb == Verb::all_to_all;
+    const bool collects = tried.verb == Verb::all_gather || tried.verb == Verb::gather;
+    const bool deals = tried.verb == Verb::scatter || tried.verb == Verb::reduce_scatter;
+    const bool is_root = comm.rank() == tried.root;
+    in_ = !chunks || collects ? tried.count : tried.count * ranks;
+    out_ = !chunks || deals ? tried.count : tried.count * ranks;
+    if ((tried.verb == Verb::scatter || tried.verb == Verb::broadcast) && !is_root) in_ = 0;
+    if ((tried.verb == Verb::gather || tried.verb == Verb::reduce) && !is_root) out_ = 0;
+    // In place one of them lies within the other, unless this rank has only one.
+    if (!tried.in_place || in_ == 0 || out_ == 0) return;
+    const std::size_t own = tried.count * static_cast<std::size_t>(comm.rank());
+    (collects ? in_at_ : out_at_) = in_ == out_ ? 0 : own;
+    shared_ = true;
+  }
+
+  void run() {
+    const std::size_t element = size_of(tried_.type);
+    const std::size_t total = tried_.shift + std::max(in_, out_);
+    auto one = make_values(tried_.type, total, static_cast<unsigned>(comm_.rank() + 7));
+    auto two = make_values(tried_.type, total, static_cast<unsigned>(comm_.rank() + 70));
+    const DeviceBytes first(total * element), second(total * element);
+    first.write(one.data(), first.size());
+    second.write(two.data(), second.size());
+    call(one.data(), two.data());
+    call(first.data(), second.data());
+    const std::string what = std::string(name_of(tried_.verb)) + " of " + std::to_string(tried_.count) + " " +
+                             std::string(name_of(tried_.type)) + (tried_.in_place ? " in place" : "") +
+                             ", shifted by " + std::to_string(tried_.shift);
+    const std::string algorithm(comm_.last_algorithm());
+    require((algorithm == kLaunched) == tried_.launched, what + " was done by " + algorithm);
+    std::vector<std::byte> found(total * element);
+    first.read(found.data(), found.size());
+    require(found == one, what + ": other bits than the processor's" + (shared_ ? "" : ", in the input"));
+    second.read(found.data(), found.size());
+    require(found == two, what + ": other bits than the processor's");
+  }
+
+ private:
+  void call(std::byte* one, std::byte* two) {
+    const std::size_t element = size_of(tried_.type);
+    std::byte* const input = one + (tried_.shift + in_at_) * element;
+    std::byte* const output = (shared_ ? one : two) + (tried_.shift + out_at_) * element;
+    comm_.run({.verb = tried_.verb,
+               .input = in_ == 0 ? nullptr : input,
+               .output = out_ == 0 ? nullptr : output,
+               .input_count = in_,
+               .output_count = out_,
+               .element = tried_.type,
+               .op = ReduceOp::sum,
+               .root = tried_.root});
+  }
+
+  Communicator& comm_;
+  VerbCase tried_;
+  std::size_t in_ = 0, out_ = 0, in_at_ = 0, out_at_ = 0;  // elements
+  bool shared_ = false;
+};
+
+constexpr Verb kOtherVerbs[] = {Verb::broadcast,  Verb::reduce,         Verb::scatter,   Verb::gather,
+                                Verb::all_gather, Verb::reduce_scatter, Verb::all_to_all};
+
+TEST(DeviceLaunch, DoesEveryVerb) {
+  for (const int ranks : {2, 3, 5}) {
+    testing::expect_all_ok(run_processes(ranks, [](Communicator& comm) {
+      for (const Verb verb : kOtherVerbs) {
+        for (const bool in_place : {false, true}) {
+          const bool launched = !(in_place && verb == Verb::all_to_all);
+          for (const auto& [count, shift] : {std::pair<std::size_t, std::size_t>{1, 0}, {1003, 1}, {4096, 0}}) {
+            for (const int root : {0, comm.size() - 1}) {
+              for (const DType type : {DType::float32, DType::uint8, DType::bfloat16})
+                VerbOnBoth(comm, {verb, root, in_place, count, shift, type, launched}).run();
+            }
+          }
+        }
+      }
+      // What no kernel reduces is moved like all else.
+      VerbOnBoth(comm, {Verb::all_gather, 0, false, 77, 0, DType::complex128}).run();
+      VerbOnBoth(comm, {Verb::broadcast, 1, false, 77, 0, DType::boolean}).run();
+    }));
+  }
+}
+
+// A root that broadcasts out of host memory shows no card, and is in later calls, of which it does, before others have
+// found that out.
+TEST(DeviceLaunch, RanksThatLeaveEarlyAreNotWaitedFor) {
+  testing::expect_all_ok(run_processes(3, [](Communicator& comm) {
+    constexpr int kEarly = 4;           // as many as there are channels: the next one writes over the card of the first
+    constexpr std::size_t kCount = 16;  // few enough for a root to leave at once
+    comm.set_timeout(std::chrono::seconds(10));
+    Communicator beside = comm.duplicate();
+    const DeviceBytes on_device(kCount * sizeof(int));
+    std::vector<int> values(kCount);
+    const auto broadcast = [&](void* buffer, int root) {
+      comm.run({.verb = Verb::broadcast,
+                .input = buffer,
+                .output = buffer,
+                .input_count = kCount,
+                .output_count = kCount,
+                .element = DType::int32,
+                .root = root});
+    };
+    for (int round = 0; round < 20; ++round) {
+      const int root = round % 3;
+      const bool is_root = comm.rank() == root;
+      if (!is_root) beside.recv(std::span<int>(values.data(), 1), root);
+      for (int call = 0; call <= kEarly; ++call) {
+        values.assign(kCount, is_root ? 10 * round + call : -1);
+        on_device.write(values.data(), on_device.size());
+        for (int other = 0; is_root && call == kEarly && other < comm.size(); ++other) {
+          if (other != root) beside.send(std::span<const int>(&other, 1), other);
+        }
+        const bool in_host = is_root && call < kEarly;
+        broadcast(in_host ? static_cast<void*>(values.data()) : on_device.data(), root);
+        require((comm.last_algorithm() == kLaunched) == (call == kEarly), "another way");
+        if (!in_host) on_device.read(values.data(), on_device.size());
+        require(values == std::vector<int>(kCount, 10 * round + call), "another value");
+      }
+    }
+  }));
+}
+
 // A process cannot open what it has shown itself. In one of their own: none can be forked from a process that has used
 // a device.
 TEST(DeviceLaunch, ThreadsOfOneProcessUseTheirPointers) {
@@ -255,7 +391,7 @@ TEST(DeviceLaunch, ADeviceThatRefusesTheLaunchIsTold) {
     const Error error = error_of([&] { comm.run(all_reduce_of(buffer.data(), buffer.data(), 1000, DType::int32)); });
     require(error.code() == ErrorCode::system || error.code() == ErrorCode::peer_failed, error.what());
     if (error.code() == ErrorCode::system)
-      require(std::string(error.what()).find("launching a reduction on device 0") != std::string::npos, error.what());
+      require(std::string(error.what()).find("launching a kernel on device 0") != std::string::npos, error.what());
   }));
 }
 

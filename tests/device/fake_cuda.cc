@@ -356,21 +356,25 @@ int cuModuleLoadData(void** module, const void* code) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   const Entry entry(__func__);
   *function = module;
-  return std::string_view(name) == "tutti_reduce" ? entry.result() : kInvalidValue;
+  const char* const made = static_cast<const FakeKernel*>(module)->copies ? "tutti_copy" : "tutti_reduce";
+  return std::string_view(name) == made ? entry.result() : kInvalidValue;
 }
-int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
-                   void** arguments, void**) {
+int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   void* stream, void** arguments, void**) {
   const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
-  const auto run = [&w, kernel = static_cast<const FakeKernel*>(function),
-                    operands = *static_cast<const KernelOperands*>(arguments[0]),
-                    destinations = *static_cast<const int*>(arguments[1]),
-                    count = *static_cast<const unsigned long long*>(arguments[2]),
-                    divisor = *static_cast<const unsigned*>(arguments[4])] {
-    return run_kernel(w, *kernel, operands, destinations, count, divisor);
-  };
-  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = run});
+  const auto* const kernel = static_cast<const FakeKernel*>(function);
+  const auto number = [&](int argument) { return *static_cast<const unsigned long long*>(arguments[argument]); };
+  const auto small = [&](int argument) { return *static_cast<const int*>(arguments[argument]); };
+  const KernelLaunch launch{*static_cast<const KernelOperands*>(arguments[0]), small(1), pieces};
+  if (kernel->copies) {
+    const CopyLaunch copy{launch, small(2), number(3)};
+    return enqueue(w, find_stream(w, stream), {.ready = {}, .run = [&w, copy] { return run_kernel(w, copy); }});
+  }
+  const ReduceLaunch reduce{launch, number(2), number(5), static_cast<unsigned>(small(4))};
+  return enqueue(w, find_stream(w, stream),
+                 {.ready = {}, .run = [&w, kernel, reduce] { return run_kernel(w, *kernel, reduce); }});
 }
 
 int cuEventCreate(void** event, unsigned) {

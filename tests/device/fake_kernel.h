@@ -6,6 +6,7 @@
 #include "tutti/types.h"
 
 struct FakeKernel {
+  bool copies;  // and the rest does not count
   tutti::DType type;
   tutti::ReduceOp op;
   std::size_t sources;

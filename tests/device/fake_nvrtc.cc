@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "device/fake_cuda.h"
 #include "device/fake_kernel.h"
@@ -16,8 +17,8 @@ constexpr int kSuccess = 0, kInvalidValue = 1;
 
 extern "C" {
 
-int nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*, const char* const*) {
-  *program = new FakeKernel();
+int nvrtcCreateProgram(void** program, const char*, const char* file, int, const char* const*, const char* const*) {
+  *program = new FakeKernel{.copies = std::string_view(file) == "copy.cu", .type = {}, .op = {}, .sources = 0};
   return kSuccess;
 }
 int nvrtcDestroyProgram(void** program) {
@@ -27,6 +28,7 @@ int nvrtcDestroyProgram(void** program) {
 int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   if (const int result = fake_cuda_enter(__func__); result != kSuccess) return result;
   auto& kernel = *static_cast<FakeKernel*>(program);
+  if (kernel.copies) return kSuccess;
   std::map<std::string, std::string, std::less<>> words;
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i];
@@ -45,7 +47,7 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   const auto format = formats.find(words["-DTUTTI_FORMAT"]);
   const auto op = operators.find(words["-DTUTTI_OP"]);
   if (format == formats.end() || op == operators.end()) return kInvalidValue;
-  kernel = {format->second, op->second, std::stoul(words["-DTUTTI_SOURCES"])};
+  kernel = {false, format->second, op->second, std::stoul(words["-DTUTTI_SOURCES"])};
   return kSuccess;
 }
 int nvrtcGetCUBINSize(void*, std::size_t* bytes) {

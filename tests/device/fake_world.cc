@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <iterator>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -121,19 +123,45 @@ int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number,
   return kSuccess;
 }
 
-int run_kernel(World& w, const FakeKernel& kernel, const KernelOperands& operands, int destination_count,
-               unsigned long long count, unsigned divisor) {
-  const std::size_t bytes = count * tutti::size_of(kernel.type);
-  std::vector<const void*> sources;
-  std::vector<void*> destinations;
-  for (std::size_t s = 0; s < kernel.sources; ++s)
-    sources.push_back(alias_of(w, reinterpret_cast<Address>(operands.sources[s]), bytes));
-  for (int d = 0; d < destination_count; ++d)
-    destinations.push_back(alias_of(w, reinterpret_cast<Address>(operands.destinations[d]), bytes));
-  const auto known = [](const void* address) { return address != nullptr; };
-  if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
+int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
+  const std::size_t element = tutti::size_of(kernel.type), bytes = launch.count * element;
   const auto reduce = tutti::kernels::find_reduce(kernel.type, kernel.op);
-  reduce(destinations.data(), destinations.size(), sources.data(), sources.size(), count, divisor);
+  const auto known = [](const void* address) { return address != nullptr; };
+  for (unsigned block = 0; block < launch.pieces; ++block) {
+    std::vector<const void*> sources;
+    std::vector<void*> destinations;
+    for (std::size_t s = 0; s < kernel.sources; ++s) {
+      const auto begin = reinterpret_cast<Address>(launch.operands.sources[s]) + block * launch.step * element;
+      sources.push_back(alias_of(w, begin, bytes));
+    }
+    for (int d = 0; d < launch.destinations; ++d) {
+      if (launch.pieces == 1 || static_cast<unsigned>(d) == block)
+        destinations.push_back(alias_of(w, reinterpret_cast<Address>(launch.operands.destinations[d]), bytes));
+    }
+    if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
+    reduce(destinations.data(), destinations.size(), sources.data(), sources.size(), launch.count, launch.divisor);
+  }
+  return kSuccess;
+}
+
+// In any order: a device keeps none among them.
+int run_kernel(World& w, const CopyLaunch& launch) {
+  std::vector<unsigned> order(launch.pieces);
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::shuffle(order, w.random);
+  for (const unsigned piece : order) {
+    const unsigned columns = static_cast<unsigned>(launch.columns), from = piece / columns, to = piece % columns;
+    const auto begin = reinterpret_cast<Address>(launch.operands.sources[from]) + to * launch.bytes;
+    const std::byte* const source = alias_of(w, begin, launch.bytes);
+    if (source == nullptr) return kIllegalAddress;
+    for (int d = 0; d < launch.destinations; ++d) {
+      if (columns > 1 && static_cast<unsigned>(d) != to) continue;
+      const auto place = reinterpret_cast<Address>(launch.operands.destinations[d]) + from * launch.bytes;
+      std::byte* const destination = alias_of(w, place, launch.bytes);
+      if (destination == nullptr) return kIllegalAddress;
+      std::memmove(destination, source, launch.bytes);
+    }
+  }
   return kSuccess;
 }
 

@@ -121,9 +121,22 @@ std::shared_ptr<Stream> find_stream(World& w, void* handle);
 std::shared_ptr<Event> find_event(World& w, void* handle);
 // The pages once more: at an address that the processor cannot touch, and for the thread that plays the device.
 int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address);
-// A launch of reduce.cu, with the processor's kernel of the same meaning.
-int run_kernel(World& w, const FakeKernel& kernel, const KernelOperands& operands, int destination_count,
-               unsigned long long count, unsigned divisor);
+// Launches of reduce.cu and copy.cu, `pieces` of each, by the processor's own means.
+struct KernelLaunch {
+  KernelOperands operands;
+  int destinations;
+  unsigned pieces;
+};
+struct ReduceLaunch : KernelLaunch {
+  unsigned long long count, step;
+  unsigned divisor;
+};
+struct CopyLaunch : KernelLaunch {
+  int columns;
+  unsigned long long bytes;
+};
+int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch);
+int run_kernel(World& w, const CopyLaunch& launch);
 int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work);
 
 // An entry point: the lock, what was asked to fail, and what an earlier error makes of all calls.

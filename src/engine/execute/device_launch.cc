@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "device/kernel_compiler.h"
-#include "device/launch_reduce.h"
+#include "device/launch.h"
 #include "device/shared_allocations.h"
+#include "schedule/verbs.h"
 
 namespace tutti::engine {
 
@@ -20,10 +21,13 @@ DeviceLaunch::DeviceLaunch(transport::Transport& transport, int channel) : trans
 }
 
 bool DeviceLaunch::takes(const Call& call, int ranks) {
-  const bool plain = call.reduce != nullptr && call.own == nullptr && call.scale == nullptr && !call.whole;
-  if (call.verb != Verb::all_reduce || !plain || call.row != nullptr || call.count == 0 || ranks < 2) return false;
+  const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
+  if (call.is_message() || facts.prefix || call.uneven || call.whole || call.row != nullptr) return false;
+  if (call.count == 0 || ranks < 2 || ranks > device::kMostOperands) return false;
+  if (!facts.reduces) return true;
   const Statement statement = call.statement();
-  return device::KernelCompiler::has_reduce(static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
+  return call.reduce != nullptr && call.own == nullptr && call.scale == nullptr &&
+         device::KernelCompiler::has_reduce(static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
                                             ranks);
 }
 
@@ -32,8 +36,13 @@ bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   if (cards_.empty()) return false;
   sequence_ = call.statement().sequence;
   DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
-  if (!call.staging->show(call.input, mine.input) || !call.staging->show(call.output, mine.output)) return false;
-  mine.fingerprint = fingerprint;
+  const auto place = [&](const std::byte* buffer, std::uint64_t bytes, DevicePlace& shown) {
+    shown = {};
+    return bytes == 0 || call.staging->show(buffer, shown);
+  };
+  if (!place(call.input, call.input_bytes, mine.input) || !place(call.output, call.output_bytes, mine.output))
+    return false;
+  mine.fingerprint.store(fingerprint, std::memory_order_relaxed);
   mine.device = call.staging->home().name;
   mine.process = SharedAllocations::of_process().process();
   mine.shown.store(sequence_, std::memory_order_release);
@@ -58,9 +67,16 @@ DeviceLaunch::Progress DeviceLaunch::advance(const Call& call) {
     if (arrive(first, sequence_) == transport_->size()) appoint();
   }
   if (first.launcher.load(std::memory_order_acquire) == (sequence_ << 16 | rank)) return launch(call);
-  const std::uint64_t outcome = first.outcome.load(std::memory_order_acquire);
-  if (outcome >> 1 >= sequence_) return (outcome & 1) != 0 ? Progress::done : Progress::through_host;
-  return some_show_none() ? Progress::through_host : Progress::stuck;
+  if (const Progress told = outcome(); told != Progress::stuck) return told;
+  if (!some_show_none()) return Progress::stuck;
+  const Progress told = outcome();  // before which no rank with a card has gone on
+  return told == Progress::stuck ? Progress::through_host : told;
+}
+
+DeviceLaunch::Progress DeviceLaunch::outcome() const {
+  const std::uint64_t told = cards_[0]->outcome.load(std::memory_order_acquire);
+  if (told >> 1 < sequence_) return Progress::stuck;
+  return (told & 1) != 0 ? Progress::done : Progress::through_host;
 }
 
 // By the last to arrive.
@@ -71,13 +87,14 @@ void DeviceLaunch::appoint() {
   if (appointed != static_cast<std::uint64_t>(transport_->rank())) transport_->notify_all();
 }
 
-// A rank that has stated the call has shown its card before, if it shows one; a card of another call does not count.
+// A rank that has stated the call has shown its card before, if it shows one; a card of an earlier call does not count.
+// One of a later call tells that the rank has done without, unless the outcome is told.
 bool DeviceLaunch::some_show_none() const {
-  const std::uint64_t mine = cards_[static_cast<std::size_t>(transport_->rank())]->fingerprint;
+  const std::uint64_t mine = shown_fingerprint(transport_->rank());
   for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
     if (flags_[rank]->sequence.load(std::memory_order_acquire) < sequence_) continue;
     const std::uint64_t shown = cards_[rank]->shown.load(std::memory_order_acquire);
-    if (shown < sequence_ || (shown == sequence_ && cards_[rank]->fingerprint != mine)) return true;
+    if (shown != sequence_ || shown_fingerprint(static_cast<int>(rank)) != mine) return true;
   }
   return false;
 }
@@ -96,8 +113,16 @@ bool DeviceLaunch::all_alike() const {
   });
 }
 
+// Where pieces of a rank's input lie in the place of others that it is to get, they would be overwritten before all are
+// read.
+bool DeviceLaunch::exchanges_in_place(const Call& call) const {
+  return call.verb == Verb::all_to_all && std::ranges::any_of(cards_, [](const DeviceCard* card) {
+           return card->input.allocation == card->output.allocation && card->input.offset == card->output.offset;
+         });
+}
+
 DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
-  if (!all_alike()) {
+  if (!all_alike() || exchanges_in_place(call)) {
     tell(false);
     return Progress::through_host;
   }
@@ -105,35 +130,53 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
   for (int rank = 0; rank < transport_->size(); ++rank) {
     if (transport_->gave_up(rank)) return Progress::stuck;
   }
-  const Statement statement = call.statement();
-  device::ReduceLaunch reduce{.type = static_cast<DType>(statement.type()),
-                              .op = static_cast<ReduceOp>(statement.op()),
-                              .divisor = call.divisor,
-                              .sources = {},
-                              .destinations = {},
-                              .count = call.count};
-  sources_.clear();
-  destinations_.clear();
   try {
-    call.staging->prepare_launch([&](const device::Driver& driver, device::CuDevice device) {
-      auto& allocations = SharedAllocations::of_process();
-      for (const DeviceCard* card : cards_) {
-        sources_.push_back(allocations.open(driver, card->process, card->input));
-        destinations_.push_back(allocations.open(driver, card->process, card->output));
-      }
-      device::KernelCompiler::of_process().reduce(driver, device, reduce.type, reduce.op, transport_->size());
-    });
+    call.staging->prepare_launch(
+        [&](const device::Driver& driver, device::CuDevice device) { prepare(call, driver, device); });
   } catch (const Error&) {
     tell(false);  // nothing has been started, and host memory serves
     return Progress::through_host;
   }
-  reduce.sources = sources_;
-  reduce.destinations = destinations_;
   call.staging->start_launch([&](const device::Driver& driver, device::CuDevice device, device::CuStream stream) {
-    launch_reduce(driver, device, stream, reduce);
+    const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
+    const auto ranks = static_cast<std::uint32_t>(transport_->size());
+    const bool by_chunks = facts.cut == schedule::Cut::chunks;
+    if (!facts.reduces) {
+      const bool in_columns = by_chunks && facts.input != schedule::Share::own;
+      return launch_copy(driver, device, stream,
+                         {sources_, destinations_, call.count * call.unit_bytes, in_columns ? ranks : 1});
+    }
+    const Statement statement = call.statement();
+    launch_reduce(driver, device, stream,
+                  {.type = static_cast<DType>(statement.type()),
+                   .op = static_cast<ReduceOp>(statement.op()),
+                   .divisor = call.divisor,
+                   .sources = sources_,
+                   .destinations = destinations_,
+                   .count = call.count,
+                   .blocks = by_chunks ? ranks : 1});
   });
   launched_ = true;
   return Progress::moved;
+}
+
+// All that may fail before anything is started.
+void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, device::CuDevice device) {
+  auto& allocations = SharedAllocations::of_process();
+  sources_.clear();
+  destinations_.clear();
+  for (const DeviceCard* card : cards_) {
+    if (card->input.address != 0) sources_.push_back(allocations.open(driver, card->process, card->input));
+    if (card->output.address != 0) destinations_.push_back(allocations.open(driver, card->process, card->output));
+  }
+  auto& compiler = device::KernelCompiler::of_process();
+  const Statement statement = call.statement();
+  if (schedule::facts_of(call.verb).reduces) {
+    compiler.reduce(driver, device, static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
+                    transport_->size());
+  } else {
+    compiler.copy(driver, device);
+  }
 }
 
 void DeviceLaunch::tell(bool done) {

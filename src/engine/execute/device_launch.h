@@ -9,7 +9,8 @@
 //
 // Whether it comes to this is found out together: a rank that states the call without a card (its buffers are in host
 // memory, or cannot be shown) has all others move their buffers through host memory, and so does a launch that cannot
-// be. Only for verbs that no rank can leave before all are in them: until then nobody's card changes.
+// be. With a card no rank leaves a call before its outcome is told, so that nobody's card changes until then; a rank
+// that has shown one of a later call has left this one through host memory.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +42,17 @@ class DeviceLaunch {
 
  private:
   Progress launch(const Call& call);
+  void prepare(const Call& call, const device::Driver& driver, device::CuDevice device);
+  bool exchanges_in_place(const Call& call) const;
+  // `stuck`: it has not been told yet.
+  Progress outcome() const;
   void appoint();
   void tell(bool done);
   bool all_alike() const;
   bool some_show_none() const;
+  std::uint64_t shown_fingerprint(int rank) const {
+    return cards_[static_cast<std::size_t>(rank)]->fingerprint.load(std::memory_order_relaxed);
+  }
 
   transport::Transport* transport_;
   int channel_;

@@ -7,13 +7,6 @@
 //   TUTTI_SOURCES  how many sources there are, at most kMostOperands
 // with contraction to fused operations off, so that every node rounds by itself.
 
-constexpr int kMostOperands = 64;
-
-struct Operands {
-  const void* sources[kMostOperands];
-  void* destinations[kMostOperands];
-};
-
 // ---- operators: `a` is of the lower rank
 
 struct Sum {
@@ -188,16 +181,20 @@ static __device__ Stored reduced(const Stored* elements, unsigned divisor) {
   return Format::pack(value);
 }
 
-// `lines`: how many begin at multiples of 16 bytes in all operands; what is left behind them goes one by one.
+// Of gridDim.y blocks of the sources, `step` elements from one to the next. Where there are several, block b goes to
+// destination b alone, else to all of them.
+// `lines`: how many of a block begin at multiples of 16 bytes in all operands; what is left behind them goes one by one.
 extern "C" __global__ void __launch_bounds__(512)
     tutti_reduce(Operands operands, int destinations, unsigned long long count, unsigned long long lines,
-                 unsigned divisor) {
+                 unsigned divisor, unsigned long long step) {
   const unsigned long long threads = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
   const unsigned long long first = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int begin = gridDim.y > 1 ? blockIdx.y : 0, end = gridDim.y > 1 ? blockIdx.y + 1 : destinations;
+  const auto source = [&](int s) { return static_cast<const Stored*>(operands.sources[s]) + blockIdx.y * step; };
   for (unsigned long long at = first; at < lines; at += threads) {
     Line read[kSources], written;
 #pragma unroll
-    for (int s = 0; s < kSources; ++s) read[s] = static_cast<const Line*>(operands.sources[s])[at];
+    for (int s = 0; s < kSources; ++s) read[s] = reinterpret_cast<const Line*>(source(s))[at];
 #pragma unroll
     for (int i = 0; i < kInLine; ++i) {
       Stored elements[kSources];
@@ -205,13 +202,13 @@ extern "C" __global__ void __launch_bounds__(512)
       for (int s = 0; s < kSources; ++s) elements[s] = read[s].elements[i];
       written.elements[i] = reduced(elements, divisor);
     }
-    for (int d = 0; d < destinations; ++d) static_cast<Line*>(operands.destinations[d])[at] = written;
+    for (int d = begin; d < end; ++d) static_cast<Line*>(operands.destinations[d])[at] = written;
   }
   for (unsigned long long at = lines * kInLine + first; at < count; at += threads) {
     Stored elements[kSources];
 #pragma unroll
-    for (int s = 0; s < kSources; ++s) elements[s] = static_cast<const Stored*>(operands.sources[s])[at];
+    for (int s = 0; s < kSources; ++s) elements[s] = source(s)[at];
     const Stored result = reduced(elements, divisor);
-    for (int d = 0; d < destinations; ++d) static_cast<Stored*>(operands.destinations[d])[at] = result;
+    for (int d = begin; d < end; ++d) static_cast<Stored*>(operands.destinations[d])[at] = result;
   }
 }
