@@ -11,7 +11,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @JOBS=$(JOBS) scripts/build.sh $(1)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install wheel demo test test-long test-torch bench bench-torch bench-train asan tsan sanitize \
+.PHONY: help build install wheel demo test test-long test-torch test-gpu bench bench-torch bench-train asan tsan sanitize \
   sanitize-address sanitize-thread format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
@@ -56,6 +56,9 @@ test-torch: ## the tests that need PyTorch, the long ones too; it is installed o
 	@scripts/configure.sh release build test
 	$(call build,release torch_test_programs)
 	@TORCH_PYTHON=$$(scripts/python.sh torch install) && export TORCH_PYTHON && $(call ctest,long) -R '[Tt]orch'
+
+test-gpu: ## the tests of device memory on the GPU of this machine; skipped, saying so, where there is none
+	@JOBS=$(JOBS) scripts/test-gpu.sh
 
 test-long: ## as test, with the long ones
 	@scripts/bootstrap.sh build test python
