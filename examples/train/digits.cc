@@ -30,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <tutti/tutti.hpp>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -42,8 +43,8 @@ constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
   --compress C  gradients travel in fewer bytes: bf16, fp16 (half of them), int8, e4m3, e5m2 (a quarter), int4, e3m0
-                (an eighth), topk (the largest 1 %), power_sgd (products of thin matrices);
-                docs/fewer-bytes.md
+                (an eighth), topk (the largest 1 %), power_sgd (products of thin matrices), one_bit (momentum
+                as signs, after a fifth of the steps; dp alone); docs/fewer-bytes.md
   --steps N     updates (200), those before --resume among them
   --batch N     examples of all ranks in one step (128)
   --save DIR    checkpoints go there, in the background, the last two are kept
@@ -240,8 +241,11 @@ train::Strategy make(const Arguments& arguments, tutti::Communicator& comm, cons
   const std::string& name = arguments.strategy;
   const train::Optimizer optimizer = train::AdamW{.learning_rate = 3e-3};
   train::StrategyOptions options;
-  options.clip_norm = 5;
   options.compression = train::compression_named(arguments.compress);
+  // Momentum as signs begins where variances are known, and has no gradients of all ranks to clip.
+  const bool one_bit = std::holds_alternative<train::OneBitAdam>(options.compression);
+  if (one_bit) options.compress_from_step = std::max(1, arguments.steps / 5);
+  if (!one_bit) options.clip_norm = 5;
   options.bucket_bytes = 16 << 10;  // small, so that this small network has several
   if (name == "dp") return train::data_parallel(comm, parameters, optimizer, options);
   if (name == "zero1") return train::zero(1, comm, parameters, optimizer, options);

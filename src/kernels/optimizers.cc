@@ -3,6 +3,7 @@
 
 #include <hwy/cache_control.h>
 
+#include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -59,6 +60,51 @@ struct AdamRule {
     x[2] = hn::Add(times(x[2], beta2), hn::Mul(times(gradient, rest2), gradient));
     const Lanes divisor = hn::Add(times(hn::Sqrt(x[2]), root_scale), hn::Set(F32(), epsilon));
     x[0] = hn::Sub(x[0], hn::Div(times(x[1], rate), divisor));
+  }
+};
+
+struct FrozenAdamRule {
+  static constexpr std::size_t kStates = 2;
+  float keep, beta1, rest1, root_scale, epsilon, rate, most;
+
+  explicit FrozenAdamRule(const OptimizerStep& step)
+      : keep(static_cast<float>(1 - step.learning_rate * step.weight_decay)),
+        beta1(static_cast<float>(step.beta1)),
+        rest1(static_cast<float>(1 - step.beta1)),
+        root_scale(static_cast<float>(1 / std::sqrt(1 - power(step.beta2, step.variances)))),
+        epsilon(static_cast<float>(step.epsilon)),
+        rate(static_cast<float>(step.learning_rate / (1 - power(step.beta1, step.number)))),
+        most(static_cast<float>(std::max(1.0, (1 - step.beta1) / std::sqrt(1 - step.beta2)))) {}
+
+  HWY_INLINE Lanes deviation(const Lanes* x) const {
+    return hn::Add(times(hn::Sqrt(x[2]), root_scale), hn::Set(F32(), epsilon));
+  }
+  // What never had a gradient says nothing of how large its steps should be.
+  static HWY_INLINE Lanes where_known(const Lanes* x, Lanes v) {
+    return hn::IfThenElse(hn::Eq(x[2], hn::Zero(F32())), hn::Zero(F32()), v);
+  }
+};
+
+struct DirectionRule : FrozenAdamRule {
+  using FrozenAdamRule::FrozenAdamRule;
+
+  HWY_INLINE void apply(Lanes* x, Lanes gradient) const {
+    const Lanes momentum = hn::Add(times(x[1], beta1), times(gradient, rest1));
+    const Lanes exact = hn::Div(momentum, deviation(x)), length = hn::Abs(exact);
+    const auto is_long = hn::Gt(length, hn::Set(F32(), most));
+    const Lanes bounded = hn::IfThenElse(is_long, hn::CopySign(hn::Set(F32(), most), exact), exact);
+    const auto is_number = hn::Lt(hn::Abs(momentum), hn::Inf(F32()));  // what is not finite stays so
+    x[0] = hn::IfThenElse(is_number, where_known(x, bounded), momentum);
+  }
+};
+
+struct FollowRule : FrozenAdamRule {
+  using FrozenAdamRule::FrozenAdamRule;
+
+  HWY_INLINE void apply(Lanes* x, Lanes direction) const {
+    const Lanes known = where_known(x, direction);
+    x[0] = hn::Sub(times(x[0], keep), times(known, rate));
+    x[1] = hn::Mul(known, deviation(x));
   }
 };
 
@@ -216,6 +262,8 @@ OptimizerFunction choose_optimizer(OptimizerRule rule, DType gradient, DType val
     case OptimizerRule::momentum: return choose_types<MomentumRule<false>>(gradient, values);
     case OptimizerRule::nesterov: return choose_types<MomentumRule<true>>(gradient, values);
     case OptimizerRule::lion: return choose_types<LionRule>(gradient, values);
+    case OptimizerRule::adamw_direction: return choose_types<DirectionRule>(gradient, values);
+    case OptimizerRule::adamw_follow: return choose_types<FollowRule>(gradient, values);
   }
   return nullptr;
 }

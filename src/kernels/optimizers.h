@@ -12,7 +12,12 @@
 namespace tutti::kernels {
 
 // sgd is without momentum, nesterov with it.
-enum class OptimizerRule { adamw, adam, sgd, momentum, nesterov, lion };
+//
+// Of AdamW whose variance (states[1]) is frozen there are two halves. adamw_direction puts into `master` where the new
+// momentum points, in units of the deviation, and changes no state; a direction is no longer than AdamW's can be,
+// max(1, (1 - beta1) / sqrt(1 - beta2)), and 0 where the variance is. adamw_follow takes a direction as its gradient,
+// moves the master along it and makes the momentum of it.
+enum class OptimizerRule { adamw, adam, sgd, momentum, nesterov, lion, adamw_direction, adamw_follow };
 
 // Numbers of one step. Rules take those they know; momentum is beta1. What follows from them is computed in float64 and
 // rounded to float32 once.
@@ -21,8 +26,9 @@ struct OptimizerStep {
   double beta1 = 0, beta2 = 0;
   double epsilon = 0;
   double weight_decay = 0;
-  double gradient_scale = 1;  // gradients are multiplied by it first
-  std::int64_t number = 1;    // counts from 1
+  double gradient_scale = 1;   // gradients are multiplied by it first
+  std::int64_t number = 1;     // counts from 1
+  std::int64_t variances = 1;  // that a frozen variance has seen: what it is corrected by
 };
 
 // All of them hold `count` elements. Rules without a state leave it alone; a rule with one uses states[0].

@@ -181,8 +181,8 @@ HWY_INLINE BlockScale scale_for(std::int32_t most_bits, float largest_code) {
   return {most / largest_code, largest_code / most};
 }
 
-// Element i goes to partial sum i % 16, and those are added pairwise, nearest first. Magnitudes are made small first, by
-// a power of two, so that no sum overflows.
+// Element i goes to partial sum i % 16, and those are added pairwise, nearest first. Magnitudes are made small first,
+// by a power of two, so that no sum overflows.
 HWY_INLINE float mean_magnitude(const float* values, std::size_t count) {
   constexpr std::size_t kSums = 16, kVectors = kSums / kStep;
   constexpr float kSmall = 1.0F / (2 * kMostCodeBlock);

@@ -5,14 +5,14 @@
 //
 //   | scale | block codes | scale | block codes | ... | scale | the rest |
 //
-// Codes of 4 bits lie two in a byte, the earlier in the lower half, and those of 1 bit eight, from the lowest on. int8 and int4 are whole numbers -127 .. 127 and
-// -7 .. 7. e4m3, e5m2 and e3m0 are floats of a sign, so many bits of exponent and of fraction, with the usual bias and
-// with subnormals; codes that stand for infinity or NaN are never written. The scale maps the largest magnitude of a
-// block to the largest number of its type, so that nothing saturates. A sign is 1 or -1 (a zero of either sign has one,
-// too), and its scale the mean of the block's magnitudes.
+// Codes of 4 bits lie two in a byte, the earlier in the lower half, and those of 1 bit eight, from the lowest on. int8
+// and int4 are whole numbers -127 .. 127 and -7 .. 7. e4m3, e5m2 and e3m0 are floats of a sign, so many bits of
+// exponent and of fraction, with the usual bias and with subnormals; codes that stand for infinity or NaN are never
+// written. The scale maps the largest magnitude of a block to the largest number of its type, so that nothing
+// saturates. A sign is 1 or -1 (a zero of either sign has one, too), and its scale the mean of the block's magnitudes.
 //
 // Invariant: the same bits come out on every instruction set. To nearest, ties to even codes, a value is off by at most
-// half of what lies between the two codes around it, and the rounding of two float32 operations; signs know no rounding.
+// half of what lies between the two codes around it, and the rounding of two float32 operations; signs do not round.
 //   zeros       stay zeros.
 //   denormals   a block whose magnitudes are all below kLeastMagnitude becomes zeros.
 //   NaN, Inf    quantise() returns the index of the first; all values of its block become NaN.

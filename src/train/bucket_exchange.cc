@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,16 +23,36 @@ strategy::CompressedCalls calls_of_cast(const Cast& cast, const BucketExchangeSh
       .verb = verb_of_cast(shape), .bytes = shape.count() * size_of(cast.type), .how = std::string(name_of(cast.type))};
 }
 
-strategy::CompressedCalls calls_of_codes(const Quantise& settings, bool error_feedback,
-                                         const BucketExchangeShape& shape) {
-  std::optional<std::size_t> returned;
-  if (!shape.cut) returned = returned_bytes(settings, shape.ranks, shape.share());
-  return {.verb = Verb::all_to_all,
-          .bytes = exchanged_bytes(settings, shape.ranks, shape.share()),
-          .returned_bytes = returned,
-          .error_bytes = error_feedback ? shape.count() * sizeof(float) : 0,
-          .how = std::string(kQuantisedNames[static_cast<std::size_t>(settings.type)])};
-}
+// What travels as codes, and how many floats are kept of what they lost: of all contributions, and of the own piece.
+struct Codes {
+  Codes(const Quantise& settings, bool error_feedback, const BucketExchangeShape& shape)
+      : exchange(settings),
+        how(kQuantisedNames[static_cast<std::size_t>(settings.type)]),
+        residual(error_feedback ? shape.count() : 0) {}
+  // Signs lose as much as they say, so that the owner of a piece keeps what it loses by itself: in a contribution to a
+  // mean it would weigh as much as all ranks. Directions of a momentum have no unit that a loss scale changes.
+  Codes(const OneBitAdam& settings, bool error_feedback, const BucketExchangeShape& shape)
+      : exchange(kernels::CodeFormat{kernels::CodeType::sign, settings.block}),
+        how("signs of the momentum, in the place of"),
+        has_unit(false),
+        residual(error_feedback ? shape.count() : 0),
+        owners_residual(error_feedback ? shape.share() : 0) {}
+
+  strategy::CompressedCalls calls(const BucketExchangeShape& shape) const {
+    std::optional<std::size_t> returned;
+    if (!shape.cut) returned = exchange.returned_bytes(shape.ranks, shape.share());
+    return {.verb = Verb::all_to_all,
+            .bytes = exchange.sent_bytes(shape.ranks, shape.share()),
+            .returned_bytes = returned,
+            .error_bytes = (residual + owners_residual) * sizeof(float),
+            .how = std::string(how)};
+  }
+
+  QuantisedExchange exchange;
+  std::string_view how;
+  bool has_unit = true;
+  std::size_t residual = 0, owners_residual = 0;
+};
 
 // Rounded to 16 bits, reduced by the plain verb.
 class CastExchange : public BucketExchange {
@@ -73,8 +94,12 @@ class CastExchange : public BucketExchange {
 
 class CodesExchange : public BucketExchange {
  public:
-  CodesExchange(const Quantise& settings, bool error_feedback, const BucketExchangeShape& shape)
-      : shape_(shape), exchange_(settings), residual_(error_feedback ? shape.count() : 0) {}
+  CodesExchange(Codes codes, const BucketExchangeShape& shape)
+      : shape_(shape),
+        codes_(std::move(codes)),
+        exchange_(codes_.exchange),
+        residual_(codes_.residual),
+        owners_residual_(codes_.owners_residual) {}
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override {
     divisor_ = share ? 1.0F : static_cast<float>(shape_.ranks);
@@ -89,7 +114,7 @@ class CodesExchange : public BucketExchange {
   bool can_publish() override { return exchange_.sent(); }
   void publish(Communicator& communicator) override {
     place_ = exchange_.first_not_finite();
-    exchange_.publish(communicator, divisor_, residual_);
+    exchange_.publish(communicator, divisor_, residual_, owners_residual_);
   }
   std::optional<NotFinitePlace> finish(std::byte* output) override {
     if (shape_.cut) {
@@ -102,15 +127,16 @@ class CodesExchange : public BucketExchange {
     return std::exchange(place_, std::nullopt);
   }
   bool is_under_way() const override { return under_way_; }
-  void rescale(double factor) override { scale_floats(residual_.data(), residual_.size(), factor); }
-  strategy::CompressedCalls calls() const override {
-    return calls_of_codes(exchange_.settings(), !residual_.empty(), shape_);
+  void rescale(double factor) override {
+    if (codes_.has_unit) scale_floats(residual_.data(), residual_.size(), factor);
   }
+  strategy::CompressedCalls calls() const override { return codes_.calls(shape_); }
 
  private:
   BucketExchangeShape shape_;
-  QuantisedExchange exchange_;
-  std::vector<float> residual_;
+  Codes codes_;
+  QuantisedExchange& exchange_;
+  std::vector<float> residual_, owners_residual_;
   float divisor_ = 1;
   bool under_way_ = false;
   std::optional<NotFinitePlace> place_;
@@ -129,7 +155,9 @@ std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bo
   if (const PowerSgd* settings = std::get_if<PowerSgd>(&compression))
     return std::make_unique<PowerSgdExchange>(*settings, error_feedback, shape, communicator);
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
-    return std::make_unique<CodesExchange>(*settings, error_feedback, shape);
+    return std::make_unique<CodesExchange>(Codes(*settings, error_feedback, shape), shape);
+  if (const OneBitAdam* settings = std::get_if<OneBitAdam>(&compression))
+    return std::make_unique<CodesExchange>(Codes(*settings, error_feedback, shape), shape);
   return nullptr;
 }
 
@@ -140,12 +168,15 @@ std::optional<strategy::CompressedCalls> calls_of(const Compression& compression
   if (const TopK* settings = std::get_if<TopK>(&compression))
     return TopKExchange::calls_of(*settings, error_feedback, shape);
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
-    return calls_of_codes(*settings, error_feedback, shape);
+    return Codes(*settings, error_feedback, shape).calls(shape);
+  if (const OneBitAdam* settings = std::get_if<OneBitAdam>(&compression))
+    return Codes(*settings, error_feedback, shape).calls(shape);
   return {};
 }
 
 void check_compression(const Compression& compression) {
   if (const Quantise* settings = std::get_if<Quantise>(&compression)) check_settings(*settings);
+  if (const OneBitAdam* signs = std::get_if<OneBitAdam>(&compression)) check_block(signs->block);
   if (const TopK* top = std::get_if<TopK>(&compression)) {
     if (!(top->share > 0 && top->share <= 1))
       refuse_call("top-k of a share of " + std::to_string(top->share) + "; give one above 0, up to 1");
@@ -165,10 +196,11 @@ Compression compression_named(std::string_view name) {
   if (name == "fp16") return Cast{DType::float16};
   if (name == "topk") return TopK{};
   if (name == "power_sgd") return PowerSgd{};
+  if (name == "one_bit") return OneBitAdam{};
   for (std::size_t type = 0; type < std::size(kQuantisedNames); ++type)
     if (name == kQuantisedNames[type]) return Quantise{.type = static_cast<QuantisedType>(type)};
   refuse_call("there is no compression '" + std::string(name) +
-              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk and power_sgd");
+              "'; it is one of none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk, power_sgd and one_bit");
 }
 
 std::string to_text(const Compression& compression) {
@@ -180,6 +212,10 @@ std::string to_text(const Compression& compression) {
   if (const PowerSgd* power = std::get_if<PowerSgd>(&compression)) {
     return "PowerSgd of rank " + std::to_string(power->rank) + ", seed " + std::to_string(power->seed) +
            (power->not_finite == NotFinite::fail ? "" : ", NaN passed on");
+  }
+  if (const OneBitAdam* signs = std::get_if<OneBitAdam>(&compression)) {
+    return "OneBitAdam in blocks of " + std::to_string(signs->block) +
+           (signs->not_finite == NotFinite::fail ? "" : ", NaN passed on");
   }
   if (const Cast* cast = std::get_if<Cast>(&compression)) return "cast to " + std::string(name_of(cast->type));
   return "none";

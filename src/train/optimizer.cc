@@ -8,6 +8,7 @@
 
 #include "base/formatted.h"
 #include "kernels/optimizers.h"
+#include "train/frozen_adam.h"
 #include "tutti/error.h"
 
 namespace tutti::train {
@@ -83,12 +84,10 @@ double learning_rate_of(const Optimizer& optimizer) {
   return std::visit([](const auto& one) { return one.learning_rate; }, optimizer);
 }
 
-void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, double gradient_scale,
-            std::optional<double> learning_rate) {
-  OptimizerNumbers numbers = numbers_of(optimizer);
-  numbers.step.number = step;
-  numbers.step.gradient_scale = gradient_scale;
-  if (learning_rate.has_value()) numbers.step.learning_rate = *learning_rate;
+namespace {
+
+// One step of a rule over a shard, tile by tile where a copy in float32 is made: while the tile is in the first cache.
+void run_rule(const OptimizerNumbers& numbers, const Shard& shard) {
   check_numbers(numbers.name, numbers.step);
   check_arrays(shard, numbers);
   const DType copied = shard.values == nullptr ? DType::float32 : shard.values_type;
@@ -97,7 +96,6 @@ void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, d
     refuse("gradients in " + std::string(name_of(shard.gradient_type)) + " and values in " +
            std::string(name_of(copied)) + "; each must be float32, bfloat16 or float16");
   }
-  // A copy in float32 is made tile by tile, while the tile is in the first cache.
   const bool copies = copied == DType::float32 && shard.values != nullptr && shard.values != shard.master;
   const std::size_t tile = copies ? 2048 : shard.count;
   const auto* const gradient = static_cast<const std::byte*>(shard.gradient);
@@ -110,6 +108,47 @@ void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, d
     run(numbers.step, arrays, count);
     if (copies) std::memcpy(static_cast<float*>(shard.values) + begin, arrays.master, count * sizeof(float));
   }
+}
+
+}  // namespace
+
+void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, double gradient_scale,
+            std::optional<double> learning_rate) {
+  OptimizerNumbers numbers = numbers_of(optimizer);
+  numbers.step.number = step;
+  numbers.step.gradient_scale = gradient_scale;
+  if (learning_rate.has_value()) numbers.step.learning_rate = *learning_rate;
+  run_rule(numbers, shard);
+}
+
+void check_can_freeze(const Optimizer& optimizer) {
+  const Adam* adam = std::get_if<Adam>(&optimizer);
+  if (std::holds_alternative<AdamW>(optimizer) || (adam != nullptr && adam->weight_decay == 0)) return;
+  const std::string name(numbers_of(optimizer).name);
+  refuse(name + (adam != nullptr ? " with a weight decay" : "") +
+         " has no variance to freeze apart from values; train by AdamW where momentum travels as signs");
+}
+
+void find_directions(const Optimizer& optimizer, std::int64_t variances, const Shard& shard, double gradient_scale,
+                     float* directions) {
+  OptimizerNumbers numbers = numbers_of(optimizer);
+  numbers.rule = kernels::OptimizerRule::adamw_direction;
+  numbers.step.gradient_scale = gradient_scale;
+  numbers.step.variances = variances;
+  Shard directed = shard;
+  directed.master = directions;
+  directed.values = nullptr;
+  run_rule(numbers, directed);
+}
+
+void follow_directions(const Optimizer& optimizer, std::int64_t step, std::int64_t variances, const Shard& shard,
+                       std::optional<double> learning_rate) {
+  OptimizerNumbers numbers = numbers_of(optimizer);
+  numbers.rule = kernels::OptimizerRule::adamw_follow;
+  numbers.step.number = step;
+  numbers.step.variances = variances;
+  if (learning_rate.has_value()) numbers.step.learning_rate = *learning_rate;
+  run_rule(numbers, shard);
 }
 
 }  // namespace tutti::train

@@ -33,9 +33,12 @@ kernels::CodeType code_type(QuantisedType type) {
 
 void check_settings(const Quantise& settings) {
   code_type(settings.type);
-  if (!std::has_single_bit(settings.block) || settings.block < kernels::kLeastCodeBlock ||
-      settings.block > kernels::kMostCodeBlock) {
-    refuse_call("a block of " + std::to_string(settings.block) + " values; give a power of two from " +
+  check_block(settings.block);
+}
+
+void check_block(std::size_t block) {
+  if (!std::has_single_bit(block) || block < kernels::kLeastCodeBlock || block > kernels::kMostCodeBlock) {
+    refuse_call("a block of " + std::to_string(block) + " values; give a power of two from " +
                 std::to_string(kernels::kLeastCodeBlock) + " to " + std::to_string(kernels::kMostCodeBlock));
   }
 }
@@ -45,7 +48,15 @@ QuantisedExchange::QuantisedExchange(const Quantise& settings) : settings_(setti
   format_ = {code_type(settings.type), settings.block};
 }
 
-std::size_t QuantisedExchange::piece_bytes() const { return kHeaderBytes + encoded_bytes(settings_, chunk_); }
+std::size_t QuantisedExchange::piece_bytes() const { return kHeaderBytes + kernels::code_bytes(format_, chunk_); }
+
+std::size_t QuantisedExchange::sent_bytes(int ranks, std::size_t chunk) const {
+  return static_cast<std::size_t>(ranks) * kHeaderBytes + returned_bytes(ranks, chunk);
+}
+
+std::size_t QuantisedExchange::returned_bytes(int ranks, std::size_t chunk) const {
+  return static_cast<std::size_t>(ranks) * kernels::code_bytes(format_, chunk);
+}
 
 std::size_t QuantisedExchange::memory_bytes() const { return sent_.size() + received_.size() + own_.size(); }
 
@@ -91,7 +102,7 @@ void QuantisedExchange::send(Communicator& communicator, const QuantisedInput& i
     not_finite = std::min(not_finite, encode(input, first, count, codes));
     // Pieces are equally long; what is behind the last value says nothing.
     const std::size_t bytes = kernels::code_bytes(format_, count);
-    std::memset(codes + bytes, 0, encoded_bytes(settings_, chunk_) - bytes);
+    std::memset(codes + bytes, 0, kernels::code_bytes(format_, chunk_) - bytes);
   }
   for (std::size_t piece = 0; piece < pieces; ++piece)
     std::memcpy(sent_.data() + piece * piece_bytes(), &not_finite, kHeaderBytes);
@@ -161,9 +172,10 @@ void QuantisedExchange::reduce(float divisor, void* output, DType type) {
   });
 }
 
-void QuantisedExchange::publish(Communicator& communicator, float divisor, std::span<float> residual) {
+void QuantisedExchange::publish(Communicator& communicator, float divisor, std::span<float> residual,
+                                std::span<float> owners_residual) {
   wait();
-  const std::size_t bytes = encoded_bytes(settings_, chunk_);
+  const std::size_t bytes = kernels::code_bytes(format_, chunk_);
   const std::size_t first = std::min(static_cast<std::size_t>(rank_) * chunk_, residual.size());
   const std::span<float> own_residual = residual.subspan(first, std::min(chunk_, residual.size() - first));
   own_.resize(bytes);
@@ -172,13 +184,18 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
   alignas(64) float tile[kTile];
   for_tiles(chunk_, [&](std::size_t begin, std::size_t count) {
     sum_tile(begin, count, divisor, tile);
+    if (!owners_residual.empty()) add_floats(tile, owners_residual.data() + begin, count);
     std::byte* const codes = own_.data() + kernels::code_bytes(format_, begin);
     const std::size_t bad = kernels::quantise(format_, tile, count, codes, {settings_.stochastic, seed, begin});
-    if (begin >= own_residual.size() || bad < count) return;
-    // This rank's next contribution makes up for it; a mean takes `divisor` times as much.
-    kernels::dequantise_rest(format_, codes, count, tile, tile);
-    if (divisor != 1) scale_floats(tile, count, static_cast<double>(divisor));
-    add_floats(own_residual.data() + begin, tile, std::min(count, own_residual.size() - begin));
+    if (bad < count) return;
+    if (!owners_residual.empty()) {
+      kernels::dequantise_rest(format_, codes, count, tile, owners_residual.data() + begin);
+    } else if (begin < own_residual.size()) {
+      // This rank's next contribution makes up for it; a mean takes `divisor` times as much.
+      kernels::dequantise_rest(format_, codes, count, tile, tile);
+      if (divisor != 1) scale_floats(tile, count, static_cast<double>(divisor));
+      add_floats(own_residual.data() + begin, tile, std::min(count, own_residual.size() - begin));
+    }
   });
   sent_.resize(std::max(sent_.size(), static_cast<std::size_t>(ranks_) * bytes));
   published_ = true;
@@ -192,7 +209,7 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
 
 void QuantisedExchange::receive(void* output, DType type, std::size_t count) {
   wait();
-  const std::size_t header = published_ ? 0 : kHeaderBytes, bytes = header + encoded_bytes(settings_, chunk_);
+  const std::size_t header = published_ ? 0 : kHeaderBytes, bytes = header + kernels::code_bytes(format_, chunk_);
   const std::vector<std::byte>& pieces = published_ ? sent_ : received_;
   alignas(64) float tile[kTile];
   for (std::size_t piece = 0; piece < static_cast<std::size_t>(ranks_); ++piece) {

@@ -28,6 +28,7 @@ inline constexpr std::string_view kQuantisedNames[] = {"int8", "int4", "e4m3", "
 
 // Throws Error(invalid_argument) where settings make no sense.
 void check_settings(const Quantise& settings);
+void check_block(std::size_t block);
 
 // Values of float32, bfloat16 or float16.
 struct QuantisedInput {
@@ -47,6 +48,7 @@ struct NotFinitePlace {
 class QuantisedExchange {
  public:
   explicit QuantisedExchange(const Quantise& settings);
+  explicit QuantisedExchange(const kernels::CodeFormat& format) : format_(format) {}
 
   const Quantise& settings() const { return settings_; }
 
@@ -63,12 +65,16 @@ class QuantisedExchange {
   // After send(): the own piece of all ranks, divided by `divisor`.
   void reduce(float divisor, void* output, DType type);
   // The same, sent on to all ranks. What is lost then is added to the own piece of the residual, which is as long as
-  // the input, or empty.
-  void publish(Communicator& communicator, float divisor, std::span<float> residual);
+  // the input, or empty; or it stays in an owner's residual, as long as a piece, and is added to the next result.
+  void publish(Communicator& communicator, float divisor, std::span<float> residual,
+               std::span<float> owners_residual = {});
   // After publish(): all pieces, `count` values. After send_to_all(): the chunks of all ranks, `count` values in all.
   void receive(void* output, DType type, std::size_t count);
   void wait();
 
+  // Of a call of all_to_all, and of all_gather behind it, as Counters count them, for pieces of so many values.
+  std::size_t sent_bytes(int ranks, std::size_t chunk) const;
+  std::size_t returned_bytes(int ranks, std::size_t chunk) const;
   // Of this exchange's buffers, as they are now.
   std::size_t memory_bytes() const;
 

@@ -9,6 +9,7 @@
 #include "strategy/timeline.h"
 #include "train/agreement.h"
 #include "train/counting.h"
+#include "train/frozen_adam.h"
 #include "train/gradient_norm.h"
 #include "train/words.h"
 
@@ -190,6 +191,7 @@ double Trainer::measure_norm() {
   std::vector<double> sums(strategy::blocks_of(sizes_));
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
+    if (sends_directions(b)) continue;
     const std::size_t element = size_of(layout_.buckets[b].type);
     for (const strategy::ShardPart& part :
          strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b))) {
@@ -215,7 +217,7 @@ double Trainer::factor_for(double norm) const {
 // Keeps the loss scale.
 bool Trainer::overflows(double norm) {
   if (!options_.loss_scale) return false;
-  if (!std::isfinite(norm)) {
+  if (!std::isfinite(norm) || not_finite_) {
     change_scale(options_.loss_scale->backoff);
     return true;
   }
@@ -225,7 +227,11 @@ bool Trainer::overflows(double norm) {
 void Trainer::update_bucket(std::size_t bucket, double factor, std::optional<double> learning_rate) {
   const Clock::time_point began = Clock::now();
   const auto update_range = [&](std::size_t first, std::size_t count) {
-    update(optimizer_, updates_, memory_.shard(bucket, first, count), factor, learning_rate);
+    Shard shard = memory_.shard(bucket, first, count);
+    if (!sends_directions(bucket)) return update(optimizer_, updates_, shard, factor, learning_rate);
+    shard.gradient = directions_[bucket].data() + first;
+    shard.gradient_type = DType::float32;
+    follow_directions(optimizer_, updates_, options_.compress_from_step, shard, learning_rate);
   };
   const auto is_used = [&](std::size_t parameter) { return used_[parameter] != 0; };
   if (std::ranges::all_of(layout_.buckets[bucket].parameters, is_used)) {
@@ -287,6 +293,7 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   if (units_) units_->end_step();
   record_times(called);
   weighted_ = examples_.has_value();
+  compressed_last_ = compresses_now_;
   begin_step();
   return result;
 }
@@ -301,6 +308,7 @@ void Trainer::begin_step() {
   take_gradients_back();
   next_ = published_ = 0;
   not_finite_ = false;
+  decide_compression();
   ready_.assign(size(), 0);
   used_.assign(size(), 0);
   seen_.clear();
@@ -403,6 +411,7 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   check_released("restored()");
   if (units_) units_->end_step();  // what is held are the values of before
   updates_ = updates;
+  decide_compression();
   if (loss_scale && options_.loss_scale) {
     scale_ = *loss_scale;
     steps_since_overflow_ = steps_since_overflow;
@@ -456,7 +465,7 @@ Report Trainer::report() const {
                             .gathered_bytes = units_ ? units_->bytes() : 0};
   for (const auto& exchange : exchanges_)
     shape.compressed.push_back(exchange ? std::optional(exchange->calls()) : std::nullopt);
-  shape.compresses_yet = std::max<std::int64_t>(steps_ - 1, 0) >= options_.compress_from_step;
+  shape.compresses_yet = steps_ == 0 ? compresses_now_ : compressed_last_;
   Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
                 .ranks = ranks_,
                 .steps = steps_,

@@ -119,6 +119,10 @@ class Trainer {
   // ---- Buckets that are compressed (trainer_compression.cc).
   bool compresses(const Parameter& parameter) const;
   void check_rank_pays() const;
+  void check_one_bit() const;
+  bool sends_directions(std::size_t bucket) const;
+  const std::byte* directions_of(std::size_t bucket, const std::byte* gradients);
+  void decide_compression();
   std::vector<BucketMatrix> matrices_of(const strategy::Bucket& bucket) const;
   void make_exchanges();
   bool is_compressed(std::size_t bucket) const;
@@ -174,14 +178,16 @@ class Trainer {
   std::vector<std::size_t> first_block_;                    // of each parameter, in the sums of squares
   std::optional<Communicator> returning_;                   // second calls of exchanges
   std::vector<std::unique_ptr<BucketExchange>> exchanges_;  // by bucket; nullptr where it is not compressed
+  std::vector<std::vector<float>> directions_;              // by bucket, of OneBitAdam, in the place of gradients
 
   mutable std::mutex mutex_;
   bool settled_ = false;
   int paused_ = 0;
   std::vector<BucketRun> runs_;
-  std::size_t next_ = 0;       // bucket to submit
-  std::size_t published_ = 0;  // buckets whose second call was submitted, or that have none
-  bool not_finite_ = false;    // a gradient of this step, on some rank
+  std::size_t next_ = 0;                                   // bucket to submit
+  std::size_t published_ = 0;                              // buckets whose second call was submitted, or that have none
+  bool not_finite_ = false;                                // a gradient of this step, on some rank
+  bool compresses_now_ = false, compressed_last_ = false;  // this step and the one before
   std::vector<std::uint8_t> ready_, used_;
   std::vector<std::uint8_t> touched_;  // 0: a gradient whose memory has yet to be zeroed or written
   std::vector<std::size_t> seen_;      // in which order gradients became ready

@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "train/frozen_adam.h"
 #include "train/power_sgd_exchange.h"
 #include "train/trainer.h"
 #include "train/words.h"
@@ -35,6 +36,46 @@ void Trainer::check_rank_pays() const {
                                           ", which fits " + in_words(best)));
 }
 
+void Trainer::check_one_bit() const {
+  if (!std::holds_alternative<OneBitAdam>(options_.compression)) return;
+  check_can_freeze(optimizer_);
+  if (stage_ > 0) {
+    refuse_call("OneBitAdam needs the whole momentum on every rank, and ZeRO stage " + std::to_string(stage_) +
+                " cuts it; take data_parallel, or PowerSgd or Quantise with ZeRO");
+  }
+  if (options_.compress_from_step < 1) {
+    refuse_call(
+        "OneBitAdam from step 0 on: variances are what plain steps have found; set compress_from_step to some "
+        "15 % of all steps");
+  }
+  const auto refuse_option = [](const char* option) {
+    refuse_call("OneBitAdam with " + std::string(option) +
+                ": it looks at gradients of all ranks, and momentum travels in their place; leave it out");
+  };
+  if (options_.clip_norm) refuse_option("clip_norm");
+  if (options_.measure_noise) refuse_option("measure_noise");
+  if (options_.unused_parameters) refuse_option("unused_parameters");
+}
+
+// Steps of this strategy count, but for a variance it is updates that tell what it has seen.
+void Trainer::decide_compression() {
+  const bool by_updates = std::holds_alternative<OneBitAdam>(options_.compression);
+  compresses_now_ = (by_updates ? updates_ : steps_) >= options_.compress_from_step;
+}
+
+bool Trainer::sends_directions(std::size_t bucket) const {
+  return is_compressed(bucket) && !directions_[bucket].empty();
+}
+
+// Of this rank's gradients alone; a mean over ranks takes their shares of all examples as many times.
+const std::byte* Trainer::directions_of(std::size_t bucket, const std::byte* gradients) {
+  Shard shard = memory_.shard(bucket, 0, layout_.buckets[bucket].filled);
+  shard.gradient = gradients;
+  const double factor = (examples_ ? share_ * ranks_ : 1) / scale_;
+  find_directions(optimizer_, options_.compress_from_step, shard, factor, directions_[bucket].data());
+  return reinterpret_cast<const std::byte*>(directions_[bucket].data());
+}
+
 std::vector<BucketMatrix> Trainer::matrices_of(const strategy::Bucket& bucket) const {
   std::vector<BucketMatrix> matrices;
   for (const std::size_t i : bucket.parameters) {
@@ -47,8 +88,11 @@ std::vector<BucketMatrix> Trainer::matrices_of(const strategy::Bucket& bucket) c
 
 void Trainer::make_exchanges() {
   exchanges_.clear();
+  directions_.clear();
+  const bool signs = std::holds_alternative<OneBitAdam>(options_.compression);
   for (const strategy::Bucket& bucket : layout_.buckets) {
-    const BucketExchangeShape shape{.type = bucket.type,
+    directions_.emplace_back(signs && bucket.compressed ? bucket.elements : 0);
+    const BucketExchangeShape shape{.type = signs ? DType::float32 : bucket.type,
                                     .filled = bucket.filled,
                                     .elements = bucket.elements,
                                     .ranks = ranks_,
@@ -60,9 +104,7 @@ void Trainer::make_exchanges() {
   }
 }
 
-bool Trainer::is_compressed(std::size_t bucket) const {
-  return steps_ >= options_.compress_from_step && exchanges_[bucket] != nullptr;
-}
+bool Trainer::is_compressed(std::size_t bucket) const { return compresses_now_ && exchanges_[bucket] != nullptr; }
 
 bool Trainer::passes_not_finite() const {
   return std::visit(
@@ -79,6 +121,7 @@ void Trainer::start_exchange(std::size_t bucket, const std::byte* gradients) {
   BucketRun& run = runs_[bucket];
   run.start = Clock::now();
   run.end = std::make_shared<std::atomic<Clock::rep>>(0);
+  if (sends_directions(bucket)) return exchanges_[bucket]->start(comm_, directions_of(bucket, gradients), std::nullopt);
   exchanges_[bucket]->start(comm_, gradients, examples_ ? GradientShare(share_) : std::nullopt);
 }
 
@@ -98,7 +141,9 @@ void Trainer::finish_exchange(std::size_t bucket) {
   BucketRun& run = runs_[bucket];
   if (run.finished) return;
   publish_up_to(bucket);
-  const std::optional<NotFinitePlace> place = exchanges_[bucket]->finish(memory_.own_gradients(bucket));
+  std::byte* const output = sends_directions(bucket) ? reinterpret_cast<std::byte*>(directions_[bucket].data())
+                                                     : memory_.own_gradients(bucket);
+  const std::optional<NotFinitePlace> place = exchanges_[bucket]->finish(output);
   run.end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   run.finished = true;
   if (place) take_not_finite(bucket, *place);

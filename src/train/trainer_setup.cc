@@ -61,9 +61,9 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
   }
   check_models();
   if (stage_ < 3) cap_ = agreed_cap();
-  const bool quantises = std::holds_alternative<Quantise>(options_.compression);
-  if ((stage_ == 0 && quantises) || std::holds_alternative<PowerSgd>(options_.compression))
-    returning_ = communicator.duplicate();
+  const auto& by = options_.compression;
+  const bool encodes = std::holds_alternative<Quantise>(by) || std::holds_alternative<OneBitAdam>(by);
+  if ((stage_ == 0 && encodes) || std::holds_alternative<PowerSgd>(by)) returning_ = communicator.duplicate();
   scale_ = options_.loss_scale ? options_.loss_scale->initial : 1;
   set_layout(strategy::reverse_order(size()));
   copy_values_in();
@@ -109,6 +109,7 @@ void Trainer::check_parameters() const {
   }
   check_compression(options_.compression);
   check_rank_pays();
+  check_one_bit();
   if (options_.compress_from_step < 0)
     refuse_call("compress_from_step is " + std::to_string(options_.compress_from_step) + "; steps count from 0 on");
   if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");

@@ -115,11 +115,12 @@ TEST(Digits, AreLearnedWhereSomeRanksHaveNoExamples) {
 }
 
 TEST(Digits, AreLearnedWithFewerBytes) {
-  for (const char* options :
-       {"bf16", "int8 --strategy zero1", "int4", "e3m0 --strategy zero3", "topk --strategy zero2", "power_sgd"}) {
+  for (const char* options : {"bf16", "int8 --strategy zero1", "int4", "e3m0 --strategy zero3", "topk --strategy zero2",
+                              "power_sgd", "one_bit"}) {
     const Ended ended = run("digits --report --compress " + std::string(options), 4, "shm");
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
-    EXPECT_THAT(ended.output, ContainsRegex("(bfloat16|int8|int4|e3m0|the largest|rank 4) gradients of bucket"))
+    EXPECT_THAT(ended.output,
+                ContainsRegex("(bfloat16|int8|int4|e3m0|the largest|rank 4|in the place of) gradients of bucket"))
         << options;
   }
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -23,9 +24,10 @@ using kernels::OptimizerRule;
 using kernels::OptimizerStep;
 
 constexpr DType kTypes[] = {DType::float32, DType::bfloat16, DType::float16};
-constexpr OptimizerRule kRules[] = {OptimizerRule::adamw,    OptimizerRule::adam,     OptimizerRule::sgd,
-                                    OptimizerRule::momentum, OptimizerRule::nesterov, OptimizerRule::lion};
-constexpr const char* kRuleNames[] = {"adamw", "adam", "sgd", "momentum", "nesterov", "lion"};
+constexpr OptimizerRule kRules[] = {OptimizerRule::adamw,           OptimizerRule::adam,        OptimizerRule::sgd,
+                                    OptimizerRule::momentum,        OptimizerRule::nesterov,    OptimizerRule::lion,
+                                    OptimizerRule::adamw_direction, OptimizerRule::adamw_follow};
+constexpr const char* kRuleNames[] = {"adamw", "adam", "sgd", "momentum", "nesterov", "lion", "direction", "follow"};
 
 float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7FC00000u); }
 
@@ -43,6 +45,25 @@ void step_adam(const OptimizerStep& s, Element& x, float g, bool decoupled) {
   x[2] = x[2] * f(s.beta2) + g * f(1 - s.beta2) * g;
   const float divisor = std::sqrt(x[2]) * f(1 / std::sqrt(1 - power2)) + f(s.epsilon);
   x[0] -= x[1] * f(s.learning_rate / (1 - power1)) / divisor;
+}
+
+// Of a variance that stays as it is.
+void step_frozen(const OptimizerStep& s, Element& x, float g, bool follows) {
+  double power1 = 1, power2 = 1;
+  for (std::int64_t i = 0; i < s.number; ++i) power1 *= s.beta1;
+  for (std::int64_t i = 0; i < s.variances; ++i) power2 *= s.beta2;
+  const float deviation = std::sqrt(x[2]) * f(1 / std::sqrt(1 - power2)) + f(s.epsilon);
+  if (follows) {
+    if (x[2] == 0) g = 0;
+    x[0] = x[0] * f(1 - s.learning_rate * s.weight_decay) - g * f(s.learning_rate / (1 - power1));
+    x[1] = g * deviation;
+    return;
+  }
+  const float momentum = x[1] * f(s.beta1) + g * f(1 - s.beta1), most = f((1 - s.beta1) / std::sqrt(1 - s.beta2));
+  x[0] = momentum / deviation;
+  if (std::abs(x[0]) > std::max(1.0F, most)) x[0] = std::copysign(std::max(1.0F, most), x[0]);
+  if (x[2] == 0) x[0] = 0;
+  if (!std::isfinite(momentum)) x[0] = momentum;
 }
 
 void step_sgd(const OptimizerStep& s, Element& x, float g, OptimizerRule rule) {
@@ -70,6 +91,8 @@ void step_element(OptimizerRule rule, const OptimizerStep& s, Element& x, float 
     case OptimizerRule::adamw: step_adam(s, x, g, true); break;
     case OptimizerRule::adam: step_adam(s, x, g, false); break;
     case OptimizerRule::lion: step_lion(s, x, g); break;
+    case OptimizerRule::adamw_direction: step_frozen(s, x, g, false); break;
+    case OptimizerRule::adamw_follow: step_frozen(s, x, g, true); break;
     default: step_sgd(s, x, g, rule);
   }
   for (float& value : x) value = canonical(value);
@@ -77,7 +100,9 @@ void step_element(OptimizerRule rule, const OptimizerStep& s, Element& x, float 
 
 std::size_t states_of(OptimizerRule rule) {
   if (rule == OptimizerRule::sgd) return 0;
-  return rule == OptimizerRule::adamw || rule == OptimizerRule::adam ? 2 : 1;
+  const bool has_one =
+      rule == OptimizerRule::momentum || rule == OptimizerRule::nesterov || rule == OptimizerRule::lion;
+  return has_one ? 1 : 2;
 }
 
 std::vector<float> to_floats(DType type, const Buffer& elements) {
@@ -117,7 +142,8 @@ constexpr OptimizerStep kStep{.learning_rate = 3e-3,
                               .epsilon = 1e-7,
                               .weight_decay = 0.1,
                               .gradient_scale = 0.7,
-                              .number = 3};
+                              .number = 3,
+                              .variances = 2};
 
 class OptimizerKernelTest : public testing::TestWithParam<OptimizerRule> {
  protected:

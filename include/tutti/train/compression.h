@@ -47,14 +47,24 @@ struct PowerSgd {
   NotFinite not_finite = NotFinite::fail;
 };
 
+// 1-bit Adam (Tang et al.): from StrategyOptions::compress_from_step on, which counts updates here, those before a
+// checkpoint among them, variances of AdamW stay as they are, and what travels is the sign of where each rank's
+// momentum points, with one scale for each block: an eighth of a byte for each number, there and back. Ranks and owners
+// of pieces both keep what they lose (StrategyOptions::error_feedback). For data parallel with AdamW, or Adam without
+// weight decay; clip_norm, measure_noise and unused_parameters look at gradients of all ranks: there are none.
+struct OneBitAdam {
+  std::size_t block = 1024;  // numbers that share a scale: a power of two, 32 .. 4096
+  NotFinite not_finite = NotFinite::fail;
+};
+
 // None, or one of the above. not_finite tells what becomes of a step in which a gradient is not finite: fail, an error
 // that names rank and parameter, after which the strategy is not of use; pass, a step that updates nothing
 // (StepResult::skipped). With a loss scale it passes.
-using Compression = std::variant<std::monostate, Cast, Quantise, TopK, PowerSgd>;
+using Compression = std::variant<std::monostate, Cast, Quantise, TopK, PowerSgd, OneBitAdam>;
 
 TUTTI_API std::string to_text(const Compression& compression);
-// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk or power_sgd, with
-// what is usual otherwise. Error(invalid_argument) lists them.
+// For programs that take it as an option: none, bf16, fp16, int8, int4, e4m3, e5m2, e3m0, topk, power_sgd or one_bit,
+// with what is usual otherwise. Error(invalid_argument) lists them.
 TUTTI_API Compression compression_named(std::string_view name);
 
 }  // namespace tutti::train

@@ -69,7 +69,7 @@ struct StrategyOptions {
   // Gradients travel in fewer bytes; values that ZeRO gathers do not. Encoding runs on the thread that calls ready(),
   // and what is on its way then overlaps with backward. docs/fewer-bytes.md tells what each costs.
   Compression compression = {};
-  // Quantise, TopK, PowerSgd: what was lost is added to the gradients of the next step. Costs 4 bytes for each number.
+  // What was lost is added to what the next step sends: by all but Cast. Costs 4 bytes for each number.
   bool error_feedback = true;
   // The first step that compresses, counted from 0.
   std::int64_t compress_from_step = 0;
@@ -84,7 +84,8 @@ struct StrategyOptions {
 };
 
 struct StepResult {
-  // Of the mean gradient, before clipping; only where clip_norm, loss_scale or measure_noise ask for it, else 0.
+  // Of the mean gradient, before clipping; only where clip_norm, loss_scale or measure_noise ask for it, else 0. With
+  // OneBitAdam of what still travels as gradients.
   double gradient_norm = 0;
   // The squared norm of a rank's own gradient, the mean over ranks; only where measure_noise asks for it, else 0.
   double rank_squares = 0;
