@@ -65,7 +65,18 @@ double Prices::factor(const schedule::Algorithm& row, std::size_t size) const {
 }
 
 AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, int hosts, bool tuned) {
-  return {surveyed(table, true, ranks, 1), surveyed(table, false, ranks, hosts), tuned};
+  const std::optional<topology::Survey> across = topology::survey_for(table, false, ranks, hosts);
+  return {surveyed(table, true, ranks, 1), surveyed(table, false, ranks, hosts), tuned, across && across->hosts > 1};
+}
+
+void put_wire(AgreedCosts& costs, double seconds_per_byte) {
+  topology::LinkRates& rates = costs.streams.rates;
+  // A rank that sends and receives has a system call for both.
+  constexpr double kClearly = 1.5;
+  const bool is_narrow = seconds_per_byte > kClearly * 2 * rates.across.stream;
+  rates.across.wire = is_narrow ? seconds_per_byte : std::min(rates.across.wire, seconds_per_byte);
+  rates.inside.wire = rates.across.wire;
+  costs.wired = true;
 }
 
 Prices prices_of(const AgreedCosts& costs, const Offers& offers) {

@@ -27,7 +27,11 @@ struct Prices {
 struct AgreedCosts {
   Prices memory, streams;
   bool tuned = false;  // measured here, by `tutti tune`; else built in
+  bool wired = false;  // of a group over several hosts: the wire between them was measured
 };
+
+// A wire on which a byte took so many seconds. Where ranks by themselves can send no faster, it may be quicker.
+void put_wire(AgreedCosts& costs, double seconds_per_byte);
 
 // What calls of a group cost that has these links: memory, streams, or the one inside hosts and the other across. There
 // the streams take most of the time, so it is their timings that say what the rates leave unexplained.

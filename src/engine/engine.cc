@@ -69,10 +69,9 @@ void Engine::bring(const ScheduleFile& file) {
 // measured this machine, for longer than the user's calls may take.
 void Engine::agree_on(choice::AgreedCosts costs) {
   static_assert(std::is_trivially_copyable_v<choice::AgreedCosts>);
-  constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
   if (size() > 1) {
     const std::chrono::milliseconds timeout = this->timeout();
-    set_timeout(std::max(timeout, kPatience));
+    set_timeout(std::max(timeout, kPatienceToBegin));
     const std::uint64_t chain = std::exchange(chain_, 0);
     next_collective_ = Call::kUnnumbered;
     run_own({.verb = Verb::broadcast,

@@ -73,7 +73,9 @@ class Engine final {
   const std::vector<int>& parent_ranks() const { return parent_ranks_; }
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
 
-  // Collective, before the first call: all ranks take rank 0's costs to choose by.
+  // Collective, before the first call: all ranks take rank 0's costs to choose by. Whatever the timeout of calls, so
+  // long is waited for a rank that has to read or measure first.
+  static constexpr std::chrono::milliseconds kPatienceToBegin = std::chrono::seconds(10);
   void agree_on(choice::AgreedCosts costs);
   // The same where all ranks have them already.
   void adopt(const choice::AgreedCosts& costs);

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <iomanip>
 #include <map>
 #include <numeric>
+#include <sstream>
 
 #include "base/environment.h"
 #include "base/rank_list.h"
 #include "engine/schedule_files.h"
 #include "engine/sharing.h"
+#include "engine/wire.h"
 #include "rendezvous/host.h"
 #include "rendezvous/roster.h"
 #include "rendezvous/watch.h"
@@ -100,6 +103,31 @@ std::vector<int> all_of(int ranks) {
   return all;
 }
 
+// Of a group over several hosts whose wire nobody has measured: by rank 0 and the first rank of another host, while all
+// others wait to hear of it.
+void learn_wire(Engine& engine, const Log& log) {
+  const Hosts& hosts = engine.transport().offers().hosts;
+  choice::AgreedCosts costs = engine.costs();
+  if (!hosts.several() || costs.wired) return;
+  int peer = 0;
+  while (hosts.share(0, peer)) ++peer;
+  if (engine.rank() == 0 || engine.rank() == peer) {
+    const bool leads = engine.rank() == 0;
+    const std::chrono::milliseconds timeout = engine.timeout();
+    engine.set_timeout(std::max(timeout, Engine::kPatienceToBegin));
+    const double wire = measure_wire(engine, leads ? peer : 0, leads);
+    engine.set_timeout(timeout);
+    if (leads) {
+      choice::put_wire(costs, wire);
+      std::ostringstream words;
+      words << std::setprecision(2) << "between the hosts of ranks 0 and " << peer << ": " << 8e-9 / wire
+            << " Gbit/s each way, measured just now";
+      log.info(words.str());
+    }
+  }
+  engine.agree_on(costs);
+}
+
 // Rank 0's costs are everybody's.
 std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const std::vector<std::string>& hosts,
                                    const Log& log) {
@@ -111,6 +139,7 @@ std::unique_ptr<Engine> with_costs(std::unique_ptr<Engine> engine, const std::ve
     costs = choice::agreed_costs(found.table, engine->size(), engine->transport().offers().hosts.count(), found.tuned);
   }
   engine->agree_on(costs);
+  learn_wire(*engine, log);
   return engine;
 }
 

@@ -225,6 +225,27 @@ exit $code
   EXPECT_EQ(count_of(ended.output, " of 2 ok"), 2) << ended.output;
 }
 
+// Nobody has told how quick the wire is: the hosts find out when they begin.
+TEST_F(Hosts, LearnWhatTheirWireCarries) {
+  const Ended ended = among(2, R"sh(
+for k in 0 1; do
+  tc -n ${HOSTS%%-*}-switch qdisc add dev port$k root tbf rate 100mbit burst 32kb latency 50ms || exit 77
+done
+export TUTTI_LOG=info TUTTI_COSTS=built-in
+launch 1 --nnodes 2 -n 1 -- $WORKER verbs & launch 0 --nnodes 2 -n 1 -- $WORKER verbs
+code=$?
+wait
+exit $code
+)sh");
+  if (ended.exit_code == 77) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  const std::string words = "between the hosts of ranks 0 and 1: ";
+  ASSERT_EQ(count_of(ended.output, words), 1) << ended.output;
+  const double found = std::stod(ended.output.substr(ended.output.find(words) + words.size()));
+  EXPECT_GT(found, 0.01) << ended.output;  // less where the ranks get no core
+  EXPECT_LT(found, 0.12) << ended.output;
+}
+
 // A rank for which silence is no loss sends no beats, and the others would take it for lost.
 TEST_F(Hosts, RanksThatDisagreeOnSilenceDoNotBegin) {
   const Ended ended = among(2, R"sh(

@@ -123,6 +123,49 @@ TEST(Chooser, OverHostsOnlySurveysOfSeveralHostsCount) {
   EXPECT_EQ(factor(2), 3.0);
 }
 
+TEST(Chooser, AWireCountsAsMeasuredBySurveysOfSeveralHostsOnly) {
+  topology::CostTable table = topology::usual_costs(8);
+  EXPECT_FALSE(agreed_costs(table, 4, 2, false).wired);
+  table.surveys.push_back({false, 4, 1, table.streams});
+  EXPECT_FALSE(agreed_costs(table, 4, 2, true).wired);
+  table.surveys.push_back({false, 4, 2, table.streams});
+  EXPECT_TRUE(agreed_costs(table, 4, 2, true).wired);
+}
+
+// A stream that its own ranks hold up tells only that the wire is no slower.
+TEST(Chooser, AWireIsWhatWasMeasuredWhereItHoldsStreamsUp) {
+  const AgreedCosts before = agreed_costs(topology::usual_costs(8), 4, 2, false);
+  const double stream = before.streams.rates.across.stream, usual = before.streams.rates.across.wire;
+  const auto wire = [&](double measured) {
+    AgreedCosts costs = before;
+    put_wire(costs, measured);
+    EXPECT_TRUE(costs.wired);
+    return costs.streams.rates.across.wire;
+  };
+  ASSERT_LT(8 * stream, usual * 2);
+  EXPECT_EQ(wire(20 * usual), 20 * usual);
+  EXPECT_EQ(wire(8 * stream), 8 * stream);
+  EXPECT_EQ(wire(2 * stream), 2 * stream);
+  AgreedCosts slow = before;
+  slow.streams.rates.across.stream = 10 * usual;
+  put_wire(slow, 12 * usual);
+  EXPECT_EQ(slow.streams.rates.across.wire, usual);
+}
+
+// Four hosts of two ranks: a program that sends a byte twice over a narrow wire loses to one that does not.
+TEST(Chooser, ANarrowWireDecides) {
+  const Question all_gather{.verb = Verb::all_gather, .bytes = 4096};
+  const std::vector<int> hosts{0, 0, 1, 1, 2, 2, 3, 3};
+  const auto chosen = [&](double wire) {
+    Chooser chooser(8, over_hosts(Hosts(hosts)), {}, true);
+    AgreedCosts costs = agreed_costs(topology::usual_costs(8), 8, 4, false);
+    put_wire(costs, wire);
+    chooser.set_costs(costs);
+    return std::string(chooser.choose(all_gather)->name);
+  };
+  EXPECT_NE(chosen(8e-9), chosen(0.08e-9));
+}
+
 // A survey may name a row that there is no more: it was found on another version, and the rest of it still holds.
 TEST(Chooser, RowsOfASurveyThatThereAreNoMoreAreLeftAside) {
   topology::Survey survey;

@@ -1,0 +1,12 @@
+// What lies between two hosts, found out by sending: no file or driver knows what a switch or a neighbour leaves of it.
+#pragma once
+
+namespace tutti::engine {
+
+class Engine;
+
+// Seconds per byte between this rank and one of another host, both ways at once: some milliseconds of traffic, tens on
+// slow links. Both are to call it, before any call of the caller's; `leads` on one of them, whose clock counts.
+double measure_wire(Engine& engine, int peer, bool leads);
+
+}  // namespace tutti::engine
