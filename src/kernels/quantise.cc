@@ -139,6 +139,29 @@ struct SignCode {
   }
 };
 
+// Floats whose largest is 1.875 times a power of two, the exponent of which is kLargestExponent.
+struct M8Code : FloatCode<4, 3, 0x7F> {
+  static constexpr int kLargestExponent = 8;
+};
+static_assert(M8Code::kLargest == 0x1.Ep8F);
+
+// All 8 bits are the magnitude.
+struct V8Code : FloatCode<5, 3, 0xFF> {
+  using Signed = FloatCode<5, 3, 0xFF>;
+  static constexpr std::size_t kBits = 8;
+  static constexpr int kLargestExponent = 16;
+
+  static HWY_INLINE Words not_zero(Reals scaled, Words code) {
+    const auto is_above = hn::RebindMask(I32(), hn::Gt(scaled, hn::Zero(F32())));
+    return hn::IfThenElse(is_above, hn::Max(code, set_word(1)), code);
+  }
+  static HWY_INLINE Words nearest(Reals scaled) { return not_zero(scaled, Signed::nearest(scaled)); }
+  static HWY_INLINE Words stochastic(Reals scaled, hn::Vec<U32> random) {
+    return not_zero(scaled, Signed::stochastic(scaled, random));
+  }
+};
+static_assert(V8Code::kLargest == 0x1.Ep16F);
+
 using Int8Code = WholeCode<127, 8>;
 using Int4Code = WholeCode<7, 4>;
 using E4M3Code = FloatCode<4, 3, 0x7E>;
@@ -206,10 +229,21 @@ HWY_INLINE float mean_magnitude(const float* values, std::size_t count) {
   return partial[0] * (1 / kSmall / static_cast<float>(count));
 }
 
+// The least power of two with which nothing saturates.
+HWY_INLINE BlockScale power_scale_for(std::int32_t most_bits, int largest_exponent) {
+  if (std::bit_cast<float>(most_bits) < kLeastMagnitude) return {0, 0};
+  constexpr std::int32_t kLargestFraction = 0x700000;  // of 1.875
+  const int exponent = (most_bits >> 23) - 127 + ((most_bits & 0x7FFFFF) > kLargestFraction ? 1 : 0);
+  const std::int32_t power = exponent - largest_exponent;
+  return {std::bit_cast<float>((127 + power) << 23), std::bit_cast<float>((127 - power) << 23)};
+}
+
 template <class Code>
 HWY_INLINE BlockScale scale_of(const float* values, std::size_t count, std::int32_t most_bits) {
   if constexpr (Code::kBits == 1) {
     return {std::bit_cast<float>(most_bits) < kLeastMagnitude ? 0 : mean_magnitude(values, count), 1};
+  } else if constexpr (requires { Code::kLargestExponent; }) {
+    return power_scale_for(most_bits, Code::kLargestExponent);
   } else {
     return scale_for(most_bits, Code::kLargest);
   }
@@ -416,6 +450,8 @@ void decode_any(DecodeTo to, const CodeFormat& format, const std::byte* codes, s
     case CodeType::e5m2: return decode_as<E5M2Code>(to, format.block, codes, count, other, results);
     case CodeType::e3m0: return decode_as<E3M0Code>(to, format.block, codes, count, other, results);
     case CodeType::sign: return decode_as<SignCode>(to, format.block, codes, count, other, results);
+    case CodeType::m8: return decode_as<M8Code>(to, format.block, codes, count, other, results);
+    case CodeType::v8: return decode_as<V8Code>(to, format.block, codes, count, other, results);
   }
 }
 
@@ -430,6 +466,8 @@ std::size_t quantise_any(const CodeFormat& format, const float* values, std::siz
     case CodeType::e5m2: return quantise_as<E5M2Code>(format.block, values, count, codes, rounding);
     case CodeType::e3m0: return quantise_as<E3M0Code>(format.block, values, count, codes, rounding);
     case CodeType::sign: return quantise_blocks<SignCode, false>(format.block, values, count, codes, rounding);
+    case CodeType::m8: return quantise_as<M8Code>(format.block, values, count, codes, rounding);
+    case CodeType::v8: return quantise_as<V8Code>(format.block, values, count, codes, rounding);
   }
   return count;
 }

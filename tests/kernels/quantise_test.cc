@@ -51,7 +51,9 @@ std::vector<double> magnitudes_of(CodeType type) {
     case CodeType::e4m3: return floats(4, 3, 0x7F);
     case CodeType::e5m2: return floats(5, 2, 0x7C);
     case CodeType::e3m0: return floats(3, 0, 8);
-    case CodeType::sign: break;  // has tests of its own
+    case CodeType::sign:  // have tests of their own
+    case CodeType::m8:
+    case CodeType::v8: break;
   }
   return {};
 }
@@ -444,6 +446,99 @@ TEST(Signs, TellWhatIsNotFinite) {
     const std::vector<float> back = dequantised(format, codes, values.size());
     for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(std::isnan(back[i]), i >= 64 && i < 96) << i;
   });
+}
+
+// What optimizers keep: floats of few bits, scaled by powers of two.
+class StateCodes : public testing::TestWithParam<CodeType> {
+ protected:
+  bool has_sign() const { return GetParam() == CodeType::m8; }
+  std::vector<float> values_for(std::size_t count, std::uint64_t seed) const {
+    std::vector<float> values = make_values(count, seed);
+    if (!has_sign())
+      for (float& value : values) value = std::abs(value);
+    return values;
+  }
+};
+
+// One value at a time, in float64.
+float reference_state(float value, float most, bool has_sign) {
+  const int bias = has_sign ? 7 : 15;
+  const double largest = has_sign ? 0x1.Ep8 : 0x1.Ep16;
+  double scale = 1;
+  if (most < kernels::kLeastMagnitude) return std::copysign(0.0F, value);
+  while (largest * scale < most) scale *= 2;
+  while (largest * scale / 2 >= most) scale /= 2;
+  const double magnitude = std::abs(static_cast<double>(value)) / scale;
+  const int exponent = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
+  const double unit = std::ldexp(1.0, exponent - 3);
+  double rounded = std::nearbyint(magnitude / unit) * unit;
+  if (!has_sign && static_cast<float>(magnitude) > 0) rounded = std::max(rounded, unit);
+  return static_cast<float>(std::copysign(rounded * scale, static_cast<double>(value)));
+}
+
+TEST_P(StateCodes, GiveTheValuesOfTheReferenceAndThoseAgain) {
+  for (const std::size_t count : kCounts) {
+    const CodeFormat format{GetParam(), 256};
+    const std::vector<float> values = values_for(count, count);
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i / 256 * 256);
+      const auto end = values.begin() + static_cast<std::ptrdiff_t>(std::min(count, i / 256 * 256 + 256));
+      float most = 0;
+      for (auto value = begin; value != end; ++value) most = std::max(most, std::abs(*value));
+      expected.push_back(reference_state(values[i], most, has_sign()));
+    }
+    on_every_target([&] {
+      const std::vector<float> back = dequantised(format, quantised(format, values), count);
+      ASSERT_EQ(back, expected) << count;
+      // By chance, too: values that have a code are not rounded.
+      const CodeRounding rounding{.stochastic = true, .seed = 3};
+      const std::vector<float> chosen = dequantised(format, quantised(format, values, rounding), count);
+      ASSERT_EQ(dequantised(format, quantised(format, chosen), count), chosen);
+      ASSERT_EQ(dequantised(format, quantised(format, chosen, rounding), count), chosen);
+    });
+  }
+}
+
+TEST_P(StateCodes, HaveTheSameChanceOnEveryTarget) {
+  const CodeFormat format{GetParam(), 256};
+  const std::vector<float> values = values_for(5003, 6);
+  const CodeRounding rounding{.stochastic = true, .seed = 3, .first = 512};
+  const std::vector<std::byte> expected = quantised(format, values, rounding);
+  ASSERT_NE(expected, quantised(format, values));
+  on_every_target([&] { ASSERT_EQ(quantised(format, values, rounding), expected); });
+}
+
+TEST_P(StateCodes, ChanceHasTheValueAsItsMean) {
+  const CodeFormat format{GetParam(), 256};
+  std::vector<float> values(1 << 16, 0.3711F);
+  const std::vector<float> back =
+      dequantised(format, quantised(format, values, {.stochastic = true, .seed = 11}), values.size());
+  double sum = 0;
+  for (const float value : back) {
+    ASSERT_TRUE(value == 0.34375F || value == 0.375F) << value;  // 11/32 and 12/32
+    sum += value;
+  }
+  EXPECT_NEAR(sum / static_cast<double>(values.size()), 0.3711, 0.03125 * 4 * 0.5 / 256);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StateCodes, testing::Values(CodeType::m8, CodeType::v8),
+                         [](const auto& of) { return of.param == CodeType::m8 ? "m8" : "v8"; });
+
+// Steps are divided by its root.
+TEST(StateCodesOfVariances, NeverBecomeZeroAboveIt) {
+  const CodeFormat format{CodeType::v8, 256};
+  std::vector<float> values(512, 1e-30F);
+  values[0] = 1;
+  values[7] = 0;
+  for (std::size_t i = 256; i < 512; ++i) values[i] = 0;
+  for (const bool stochastic : {false, true}) {
+    on_every_target([&] {
+      const std::vector<float> back =
+          dequantised(format, quantised(format, values, {.stochastic = stochastic, .seed = 5}), values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(back[i] > 0, values[i] > 0) << i;
+    });
+  }
 }
 
 TEST(CodeBytes, AreAScaleForEachBlockAndTheCodes) {
