@@ -6,11 +6,14 @@
 //   tutti run -n 4 -- build-train/gpt --save runs/gpt
 //   tutti run -n 2 -- build-train/gpt --save runs/gpt --resume runs/gpt --steps 120
 //   tutti run -n 4 -- build-train/gpt --local-updates 20 --report        # replicas that meet every 20 steps
+//   tutti run -n 4 -- build-train/gpt --compress int8 --advise           # gradients in fewer bytes; do they pay?
 //
 // Batches depend on (step, example) alone, so that the same is learned whatever the number of ranks. It ends with exit
 // code 1 where the loss has not fallen, or ranks came to different values.
 #include <torch/torch.h>
+#include <tutti/train/advise.h>
 #include <tutti/train/checkpoint.h>
+#include <tutti/train/learning_rate.h>
 #include <tutti/train/local_updates.h>
 #include <tutti/train/torch.h>
 
@@ -27,6 +30,8 @@
 #include <tutti/tutti.hpp>
 #include <vector>
 
+#include "../train/fewer_bytes.h"
+
 namespace {
 
 namespace nn = torch::nn;
@@ -36,8 +41,9 @@ using torch::Tensor;
 constexpr const char* kHelp =
     R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--text FILE] [--report | --json]
            [--layers N] [--width N] [--heads N] [--context N] [--threads N] [--no-clip] [--no-overlap]
+           [--rate X] [--warm-up N] [--held-out N] [--losses FILE] [--advise]
            [--save DIR] [--save-every N] [--resume DIR]
-           [--local-updates H [--replica-ranks N] [--fragments N] [--overlap N] [--few-bits]]
+           [--compress C] [--local-updates H [--replica-ranks N] [--fragments N] [--overlap N] [--few-bits]]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too)
@@ -48,26 +54,28 @@ constexpr const char* kHelp =
   --threads N   of each rank (1)
   --no-clip     gradients are taken as long as they are
   --no-overlap  gradients travel after backward instead of during it, to see what that is worth
+  --rate X      of learning (0.002), reached after --warm-up N steps (0)
+  --held-out N  the last tenth of the text is not learned, and the loss that is told is that of N examples there
+  --losses FILE all losses that are told, of step and loss a line
   --text FILE   what is learned (the text of the examples for PyTorch)
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (20); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
-  --local-updates H  replicas train by themselves and exchange what they have learned every H steps
-                (docs/fewer-bytes.md); every rank is one, or every --replica-ranks N of them, which train by --strategy
-  --fragments N of the model, exchanged in turn (1); --overlap N steps that an exchange may take (0)
-  --few-bits    exchanges are in 4 bits
   --report      what a step says to other ranks, what a rank holds, and where the time went
   --json        figures for scripts instead, times are medians; whether the loss falls does not matter then
-
+  --advise      which of the options below would be worth it here, by what a step computes and what calls take
+)";
+constexpr const char* kHelpEnd = R"(
 Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
 )";
 
 struct Settings {
-  std::string strategy = "dp", text = GPT_TEXT, save, resume;
+  std::string strategy = "dp", text = GPT_TEXT, save, resume, losses;
   std::int64_t steps = 60, batch = 16, layers = 2, width = 64, heads = 4, context = 64, threads = 1, save_every = 20;
-  std::int64_t local_updates = 0, replica_ranks = 1, fragments = 1, local_overlap = 0;
-  bool few_bits = false;
-  bool report = false, json = false, clip = true, overlap = true, help = false;
+  std::int64_t warm_up = 0, held_out = 0;
+  double rate = 2e-3;
+  examples::FewerBytes fewer;
+  bool report = false, advise = false, json = false, clip = true, overlap = true, help = false;
 };
 
 Settings parse(int count, char** words) {
@@ -78,14 +86,8 @@ Settings parse(int count, char** words) {
       if (i + 1 == count) throw std::runtime_error(word + " needs a value; --help tells more");
       return words[++i];
     };
-    const auto number = [&] {
-      const std::string text = value();
-      std::size_t end = 0;
-      const long long read = text.empty() || text[0] < '0' || text[0] > '9' ? 0 : std::stoll(text, &end);
-      if (read < 1 || end != text.size())
-        throw std::runtime_error(word + " takes a number from 1 on, not '" + text + "'");
-      return static_cast<std::int64_t>(read);
-    };
+    const auto number = [&] { return examples::number_of(word, value()); };
+    if (settings.fewer.take(word, value)) continue;
     if (word == "--strategy") {
       settings.strategy = value();
     } else if (word == "--text") {
@@ -110,16 +112,16 @@ Settings parse(int count, char** words) {
       settings.context = number();
     } else if (word == "--threads") {
       settings.threads = number();
-    } else if (word == "--local-updates") {
-      settings.local_updates = number();
-    } else if (word == "--replica-ranks") {
-      settings.replica_ranks = number();
-    } else if (word == "--fragments") {
-      settings.fragments = number();
-    } else if (word == "--overlap") {
-      settings.local_overlap = number();
-    } else if (word == "--few-bits") {
-      settings.few_bits = true;
+    } else if (word == "--rate") {
+      settings.rate = examples::real_of(word, value());
+    } else if (word == "--warm-up") {
+      settings.warm_up = number();
+    } else if (word == "--held-out") {
+      settings.held_out = number();
+    } else if (word == "--losses") {
+      settings.losses = value();
+    } else if (word == "--advise") {
+      settings.advise = true;
     } else if (word == "--no-clip") {
       settings.clip = false;
     } else if (word == "--no-overlap") {
@@ -134,23 +136,9 @@ Settings parse(int count, char** words) {
       throw std::runtime_error("there is no option '" + word + "'; --help lists them");
     }
   }
-  if (settings.local_updates > 0 && !(settings.save + settings.resume).empty())
-    throw std::runtime_error(
-        "--save and --resume do not go with --local-updates here; examples/train/digits.cc shows how");
   if (settings.width % settings.heads != 0)
     throw std::runtime_error("--width takes a multiple of the heads, " + std::to_string(settings.heads));
   return settings;
-}
-
-std::optional<train::LocalUpdates> local_updates(const Settings& settings, std::optional<train::Replicas>& replicas,
-                                                 train::Strategy& strategy) {
-  if (!replicas) return {};
-  train::LocalUpdatesOptions options;
-  options.every = settings.local_updates;
-  options.fragments = static_cast<std::size_t>(settings.fragments);
-  options.overlap = settings.local_overlap;
-  if (settings.few_bits) options.quantise = train::Quantise{.type = train::QuantisedType::e3m0};
-  return train::LocalUpdates(*replicas, strategy, options);
 }
 
 int stage_of(const std::string& strategy) {
@@ -236,12 +224,62 @@ std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings,
   return {torch::stack(x), torch::stack(y)};
 }
 
-train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy) {
-  const auto position = train::Checkpoints(comm, folder).load(strategy);
+// What is learned, and a part at the end that is not.
+struct Text {
+  Text(const Settings& settings) : learned(read_text(settings.text, settings.context)) {
+    if (settings.held_out == 0) return;
+    const std::int64_t end = learned.size(0) - learned.size(0) / 10;
+    held_out = learned.slice(0, end);
+    learned = learned.slice(0, 0, end);
+    if (held_out.size(0) <= settings.context + 1) throw std::runtime_error(settings.text + " is too short for that");
+  }
+  Tensor learned, held_out;
+};
+
+Tensor loss_of(train::Unit<Gpt>& model, const Tensor& x, const Tensor& y) {
+  return nn::functional::cross_entropy(model->forward(x).flatten(0, 1), y.flatten());
+}
+
+// Of examples that lie evenly over what is not learned; the mean over ranks, whose values may differ for a while.
+double held_out_loss(const Settings& settings, const Text& text, train::Unit<Gpt>& model, tutti::Communicator& comm) {
+  const torch::NoGradGuard no_gradients;
+  std::vector<Tensor> x, y;
+  const std::int64_t room = text.held_out.size(0) - settings.context - 1;
+  for (std::int64_t i = 0; i < settings.held_out; ++i) {
+    const std::int64_t at = room * i / settings.held_out;
+    x.push_back(text.held_out.slice(0, at, at + settings.context));
+    y.push_back(text.held_out.slice(0, at + 1, at + settings.context + 1));
+  }
+  double loss = loss_of(model, torch::stack(x), torch::stack(y)).item<double>();
+  comm.all_reduce(tutti::one(loss), tutti::ReduceOp::average);
+  return loss;
+}
+
+train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy,
+                                     train::LocalUpdates* local) {
+  train::Checkpoints checkpoints(comm, folder);
+  const auto position = local != nullptr ? checkpoints.load(*local) : checkpoints.load(strategy);
   if (!position) throw std::runtime_error("there is no checkpoint in " + folder + "; run with --save first");
-  if (comm.rank() == 0) std::printf("goes on from step %ld\n", static_cast<long>(position->step));
   return *position;
 }
+
+// The losses that were told, for people and for --losses.
+class Losses {
+ public:
+  Losses(const Settings& settings, bool tells) : tells_(tells && !settings.json) {
+    if (!tells || settings.losses.empty()) return;
+    file_.open(settings.losses);
+    if (!file_) throw std::runtime_error("cannot write " + settings.losses);
+  }
+  void add(std::int64_t step, double loss) {
+    if (tells_) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), loss);
+    if (file_.is_open()) file_ << step << " " << loss << "\n";
+  }
+
+ private:
+  bool tells_;
+  std::ofstream file_;
+};
 
 // What a step of this rank took, the median of all but the first ones, which find out and allocate.
 class StepFigures {
@@ -278,10 +316,38 @@ void run_backward(const Tensor& loss, train::ModuleStrategy& strategy, bool over
   loss.backward();
 }
 
+// This rank's part of a step; the sum of its examples' losses.
+double learn_step(const Settings& settings, const Tensor& text, std::int64_t step, tutti::Communicator& comm,
+                  train::Unit<Gpt>& model, train::ModuleStrategy& strategy, train::LocalUpdates* local) {
+  const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
+  const double examples = x.defined() ? static_cast<double>(x.size(0)) : 0;
+  strategy.weight(examples);  // ranks may have one more than others, or none
+  double sum = 0;
+  if (examples > 0) {
+    const Tensor loss = loss_of(model, x, y);
+    run_backward(loss, strategy, settings.overlap);
+    sum = loss.item<double>() * examples;
+  }
+  const double rate = train::LearningRate{.peak = settings.rate, .warmup_steps = settings.warm_up}.at(step + 1);
+  if (local != nullptr) {
+    strategy.step(*local, rate);
+  } else {
+    strategy.step(rate);
+  }
+  return sum;
+}
+
+void print_advice(tutti::Communicator& comm, const train::Strategy& strategy, const train::Report& report) {
+  const train::Advice advice = train::advise(
+      comm, strategy.parameters(),
+      {.stage = strategy.stage(), .strategy = strategy.options(), .computing_us = report.times.computing_us});
+  if (comm.rank() == 0) std::fputs(train::to_text(advice).c_str(), stdout);
+}
+
 int run(const Settings& settings, tutti::Communicator comm) {
   at::set_num_threads(static_cast<int>(settings.threads));  // ranks share the cores
   torch::manual_seed(1);
-  const Tensor text = read_text(settings.text, settings.context);
+  const Text text(settings);
   train::Unit<Gpt> model(settings);
   std::size_t numbers = 0;
   for (const Tensor& parameter : model->parameters()) numbers += static_cast<std::size_t>(parameter.numel());
@@ -289,46 +355,47 @@ int run(const Settings& settings, tutti::Communicator comm) {
   train::StrategyOptions options;
   if (settings.clip) options.clip_norm = 1;
   options.unused_parameters = !settings.overlap;  // step() then sends what was not told to be ready
-  std::optional<train::Replicas> replicas;
-  if (settings.local_updates > 0) replicas = train::make_replicas(comm, static_cast<int>(settings.replica_ranks));
-  train::ModuleStrategy strategy(replicas ? replicas->inside : comm, *model, stage_of(settings.strategy),
-                                 train::AdamW{.learning_rate = 2e-3}, options);
-  std::optional<train::LocalUpdates> local = local_updates(settings, replicas, strategy.strategy());
+  settings.fewer.apply_to(options, settings.steps);
+  std::optional<train::Replicas> replicas = settings.fewer.make_replicas(comm, settings.batch);
+  tutti::Communicator& own = replicas ? replicas->inside : comm;
+  train::ModuleStrategy strategy(own, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = settings.rate},
+                                 options);
+  std::optional<train::LocalUpdates> local = settings.fewer.make_local_updates(replicas, strategy.strategy());
+  train::LocalUpdates* const exchanges = local ? &*local : nullptr;
+  const std::string save = settings.fewer.folder(settings.save, replicas),
+                    resume = settings.fewer.folder(settings.resume, replicas);
   // The loss of the first step ever is a note of the checkpoints, since it says how far training has come.
   train::TrainingPosition position;
-  if (!settings.resume.empty()) position = resumed_from(settings.resume, comm, strategy.strategy());
+  if (!resume.empty()) {
+    position = resumed_from(resume, own, strategy.strategy(), exchanges);
+    if (comm.rank() == 0) std::printf("goes on from step %ld\n", static_cast<long>(position.step));
+  }
   std::optional<train::Checkpoints> checkpoints;
-  if (!settings.save.empty()) checkpoints.emplace(comm, settings.save, train::CheckpointOptions{.keep = 2});
+  if (!save.empty()) checkpoints.emplace(own, save, train::CheckpointOptions{.keep = 2});
   const std::int64_t begin = position.step;
   double first = position.notes.contains("first loss") ? std::stod(position.notes["first loss"]) : 0, last = first;
   StepFigures figures;
+  Losses losses(settings, comm.rank() == 0);
   const auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = begin; step < settings.steps; ++step) {
-    const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
-    const double examples = x.defined() ? static_cast<double>(x.size(0)) : 0;
-    strategy.weight(examples);  // ranks may have one more than others, or none
-    double sum = 0;
-    if (examples > 0) {
-      const Tensor loss = nn::functional::cross_entropy(model->forward(x).flatten(0, 1), y.flatten());
-      run_backward(loss, strategy, settings.overlap);
-      sum = loss.item<double>() * examples;
-    }
-    if (local) {
-      strategy.step(*local);
-    } else {
-      strategy.step();
-    }
+    double sum = learn_step(settings, text.learned, step, comm, model, strategy, exchanges);
     figures.add(strategy.report().times);
     if (step % 20 == 0 || step + 1 == settings.steps) {
       comm.all_reduce(tutti::one(sum));
-      last = sum / static_cast<double>(settings.batch);
+      last = settings.held_out > 0 ? held_out_loss(settings, text, model, comm)
+                                   : sum / static_cast<double>(settings.batch);
       if (step == 0) first = last;
-      if (comm.rank() == 0 && !settings.json) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), last);
+      losses.add(step, last);
     }
     if (!checkpoints) continue;
     position = {.step = step + 1, .notes = {{"first loss", std::to_string(first)}}};
-    if (position.step % settings.save_every == 0 || position.step == settings.steps)
-      checkpoints->save_async(strategy.strategy(), position);
+    if (position.step % settings.save_every == 0 || position.step == settings.steps) {
+      if (local) {
+        checkpoints->save_async(*local, position);
+      } else {
+        checkpoints->save_async(strategy.strategy(), position);
+      }
+    }
     checkpoints->test();  // gives it its name as soon as all ranks have written
   }
   if (checkpoints) checkpoints->wait();
@@ -338,6 +405,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
     local->verify();
   }
   strategy.verify();
+  if (settings.advise) print_advice(comm, strategy.strategy(), strategy.report());
   if (settings.json) {
     if (comm.rank() == 0)
       std::printf("{\"strategy\": \"%s\", \"ranks\": %d, \"numbers\": %zu, \"first_loss\": %.4f, \"loss\": %.4f, %s}\n",
@@ -358,7 +426,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
 int main(int count, char** words) {
   try {
     const Settings settings = parse(count, words);
-    if (settings.help) return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+    if (settings.help) return std::printf("%s%s%s", kHelp, examples::kFewerBytesHelp, kHelpEnd) < 0 ? 1 : 0;
     return run(settings, tutti::init());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -8,6 +8,7 @@
 //
 // The same seed draws the same digits whatever the number of ranks. It ends with the share of new digits that are read
 // right, and with exit code 1 where that is below 90 % or ranks came to different values.
+#include <tutti/train/advise.h>
 #include <tutti/train/checkpoint.h>
 #include <tutti/train/local_updates.h>
 #include <tutti/train/sampler.h>
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -30,48 +30,39 @@
 #include <string>
 #include <string_view>
 #include <tutti/tutti.hpp>
-#include <variant>
 #include <vector>
+
+#include "fewer_bytes.h"
 
 namespace {
 
 namespace train = tutti::train;
 
 constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--local-updates H] [--steps N] [--batch N]
-              [--save DIR] [--save-every N] [--resume DIR] [--report] [--json] [--svg FILE]
+              [--save DIR] [--save-every N] [--resume DIR] [--report] [--advise] [--json] [--svg FILE]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
-  --compress C  gradients travel in fewer bytes: bf16, fp16 (half of them), int8, e4m3, e5m2 (a quarter), int4, e3m0
-                (an eighth), topk (the largest 1 %), power_sgd (products of thin matrices), one_bit (momentum
-                as signs, after a fifth of the steps; dp alone); docs/fewer-bytes.md
   --steps N     updates (200), those before --resume among them
   --batch N     examples of all ranks in one step (128)
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (50); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
-  --local-updates H  every rank trains by itself, and all exchange what they have learned every H steps
-                (docs/fewer-bytes.md); --save DIR is a folder in DIR for each then, and --resume wants as many ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
-  --json        the same for scripts, instead of all other output
+  --advise      which of the options below would be worth it here, by what a step computes and what calls take
+  --json        the report for scripts, instead of all other output
   --svg FILE    the buckets of the last step, drawn
-
+)";
+constexpr const char* kHelpEnd = R"(
 Run it on several ranks: tutti run -n 4 -- digits --strategy zero1 --report
 )";
 
 struct Arguments {
-  std::string strategy = "dp", compress = "none", svg, save, resume;
-  int steps = 200, batch = 128, save_every = 50, local_updates = 0;
-  bool report = false, json = false, help = false;
+  std::string strategy = "dp", svg, save, resume;
+  std::int64_t steps = 200, batch = 128, save_every = 50;
+  examples::FewerBytes fewer;
+  bool report = false, advise = false, json = false, help = false;
 };
-
-int number_of(std::string_view option, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1)
-    throw std::runtime_error(std::string(option) + " takes a number from 1 on, not '" + std::string(text) + "'");
-  return value;
-}
 
 Arguments parse(std::span<char*> words) {
   Arguments arguments;
@@ -81,26 +72,25 @@ Arguments parse(std::span<char*> words) {
       if (i + 1 == words.size()) throw std::runtime_error(std::string(word) + " needs a value; --help tells more");
       return words[++i];
     };
+    if (arguments.fewer.take(word, value)) continue;
     if (word == "--strategy") {
       arguments.strategy = value();
-    } else if (word == "--compress") {
-      arguments.compress = value();
     } else if (word == "--steps") {
-      arguments.steps = number_of(word, value());
+      arguments.steps = examples::number_of(word, value());
     } else if (word == "--batch") {
-      arguments.batch = number_of(word, value());
+      arguments.batch = examples::number_of(word, value());
     } else if (word == "--save") {
       arguments.save = value();
     } else if (word == "--save-every") {
-      arguments.save_every = number_of(word, value());
+      arguments.save_every = examples::number_of(word, value());
     } else if (word == "--resume") {
       arguments.resume = value();
-    } else if (word == "--local-updates") {
-      arguments.local_updates = number_of(word, value());
     } else if (word == "--svg") {
       arguments.svg = value();
     } else if (word == "--report") {
       arguments.report = true;
+    } else if (word == "--advise") {
+      arguments.advise = true;
     } else if (word == "--json") {
       arguments.json = true;
     } else if (word == "--help" || word == "-h") {
@@ -241,11 +231,8 @@ train::Strategy make(const Arguments& arguments, tutti::Communicator& comm, cons
   const std::string& name = arguments.strategy;
   const train::Optimizer optimizer = train::AdamW{.learning_rate = 3e-3};
   train::StrategyOptions options;
-  options.compression = train::compression_named(arguments.compress);
-  // Momentum as signs begins where variances are known, and has no gradients of all ranks to clip.
-  const bool one_bit = std::holds_alternative<train::OneBitAdam>(options.compression);
-  if (one_bit) options.compress_from_step = std::max(1, arguments.steps / 5);
-  if (!one_bit) options.clip_norm = 5;
+  options.clip_norm = 5;
+  arguments.fewer.apply_to(options, arguments.steps);
   options.bucket_bytes = 16 << 10;  // small, so that this small network has several
   if (name == "dp") return train::data_parallel(comm, parameters, optimizer, options);
   if (name == "zero1") return train::zero(1, comm, parameters, optimizer, options);
@@ -359,21 +346,12 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, tutti::Communi
 
 int run(Arguments arguments, tutti::Communicator comm) {
   const FirstValues first;
-  // A rank is a replica of its own, or all of them train as one.
-  std::optional<train::Replicas> replicas;
-  if (arguments.local_updates > 0) replicas = train::make_replicas(comm);
+  // Replicas of so many ranks each, or all ranks train as one.
+  std::optional<train::Replicas> replicas = arguments.fewer.make_replicas(comm, arguments.batch);
   tutti::Communicator& own = replicas ? replicas->inside : comm;
   train::Strategy strategy = make(arguments, own, first.parameters);
-  std::optional<train::LocalUpdates> local;
-  if (replicas) local.emplace(*replicas, strategy, train::LocalUpdatesOptions{.every = arguments.local_updates});
-  if (replicas && arguments.batch < comm.size())
-    throw std::runtime_error("--batch " + std::to_string(arguments.batch) +
-                             " leaves ranks without examples, and with "
-                             "--local-updates each trains by itself; give " +
-                             std::to_string(comm.size()) + " at least");
-  // Every replica has a state of its own, and a folder for it.
-  for (std::string* folder : {&arguments.save, &arguments.resume})
-    if (replicas && !folder->empty()) *folder += "/replica-" + std::to_string(comm.rank());
+  std::optional<train::LocalUpdates> local = arguments.fewer.make_local_updates(replicas, strategy);
+  for (std::string* folder : {&arguments.save, &arguments.resume}) *folder = arguments.fewer.folder(*folder, replicas);
   const bool tells = comm.rank() == 0 && !arguments.json;
   train::TrainingPosition position;
   if (!arguments.resume.empty()) {
@@ -386,6 +364,13 @@ int run(Arguments arguments, tutti::Communicator comm) {
     local->verify();
   }
   strategy.verify();
+  if (arguments.advise) {
+    const train::Advice advice = train::advise(comm, first.parameters,
+                                               {.stage = strategy.stage(),
+                                                .strategy = strategy.options(),
+                                                .computing_us = strategy.report().times.computing_us});
+    if (tells) std::fputs(train::to_text(advice).c_str(), stdout);
+  }
   const double right = share_read_right(comm, strategy);
   if (comm.rank() == 0) {
     const train::Report report = local ? local->report() : strategy.report();
@@ -406,7 +391,7 @@ int run(Arguments arguments, tutti::Communicator comm) {
 int main(int count, char** words) {
   try {
     const Arguments arguments = parse({words, static_cast<std::size_t>(count)});
-    if (arguments.help) return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+    if (arguments.help) return std::printf("%s%s%s", kHelp, examples::kFewerBytesHelp, kHelpEnd) < 0 ? 1 : 0;
     return run(arguments, tutti::init());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

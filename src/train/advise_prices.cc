@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -29,16 +30,17 @@ double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
 
-// The quickest of some rounds, the first of which warms up, of the slowest rank in each.
+// The median of some rounds, behind one that warms up, of the slowest rank in each: a link may let the first bytes
+// after a pause through at once, and training does not pause for long.
 double measured_us(Communicator& communicator, const std::function<double()>& round) {
-  double best = 0;
-  for (int i = 0; i <= kRounds; ++i) {
+  double rounds[kRounds + 1];
+  for (double& took : rounds) {
     communicator.barrier();
-    double took = round();
+    took = round();
     communicator.all_reduce(std::span(&took, 1), ReduceOp::maximum);
-    if (i == 1 || (i > 1 && took < best)) best = took;
   }
-  return best;
+  std::sort(rounds + 1, std::end(rounds));
+  return rounds[1 + kRounds / 2];
 }
 
 VerbPrices prices_of(Communicator& communicator, PricedCalls& calls, Verb verb, bool measures) {
@@ -117,7 +119,12 @@ Advice advise(Communicator& communicator, const Parameters& parameters, const Ad
   Sentence said;
   require_alike(
       communicator, hashes, [&](std::size_t i) { return in_words(parameters[i]); }, "advise on the same model", said);
-  return advise(communicator.size(), parameters, measure_prices(communicator, bytes, options.measure), options);
+  // The slowest rank computes for as long as a step does.
+  AdviseOptions agreed = options;
+  double computing_us = options.computing_us.value_or(-1);
+  communicator.all_reduce(std::span(&computing_us, 1), ReduceOp::maximum);
+  if (computing_us >= 0) agreed.computing_us = computing_us;
+  return advise(communicator.size(), parameters, measure_prices(communicator, bytes, options.measure), agreed);
 }
 
 }  // namespace tutti::train

@@ -84,6 +84,19 @@ TEST_F(CppTorch, TheExamplesLearnAndAllRanksHoldTheSameParameters) {
     EXPECT_EQ(count_of(told, "the same values on all ranks"), 1) << told;
     EXPECT_EQ(count_of(told, "local updates every 10 steps"), 1) << told;
   }
+  // Their checkpoints, a folder for each replica.
+  const std::string replicas = "dp --local-updates 10 --replica-ranks 2",
+                    saved_replicas = (folder_ / "replicas").string();
+  const std::string whole = losses(replicas);
+  run_program("examples", "gpt --steps 30 --strategy " + replicas + " --save " + saved_replicas);
+  const std::string resumed = losses(replicas + " --resume " + saved_replicas);
+  EXPECT_EQ(resumed.substr(resumed.find("step   40")), whole.substr(whole.find("step   40")));
+
+  // Gradients in fewer bytes, and advice.
+  const std::string told =
+      run_program("examples", "gpt --report --advise --held-out 8 --compress int8 --compress-from 5");
+  for (const char* part : {"int8 gradients of bucket", "recommended: "}) EXPECT_GE(count_of(told, part), 1) << told;
+  EXPECT_EQ(count_of(told, "the same values on all ranks"), 1) << told;
 
   const std::string figures = run_program("examples", "gpt --json --steps 4 --layers 1 --width 24 --heads 3 --no-clip");
   for (const char* name : {"\"ranks\": 4, ", "\"step_ms\": ", "\"waiting_ms\": ", "\"updating_ms\": "})
