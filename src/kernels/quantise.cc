@@ -249,25 +249,46 @@ HWY_INLINE BlockScale scale_of(const float* values, std::size_t count, std::int3
   }
 }
 
-// One byte for every code.
-template <class Code, bool kStochastic>
-HWY_INLINE void encode_block(const float* values, std::size_t count, float inverse, std::uint32_t key,
-                             std::byte* codes) {
+// One byte for every code. With `next`, the block behind, which is as long: returns its largest magnitude, which is
+// looked for meanwhile, so that memory is read while codes are made.
+template <class Code, bool kStochastic, bool kLooksAhead>
+HWY_INLINE std::int32_t encode_block(const float* values, std::size_t count, float inverse, std::uint32_t key,
+                                     std::byte* codes, [[maybe_unused]] const float* next) {
   const Reals factor = set_real(inverse);
   [[maybe_unused]] const auto spread = hn::Mul(hn::Iota(U32(), 0), hn::Set(U32(), kGolden));
-  std::size_t i = 0;
-  const auto encode = [&](Reals v) HWY_ATTR {
+  [[maybe_unused]] const Words mask = set_word(kMagnitudeBits);
+  [[maybe_unused]] Words even = hn::Zero(I32()), odd = hn::Zero(I32());
+  const auto encode = [&](Reals v, std::size_t at) HWY_ATTR {
     const Reals scaled = hn::Mul(v, factor);
     Words code;
     if constexpr (kStochastic) {
-      code = Code::stochastic(scaled, random_words(key, spread, i));
+      code = Code::stochastic(scaled, random_words(key, spread, at));
     } else {
       code = Code::nearest(scaled);
     }
     return hn::TruncateTo(U8Quarter(), hn::BitCast(U32(), code));
   };
-  for (; i + kStep <= count; i += kStep) store(U8Quarter(), encode(load_values(values + i)), codes + i);
-  if (i < count) store_first(U8Quarter(), encode(load_values(values + i, count - i)), codes + i, count - i);
+  std::size_t i = 0;
+  if constexpr (kLooksAhead) {
+    constexpr std::size_t kLine = 64 / sizeof(float);
+    for (; i + 2 * kStep <= count; i += 2 * kStep) {
+      for (std::size_t at = 0; at < 2 * kStep; at += kLine) fetch_ahead(next + i + at);
+      even = hn::Max(even, hn::And(words_of(load_values(next + i)), mask));
+      odd = hn::Max(odd, hn::And(words_of(load_values(next + i + kStep)), mask));
+      store(U8Quarter(), encode(load_values(values + i), i), codes + i);
+      store(U8Quarter(), encode(load_values(values + i + kStep), i + kStep), codes + i + kStep);
+    }
+  }
+  for (; i + kStep <= count; i += kStep) {
+    if constexpr (kLooksAhead) even = hn::Max(even, hn::And(words_of(load_values(next + i)), mask));
+    store(U8Quarter(), encode(load_values(values + i), i), codes + i);
+  }
+  if (i < count) {
+    if constexpr (kLooksAhead) odd = hn::Max(odd, hn::And(words_of(load_values(next + i, count - i)), mask));
+    store_first(U8Quarter(), encode(load_values(values + i, count - i), i), codes + i, count - i);
+  }
+  if constexpr (kLooksAhead) return hn::GetLane(hn::MaxOfLanes(I32(), hn::Max(even, odd)));
+  return 0;
 }
 
 // Room for the codes of a block in bytes, and for what a vector reads behind them.
@@ -331,30 +352,35 @@ std::size_t quantise_blocks(std::size_t block, const float* values, std::size_t 
   std::size_t not_finite = count;
   [[maybe_unused]] alignas(64) WideCodes wide;
   if constexpr (Code::kBits < 8) std::memset(wide, 0, sizeof wide);
+  std::int32_t most = count == 0 ? 0 : largest_bits(values, std::min(block, count));
   for (std::size_t begin = 0; begin < count; begin += block) {
     const std::size_t n = std::min(block, count - begin), bytes = (n * Code::kBits + 7) / 8;
-    const std::int32_t most = largest_bits(values + begin, n);
+    const std::size_t next_n = std::min(block, count - begin - n);
+    const float* const next = values + begin + n;
     if (HWY_UNLIKELY(most >= kInfinityBits)) {
       if (not_finite == count) not_finite = begin + first_not_finite(values + begin, n);
       constexpr std::uint32_t kNaN = 0x7FC00000;
       std::memcpy(codes, &kNaN, sizeof kNaN);
       std::memset(codes + sizeof kNaN, 0, bytes);
+      most = largest_bits(next, next_n);
     } else {
       const BlockScale scale = scale_of<Code>(values + begin, n, most);
       std::memcpy(codes, &scale.scale, sizeof(float));
-      std::byte* to = codes + sizeof(float);
+      std::byte* const to = codes + sizeof(float);
       for (std::size_t at = 0; at < bytes; at += 64) fetch_ahead(to + at);
       const auto key = kStochastic ? static_cast<std::uint32_t>(mix(rounding.seed, rounding.first + begin) >> 32) : 0;
-      if constexpr (Code::kBits == 8) {
-        encode_block<Code, kStochastic>(values + begin, n, scale.inverse, key, to);
+      std::byte* const in_bytes = Code::kBits == 8 ? to : wide;
+      if (HWY_LIKELY(next_n == n)) {
+        most = encode_block<Code, kStochastic, true>(values + begin, n, scale.inverse, key, in_bytes, next);
       } else {
-        encode_block<Code, kStochastic>(values + begin, n, scale.inverse, key, wide);
-        std::memset(wide + n, 0, 8 / Code::kBits);
-        if constexpr (Code::kBits == 4) {
-          pack_pairs(wide, n, to);
-        } else {
-          pack_bits(wide, n, to);
-        }
+        encode_block<Code, kStochastic, false>(values + begin, n, scale.inverse, key, in_bytes, nullptr);
+        most = largest_bits(next, next_n);
+      }
+      if constexpr (Code::kBits < 8) std::memset(wide + n, 0, 8 / Code::kBits);
+      if constexpr (Code::kBits == 4) {
+        pack_pairs(wide, n, to);
+      } else if constexpr (Code::kBits == 1) {
+        pack_bits(wide, n, to);
       }
     }
     codes += sizeof(float) + bytes;
