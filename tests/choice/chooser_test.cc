@@ -123,6 +123,19 @@ TEST(Chooser, OverHostsOnlySurveysOfSeveralHostsCount) {
   EXPECT_EQ(factor(2), 3.0);
 }
 
+// Until somebody has timed them there.
+TEST(Chooser, OverHostsSmallCallsByHierarchiesTakeLongerThanTheRatesSay) {
+  topology::CostTable table = topology::usual_costs(8);
+  table.surveys.push_back({false, 4, 1, table.streams});
+  const schedule::Algorithm& row = *schedule::find_algorithm(Verb::all_gather, "hierarchical");
+  const auto factor = [&](std::size_t size) { return agreed_costs(table, 4, 2, true).streams.factor(row, size); };
+  EXPECT_GT(factor(3), 1.2);                           // 4 KB
+  EXPECT_EQ(factor(topology::kSurveySizes - 1), 1.0);  // 16 MB
+  table.surveys.push_back({false, 4, 2, table.streams});
+  table.surveys.back().factors["all_gather/hierarchical"].fill(1.1);
+  EXPECT_NEAR(factor(3), 1.1, 1e-6);
+}
+
 TEST(Chooser, AWireCountsAsMeasuredBySurveysOfSeveralHostsOnly) {
   topology::CostTable table = topology::usual_costs(8);
   EXPECT_FALSE(agreed_costs(table, 4, 2, false).wired);
