@@ -1,8 +1,10 @@
 #include "tutti/train/quantised.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "train/agreement.h"
 #include "train/quantised_exchange.h"
@@ -50,9 +52,26 @@ class QuantisedReducer::Body {
     check_type(type);
     check_residual(residual, count);
     const float divisor = divisor_of(op, comm_.size());
-    send({.values = values, .type = type, .count = count, .residual = residual_of(residual)}, op);
-    exchange_.publish(comm_, divisor, residual);
-    exchange_.receive(values, type, count);
+    const QuantisedInput input{.values = values, .type = type, .count = count, .residual = residual_of(residual)};
+    const auto ranks = static_cast<std::size_t>(comm_.size()), chunk = (count + ranks - 1) / ranks;
+    const std::size_t parts = all_reduce_parts(comm_.size(), chunk), length = part_values(comm_.size(), chunk);
+    while (parts_.size() + 1 < parts) parts_.emplace_back(settings());
+    // Parts are encoded while the ones before travel. All ranks call in this order.
+    std::optional<NotFinitePlace> place;
+    const auto pass_on = [&](std::size_t part) {
+      place = earlier(place, part_of(part).first_not_finite());
+      part_of(part).publish(comm_, divisor, residual);
+    };
+    for (std::size_t part = 0; part < parts; ++part) {
+      part_of(part).send(comm_, input, mark_of(op), {part * length, std::min(length, chunk - part * length)});
+      if (part >= kPartsAhead) pass_on(part - kPartsAhead);
+    }
+    for (std::size_t part = parts - std::min(parts, kPartsAhead); part < parts; ++part) pass_on(part);
+    if (place && settings().not_finite == NotFinite::fail) {
+      for (std::size_t part = 0; part < parts; ++part) part_of(part).wait();
+      refuse(*place);
+    }
+    for (std::size_t part = 0; part < parts; ++part) part_of(part).receive(values, type, count);
   }
 
   void reduce_scatter(std::span<const float> input, std::span<float> output, ReduceOp op, std::span<float> residual) {
@@ -85,24 +104,40 @@ class QuantisedReducer::Body {
 
   static float* residual_of(std::span<float> residual) { return residual.empty() ? nullptr : residual.data(); }
 
+  static constexpr std::size_t kPartsAhead = 2;  // under way while the next one is encoded
+
+  static std::uint32_t mark_of(ReduceOp op) { return 1 + static_cast<std::uint32_t>(op); }
+
+  // The first rank's first value.
+  static std::optional<NotFinitePlace> earlier(std::optional<NotFinitePlace> one, std::optional<NotFinitePlace> other) {
+    if (!one || !other) return one ? one : other;
+    return std::pair(one->rank, one->index) <= std::pair(other->rank, other->index) ? one : other;
+  }
+
+  QuantisedExchange& part_of(std::size_t part) { return part == 0 ? exchange_ : parts_[part - 1]; }
+
   void send(const QuantisedInput& input, ReduceOp op) {
-    exchange_.send(comm_, input, 1 + static_cast<std::uint32_t>(op));
+    exchange_.send(comm_, input, mark_of(op));
     refuse_not_finite();
   }
 
   // On all ranks alike: each has heard from each.
   void refuse_not_finite() {
     const std::optional<NotFinitePlace> place = exchange_.first_not_finite();
-    if (!place || exchange_.settings().not_finite == NotFinite::pass) return;
+    if (place && settings().not_finite == NotFinite::fail) refuse(*place);
+  }
+
+  [[noreturn]] static void refuse(const NotFinitePlace& place) {
     throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(place->rank) + ": value " + std::to_string(place->index) +
+                "rank " + std::to_string(place.rank) + ": value " + std::to_string(place.index) +
                     " is not finite and cannot be quantised; look where it comes from, or let it pass as NaN "
                     "(Quantise::not_finite)",
-                place->rank);
+                place.rank);
   }
 
   Communicator& comm_;
   QuantisedExchange exchange_;
+  std::vector<QuantisedExchange> parts_;  // of an all_reduce, behind the first
 };
 
 QuantisedReducer::QuantisedReducer(Communicator& communicator, const Quantise& settings)

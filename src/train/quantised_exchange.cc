@@ -86,18 +86,22 @@ std::uint64_t QuantisedExchange::encode(const QuantisedInput& input, std::size_t
   return not_finite;
 }
 
-void QuantisedExchange::send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark) {
+void QuantisedExchange::send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark,
+                             PiecePart part) {
   ranks_ = communicator.size();
   rank_ = communicator.rank();
   published_ = false;
   ++calls_;
   const auto pieces = static_cast<std::size_t>(ranks_);
-  chunk_ = (input.count + pieces - 1) / pieces;
+  stride_ = (input.count + pieces - 1) / pieces;
+  part_ = std::min(part.begin, stride_);
+  chunk_ = std::min(part.count, stride_ - part_);
   sent_.resize(pieces * piece_bytes());
   received_.resize(sent_.size());
   std::uint64_t not_finite = kAllFinite;
   for (std::size_t piece = 0; piece < pieces; ++piece) {
-    const std::size_t first = std::min(piece * chunk_, input.count), count = std::min(chunk_, input.count - first);
+    const std::size_t first = std::min(piece * stride_ + part_, input.count);
+    const std::size_t count = std::min(chunk_, input.count - first);
     std::byte* const codes = sent_.data() + piece * piece_bytes() + kHeaderBytes;
     not_finite = std::min(not_finite, encode(input, first, count, codes));
     // Pieces are equally long; what is behind the last value says nothing.
@@ -120,7 +124,8 @@ void QuantisedExchange::send_to_all(Communicator& communicator, const QuantisedI
   rank_ = communicator.rank();
   published_ = false;
   ++calls_;
-  chunk_ = input.count;
+  chunk_ = stride_ = input.count;
+  part_ = 0;
   sent_.resize(piece_bytes());
   received_.resize(static_cast<std::size_t>(ranks_) * piece_bytes());
   const std::uint64_t not_finite = encode(input, 0, chunk_, sent_.data() + kHeaderBytes);
@@ -176,7 +181,7 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
                                 std::span<float> owners_residual) {
   wait();
   const std::size_t bytes = kernels::code_bytes(format_, chunk_);
-  const std::size_t first = std::min(static_cast<std::size_t>(rank_) * chunk_, residual.size());
+  const std::size_t first = std::min(static_cast<std::size_t>(rank_) * stride_ + part_, residual.size());
   const std::span<float> own_residual = residual.subspan(first, std::min(chunk_, residual.size() - first));
   own_.resize(bytes);
   // Another chance than that of the first rounding.
@@ -184,12 +189,12 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
   alignas(64) float tile[kTile];
   for_tiles(chunk_, [&](std::size_t begin, std::size_t count) {
     sum_tile(begin, count, divisor, tile);
-    if (!owners_residual.empty()) add_floats(tile, owners_residual.data() + begin, count);
+    if (!owners_residual.empty()) add_floats(tile, owners_residual.data() + part_ + begin, count);
     std::byte* const codes = own_.data() + kernels::code_bytes(format_, begin);
-    const std::size_t bad = kernels::quantise(format_, tile, count, codes, {settings_.stochastic, seed, begin});
+    const std::size_t bad = kernels::quantise(format_, tile, count, codes, {settings_.stochastic, seed, part_ + begin});
     if (bad < count) return;
     if (!owners_residual.empty()) {
-      kernels::dequantise_rest(format_, codes, count, tile, owners_residual.data() + begin);
+      kernels::dequantise_rest(format_, codes, count, tile, owners_residual.data() + part_ + begin);
     } else if (begin < own_residual.size()) {
       // This rank's next contribution makes up for it; a mean takes `divisor` times as much.
       kernels::dequantise_rest(format_, codes, count, tile, tile);
@@ -213,7 +218,7 @@ void QuantisedExchange::receive(void* output, DType type, std::size_t count) {
   const std::vector<std::byte>& pieces = published_ ? sent_ : received_;
   alignas(64) float tile[kTile];
   for (std::size_t piece = 0; piece < static_cast<std::size_t>(ranks_); ++piece) {
-    const std::size_t first = std::min(piece * chunk_, count);
+    const std::size_t first = std::min(piece * stride_ + part_, count);
     const std::byte* const codes = pieces.data() + piece * bytes + header;
     for_tiles(std::min(chunk_, count - first), [&](std::size_t begin, std::size_t n) {
       const std::byte* const from = codes + kernels::code_bytes(format_, begin);

@@ -45,6 +45,11 @@ struct NotFinitePlace {
   std::size_t index = 0;  // in that rank's values
 };
 
+// Values [begin, begin + count) of every piece; a multiple of blocks where others follow.
+struct PiecePart {
+  std::size_t begin = 0, count = ~std::size_t{0};
+};
+
 class QuantisedExchange {
  public:
   explicit QuantisedExchange(const Quantise& settings);
@@ -52,8 +57,8 @@ class QuantisedExchange {
 
   const Quantise& settings() const { return settings_; }
 
-  // Pieces of ceil(count / ranks) values. `mark` is compared with that of other ranks.
-  void send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark = 0);
+  // Pieces of ceil(count / ranks) values, of which a part is exchanged. `mark` is compared with that of other ranks.
+  void send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark = 0, PiecePart part = {});
   // Every rank gets the input as it is.
   void send_to_all(Communicator& communicator, const QuantisedInput& input);
   bool sent() { return !work_.valid() || work_.test(); }
@@ -68,7 +73,8 @@ class QuantisedExchange {
   // the input, or empty; or it stays in an owner's residual, as long as a piece, and is added to the next result.
   void publish(Communicator& communicator, float divisor, std::span<float> residual,
                std::span<float> owners_residual = {});
-  // After publish(): all pieces, `count` values. After send_to_all(): the chunks of all ranks, `count` values in all.
+  // After publish(): the part of all pieces of `count` values. After send_to_all(): the chunks of all ranks, `count`
+  // values in all.
   void receive(void* output, DType type, std::size_t count);
   void wait();
 
@@ -87,7 +93,8 @@ class QuantisedExchange {
   kernels::CodeFormat format_;
   std::uint64_t calls_ = 0;
   int ranks_ = 1, rank_ = 0;
-  std::size_t chunk_ = 0;  // values of a piece
+  std::size_t chunk_ = 0;              // values of a piece, or of the part of it
+  std::size_t stride_ = 0, part_ = 0;  // from one piece to the next, and from its first value to the part
   bool published_ = false;
   std::vector<std::byte> sent_, received_, own_;
   Work work_;

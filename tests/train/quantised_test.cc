@@ -98,6 +98,52 @@ TEST(Quantised, AllReduceGivesTheSameBitsEverywhere) {
   }
 }
 
+// So many that they travel in parts: the bits are those of whole pieces.
+TEST(Quantised, ManyValuesTravelInPartsToTheSameBits) {
+  for (const int ranks : {1, 2, 3}) {
+    on_ranks(ranks, [&](Communicator& comm) {
+      constexpr std::size_t kCount = 4 * train::kAllReducePartValues + 12'345;
+      const std::size_t own = (kCount + static_cast<std::size_t>(ranks) - 1) / static_cast<std::size_t>(ranks);
+      const std::size_t parts = train::all_reduce_parts(ranks, own);
+      require(parts == 5, std::to_string(parts) + " parts");
+      const Quantise settings{.type = ranks == 2 ? QuantisedType::int4 : QuantisedType::int8};
+      QuantisedReducer reducer(comm, settings);
+      const std::vector<float> given = values_of(comm.rank(), kCount);
+      std::vector<float> values = given, residual(kCount);
+      const Counters before = comm.counters();
+      reducer.all_reduce(values, ReduceOp::average, residual);
+      const Counters after = comm.counters();
+      require(after[Verb::all_to_all].bytes - before[Verb::all_to_all].bytes ==
+                  train::exchanged_bytes(settings, ranks, own, parts),
+              "pieces");
+      require(
+          after[Verb::all_gather].bytes - before[Verb::all_gather].bytes == train::returned_bytes(settings, ranks, own),
+          "results");
+      require(same_bits(values, expected_all_reduce(settings, ranks, kCount, static_cast<float>(ranks))),
+              "the expected bits");
+      // What was lost: results and residuals together are what was given, here looked at in one of so many values.
+      const std::vector<float> mean = values;
+      for (std::size_t i = 0; i < kCount; i += 1001) {
+        double sums[] = {residual[i], given[i]};
+        comm.all_reduce(std::span(sums));
+        require(std::abs(mean[i] * static_cast<float>(ranks) + sums[0] - sums[1]) < 1e-4, "nothing is gone");
+      }
+      // In the last part of the first piece; an earlier rank's goes before.
+      values = given;
+      if (comm.rank() == ranks - 1) values[own - 1] = values[3] = std::numeric_limits<float>::infinity();
+      if (comm.rank() == 0) values[own - 2] = std::numeric_limits<float>::quiet_NaN();
+      const std::vector<float> bad = values;
+      const Error error = error_of([&] { reducer.all_reduce(values); });
+      const std::string index = std::to_string(ranks == 1 ? 3 : own - 2);
+      require(contains(error.what(), "rank 0: value " + index + " is not finite"), error.what());
+      require(same_bits(values, bad), "values are left alone");
+      values.assign(kCount, 1.0F);
+      reducer.all_reduce(values);
+      require(std::abs(values[kCount - 1] - static_cast<float>(ranks)) < 0.05F, "the reducer goes on");
+    });
+  }
+}
+
 TEST(Quantised, ReduceScatterAndAllGatherGiveTheExpectedBits) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     on_ranks(ranks, [&](Communicator& comm) {

@@ -14,6 +14,7 @@
 // thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,12 +57,22 @@ constexpr std::size_t encoded_bytes(const Quantise& settings, std::size_t values
 }
 // Bytes, as Counters count them, of the calls below: with p ranks and chunks of c values (of all_reduce c is a p-th of
 // the values, rounded up)
-//   all_reduce       all_to_all of p * (8 + encoded_bytes(c)), then all_gather of p * encoded_bytes(c)
+//   all_reduce       all_to_all of p * (8 k + encoded_bytes(c)) and all_gather of p * encoded_bytes(c), in k parts each
 //   reduce_scatter   all_to_all of p * (8 + encoded_bytes(c))
 //   all_gather       all_gather of p * (8 + encoded_bytes(c))
-// The 8 bytes tell others of values that are not finite.
-constexpr std::uint64_t exchanged_bytes(const Quantise& settings, int ranks, std::size_t chunk) {
-  return static_cast<std::uint64_t>(ranks) * (8 + encoded_bytes(settings, chunk));
+// The 8 bytes tell others of values that are not finite. An all_reduce of many values travels in k parts of every
+// piece, so that some are encoded or added up while others travel.
+constexpr std::size_t kAllReducePartValues = std::size_t{1} << 20;  // of all ranks' pieces together, about
+constexpr std::size_t part_values(int ranks, std::size_t chunk) {
+  const std::size_t blocks = kAllReducePartValues / static_cast<std::size_t>(ranks) / 4096;
+  return std::min(chunk, std::max<std::size_t>(1, blocks) * 4096);  // no part cuts a block
+}
+constexpr std::size_t all_reduce_parts(int ranks, std::size_t chunk) {
+  const std::size_t values = part_values(ranks, chunk);
+  return values == 0 ? 1 : (chunk + values - 1) / values;
+}
+constexpr std::uint64_t exchanged_bytes(const Quantise& settings, int ranks, std::size_t chunk, std::size_t parts = 1) {
+  return static_cast<std::uint64_t>(ranks) * (8 * parts + encoded_bytes(settings, chunk));
 }
 constexpr std::uint64_t returned_bytes(const Quantise& settings, int ranks, std::size_t chunk) {
   return static_cast<std::uint64_t>(ranks) * encoded_bytes(settings, chunk);
