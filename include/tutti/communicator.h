@@ -395,6 +395,21 @@ class TUTTI_API Communicator {
     return {allocate_bytes(count * sizeof(T)), count};
   }
 
+  // Memory of a GPU, zeroed: collective as allocate() is, and fails on all ranks or on none. Ranks that share the
+  // device have opened each other's part when it returns, so that no call has to; `device` counts as the CUDA driver
+  // does.
+  std::shared_ptr<void> allocate_device_bytes(std::size_t bytes, int device = 0);
+  template <class T>
+  DeviceMemory<T> allocate_device(std::size_t count, int device = 0) {
+    if (count > ~std::size_t{0} / sizeof(T))
+      throw Error(ErrorCode::invalid_argument, "allocate_device: too many elements");
+    return {allocate_device_bytes(count * sizeof(T), device), count};
+  }
+  // The stream of a GPU (cudaStream_t) that the calls which follow are ordered with, unless they name another: see
+  // Request::stream. nullptr: none. Groups that are made of this one begin without.
+  void set_stream(void* stream);
+  void* stream() const;
+
   // The deadline of the calls that follow, until it is set again: for a single call that may take longer, or must not.
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const;

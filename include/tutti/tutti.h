@@ -220,6 +220,10 @@ tutti_code tutti_size(tutti_comm comm, int* size);
 /* Of the calls that follow, until it is set again. */
 tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms);
 tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms);
+/* The stream of a GPU (cudaStream_t) that the calls which follow are ordered with, where their buffers lie there: they
+ * come after what it holds, and what comes into it after an async call waits until that has ended. NULL: none. */
+tutti_code tutti_set_stream(tutti_comm comm, void* stream);
+tutti_code tutti_get_stream(tutti_comm comm, void** stream);
 /* The algorithm that the last blocking collective of this rank ran; valid until the next call. */
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
 /* 1 where algorithms are chosen by costs that `tutti tune` has measured, 0 where by built-in ones; all ranks alike. */
@@ -289,6 +293,8 @@ tutti_code tutti_parent_ranks(tutti_comm comm, int* ranks);
 
 /* Symmetric memory, zeroed, aligned to 64 bytes: collective, the same bytes on every rank. */
 tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory);
+/* Memory of a GPU, zeroed: collective likewise, on all ranks or on none. `device` counts as the CUDA driver does. */
+tutti_code tutti_alloc_device(tutti_comm comm, size_t bytes, int device, void** memory);
 /* Not collective. NULL is fine; what tutti_alloc did not give for this communicator is refused. */
 tutti_code tutti_free(tutti_comm comm, void* memory);
 /* Memory of tutti_alloc that is to outlive its communicator: it is no longer tutti_free's, but stays until

@@ -102,4 +102,18 @@ class Symmetric {
   std::size_t count_;
 };
 
+// Memory of one rank on a GPU, which goes when its last copy does. Its elements cannot be touched by the processor.
+template <class T>
+class DeviceMemory {
+ public:
+  DeviceMemory(std::shared_ptr<void> memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
+  T* data() const { return static_cast<T*>(memory_.get()); }
+  std::size_t size() const { return count_; }
+  std::span<T> span() const { return {data(), count_}; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t count_;
+};
+
 }  // namespace tutti

@@ -46,6 +46,13 @@ tutti_options known_of(const tutti_options* given) {
   return known;
 }
 
+// Memory of the communicator's, until it is given back.
+void* keep(Group& group, std::shared_ptr<void> made) {
+  void* const address = made.get();
+  group.memory.emplace(address, std::move(made));
+  return address;
+}
+
 std::string text(const char* string) { return string == nullptr ? "" : string; }
 
 tutti::Options options_of(const tutti_options& given) {
@@ -176,6 +183,14 @@ tutti_code tutti_size(tutti_comm comm, int* size) {
   return guarded([&] { place(size, "tutti_size: size") = communicator_of(comm).size(); });
 }
 
+tutti_code tutti_set_stream(tutti_comm comm, void* stream) {
+  return guarded([&] { communicator_of(comm).set_stream(stream); });
+}
+
+tutti_code tutti_get_stream(tutti_comm comm, void** stream) {
+  return guarded([&] { place(stream, "tutti_get_stream: stream") = communicator_of(comm).stream(); });
+}
+
 tutti_code tutti_set_timeout(tutti_comm comm, int64_t timeout_ms) {
   return guarded([&] { communicator_of(comm).set_timeout(std::chrono::milliseconds(timeout_ms)); });
 }
@@ -245,11 +260,14 @@ tutti_code tutti_comm_duplicate(tutti_comm comm, tutti_comm* child) {
 tutti_code tutti_alloc(tutti_comm comm, size_t bytes, void** memory) {
   return guarded([&] {
     place(memory, "tutti_alloc: memory") = nullptr;
-    Group& group = group_of(comm);
-    std::shared_ptr<void> made = group.communicator.allocate_bytes(bytes);
-    void* const address = made.get();
-    group.memory.emplace(address, std::move(made));
-    *memory = address;
+    *memory = keep(group_of(comm), communicator_of(comm).allocate_bytes(bytes));
+  });
+}
+
+tutti_code tutti_alloc_device(tutti_comm comm, size_t bytes, int device, void** memory) {
+  return guarded([&] {
+    place(memory, "tutti_alloc_device: memory") = nullptr;
+    *memory = keep(group_of(comm), communicator_of(comm).allocate_device_bytes(bytes, device));
   });
 }
 

@@ -6,6 +6,20 @@
 #include "device/driver.h"
 
 namespace tutti::device {
+namespace {
+
+// In the default stream, and waited for: by themselves copies within a device return before they are done, and so do
+// others where the device reads and writes ordinary memory by itself.
+CuResult copy_by_device(const Driver& driver, void* to, int target, const void* from, int source, std::size_t bytes) {
+  const auto target_address = reinterpret_cast<std::uintptr_t>(to),
+             source_address = reinterpret_cast<std::uintptr_t>(from);
+  const CuResult begun = target == kOnHost   ? driver.cuMemcpyDtoHAsync_v2(to, source_address, bytes, nullptr)
+                         : source == kOnHost ? driver.cuMemcpyHtoDAsync_v2(target_address, from, bytes, nullptr)
+                                             : driver.cuMemcpy(target_address, source_address, bytes);
+  return begun == kCuSuccess ? driver.cuStreamSynchronize(nullptr) : begun;
+}
+
+}  // namespace
 
 void copy_anywhere(void* to, const void* from, std::size_t bytes) {
   look_for_driver();
@@ -26,7 +40,7 @@ void copy_anywhere(void* to, const void* from, std::size_t bytes) {
   CuResult result = kCuSuccess;
   {
     const Current current(*known, context);
-    result = known->cuMemcpy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes);
+    result = copy_by_device(*known, to, target, from, source, bytes);
   }
   known->cuDevicePrimaryCtxRelease_v2(device);
   known->check(result, "a copy of " + std::to_string(bytes) + " bytes on device " + std::to_string(device));

@@ -53,6 +53,8 @@ const Driver* read_driver(void* library) {
 // What TUTTI_CUDA_DRIVER names. The driver must be awake before anybody asks it anything.
 const Driver* load_named(const std::string& file) {
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr && file == kDriverFile)
+    throw Error(ErrorCode::unsupported, std::string("there is no CUDA driver on this machine: ") + ::dlerror());
   if (library == nullptr) {
     throw Error(ErrorCode::unsupported, "TUTTI_CUDA_DRIVER=" + file + " cannot be loaded: " + ::dlerror() +
                                             "; unset it to use the driver of this machine, or set it to none");
@@ -80,13 +82,26 @@ void Driver::require_complete() const {
                                           "is needed; copy to host memory before the call otherwise");
 }
 
+namespace {
+
+std::mutex& noticing() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void notice(const Driver* found) {
+  noticed_driver.store(found, std::memory_order_release);
+  driver_may_come.store(false, std::memory_order_release);
+}
+
+}  // namespace
+
 // Asked for every call that was not made before, as long as a driver may come: on a machine with a GPU, in a program
 // that does not use it, for ever.
 void look_again_for_driver() {
-  static std::mutex mutex;
   static bool awaited = false;  // there is a GPU, and nobody has named a driver
   static unsigned long long loads = 0;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(noticing());
   if (!driver_may_come.load(std::memory_order_relaxed)) return;
   const Driver* found = nullptr;
   if (!awaited) {
@@ -102,8 +117,19 @@ void look_again_for_driver() {
     if (library == nullptr) return;
     found = read_driver(library);
   }
-  noticed_driver.store(found, std::memory_order_release);
-  driver_may_come.store(false, std::memory_order_release);
+  notice(found);
+}
+
+const Driver& load_driver() {
+  look_for_driver();
+  const std::lock_guard lock(noticing());
+  if (driver() == nullptr) {
+    if (Environment::of_process().get("TUTTI_CUDA_DRIVER"))
+      throw Error(ErrorCode::unsupported, "TUTTI_CUDA_DRIVER turns devices off; unset it to use those of this machine");
+    notice(load_named(kDriverFile));
+  }
+  if (driver() == nullptr) throw Error(ErrorCode::unsupported, "the CUDA driver of this machine is too old");
+  return *driver();
 }
 
 int device_of(const Driver& driver, const void* address) {

@@ -1,9 +1,9 @@
 // The CUDA driver of this machine, where the process has loaded one: a table of its functions, found at run time, so
 // that one build runs with and without a GPU and needs no toolkit.
 //
-// Memory of a device exists only where somebody has loaded the driver. So nothing is loaded here: look_for_driver()
-// notices when the program, or a library of its, has done so. On machines without a GPU it looks once.
-// TUTTI_CUDA_DRIVER names another file, which is loaded at once, or "none".
+// Memory of a device exists only where somebody has loaded the driver. So calls load nothing: look_for_driver()
+// notices when the program, or a library of its, has done so. On machines without a GPU it looks once. load_driver()
+// loads it, for who asks for such memory. TUTTI_CUDA_DRIVER names another file, which is loaded at once, or "none".
 #pragma once
 
 #include <array>
@@ -68,6 +68,7 @@ inline constexpr unsigned kCuOnDevice = 2;  // what the memory type says
   X(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags))                                    \
   X(cuMemHostUnregister, (void* address))                                                                        \
   X(cuMemHostGetDevicePointer_v2, (CuAddress * found, void* host, unsigned flags))                               \
+  X(cuMemsetD8_v2, (CuAddress to, unsigned char value, std::size_t bytes))                                       \
   X(cuMemcpy, (CuAddress to, CuAddress from, std::size_t bytes))                                                 \
   X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))                        \
   X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))                  \
@@ -117,6 +118,10 @@ inline void look_for_driver() {
 }
 // As look_for_driver() left it.
 inline const Driver* driver() { return noticed_driver.load(std::memory_order_acquire); }
+
+// The driver, which is loaded where the process has not done so yet: for whoever asks for memory of a device. Throws
+// Error(unsupported) where there is none.
+const Driver& load_driver();
 
 // Where memory lies: on this device, or on none.
 inline constexpr int kOnHost = -1;

@@ -79,6 +79,11 @@ std::vector<Work> Communicator::submit_all(std::span<const Request> requests) {
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return engine().allocate(bytes); }
+std::shared_ptr<void> Communicator::allocate_device_bytes(std::size_t bytes, int device) {
+  return engine().allocate_device(bytes, device);
+}
+void Communicator::set_stream(void* stream) { engine().set_stream(stream); }
+void* Communicator::stream() const { return engine().stream(); }
 
 Communicator Communicator::split(int color, int key) { return Communicator(engine::split(engine(), color, key)); }
 Communicator Communicator::subgroup(std::span<const int> ranks) {

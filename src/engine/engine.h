@@ -114,6 +114,11 @@ class Engine final {
   double predict(const Request& request) const;
   double predict(const Request& sent, const Request& received) const;
   std::shared_ptr<void> allocate(std::size_t bytes);
+  // engine_device.cc: memory of a device, which all ranks that share it have opened. Fails on all ranks or on none.
+  std::shared_ptr<void> allocate_device(std::size_t bytes, int device);
+  // For calls that name none, from now on.
+  void set_stream(void* stream) { stream_ = stream; }
+  void* stream() const { return stream_; }
   Counters counters() const { return counter_.read(); }
   void time_calls() { counter_.set_timed(true); }
   // For the calls that follow.
@@ -135,7 +140,7 @@ class Engine final {
     const device::Driver* const driver = device::driver();
     if (driver == nullptr) [[likely]]
       return nullptr;
-    return stage_buffers(staging_, *driver, call, chunks, view_, stream,
+    return stage_buffers(staging_, *driver, call, chunks, view_, stream == nullptr ? stream_ : stream,
                          waited_for && transport_->device_card(0, 0) != nullptr);
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
@@ -177,6 +182,7 @@ class Engine final {
   std::vector<int> parent_ranks_;
   GroupView view_;
   device::StagingPool staging_;
+  void* stream_ = nullptr;  // of calls that name none
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand
   std::vector<std::unique_ptr<choice::Given>> given_;  // schedules that the caller brought

@@ -12,6 +12,7 @@
 #include "device/fake_cuda.h"
 #include "tutti/coalesced.h"
 #include "tutti/reduce_local.h"
+#include "tutti/tutti.h"
 
 namespace tutti {
 namespace {
@@ -213,6 +214,31 @@ TEST_P(DeviceCalls, BlockingCallsComeAfterTheirStream) {
   });
 }
 
+TEST_P(DeviceCalls, AStreamMayBeSetForAllThatFollow) {
+  run(2, [](Communicator& comm) {
+    const TestStream stream;
+    const Floats buffer(filled(0));
+    comm.set_stream(stream.get());
+    require(comm.stream() == stream.get(), "another stream");
+    const PinnedFloats seen(kCount);
+    for (int round = 0; round < 10; ++round) {
+      const auto values = filled(static_cast<float>(comm.rank() + round));
+      stream.write(buffer.bytes(), values.data(), kCount * sizeof(float));
+      if (round % 2 == 0) {
+        comm.all_reduce(buffer.span());
+      } else {
+        Work work = comm.all_reduce_async(buffer.span());
+        stream.read(seen.data(), buffer.bytes(), kCount * sizeof(float));
+        work.wait();
+        stream.synchronize();
+        require(seen.values() == filled(static_cast<float>(1 + 2 * round)), "the stream went on before the call");
+      }
+      require(buffer.read() == filled(static_cast<float>(1 + 2 * round)), "not the stream's values");
+    }
+    require(comm.duplicate().stream() == nullptr, "another group has the stream, too");
+  });
+}
+
 TEST_P(DeviceCalls, MessagesTouchOnlyWhatHasCome) {
   run(2, [](Communicator& comm) {
     const int other = 1 - comm.rank();
@@ -361,6 +387,32 @@ TEST(BrokenDevices, AStreamThatNeverComesToItIsToldAfterTheTimeout) {
     stream.synchronize();
   });
   testing::expect_all_ok(ends);
+}
+
+TEST(CallsInC, HaveStreamsAndMemoryOfADevice) {
+  testing::expect_all_ok(run_processes(1, [](Communicator&) {
+    const auto ok = [](tutti_code code) { require(code == TUTTI_OK, tutti_error_message()); };
+    tutti_comm comm = nullptr;
+    void *memory = nullptr, *stream = &comm;
+    ok(tutti_init(nullptr, &comm));
+    ok(tutti_get_stream(comm, &stream));
+    require(stream == nullptr, "a stream from the beginning");
+    ok(tutti_alloc_device(comm, kCount * sizeof(float), 0, &memory));
+    const TestStream own;
+    ok(tutti_set_stream(comm, own.get()));
+    ok(tutti_get_stream(comm, &stream));
+    require(stream == own.get(), "another stream");
+    const auto values = filled(3);
+    own.write(static_cast<std::byte*>(memory), values.data(), kCount * sizeof(float));
+    ok(tutti_all_reduce(comm, memory, memory, kCount, TUTTI_FLOAT32, TUTTI_SUM, nullptr));
+    std::vector<float> found(kCount);
+    device::copy_anywhere(found.data(), memory, kCount * sizeof(float));
+    require(found == values, "not the stream's values");
+    require(tutti_alloc_device(comm, 4, 99, &stream) == TUTTI_INVALID_ARGUMENT, "a device that there is not");
+    ok(tutti_free(comm, memory));
+    require(tutti_free(comm, memory) == TUTTI_INVALID_ARGUMENT, "freed twice");
+    ok(tutti_comm_free(&comm));
+  }));
 }
 
 TEST(BadCalls, GetASentence) {

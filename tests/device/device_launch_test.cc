@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "device/copy.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
 
@@ -349,6 +350,49 @@ TEST(DeviceLaunch, BuffersInHostMemoryAndAsyncCallsMixWithOthers) {
       buffer.read(values.data(), buffer.size());
       require(values == std::vector<int>(1000, 6), "another maximum with an async call");
     }
+  }));
+}
+
+TEST(DeviceMemory, IsOpenedByAllRanksWhenItIsAllocated) {
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  testing::expect_all_ok(run_processes(3, [&](Communicator& comm) {
+    const DeviceMemory<int> values = comm.allocate_device<int>(1000);
+    require(values.size() == 1000, "another size");
+    const int opened = calls == nullptr ? 0 : calls("cuIpcOpenMemHandle_v2");
+    if (calls != nullptr) require(opened == 2, std::to_string(opened) + " parts opened");
+    for (int round = 0; round < 3; ++round) {
+      comm.all_reduce(values.span(), ReduceOp::maximum);
+      require(comm.last_algorithm() == kLaunched, "not launched");
+    }
+    if (calls != nullptr) require(calls("cuIpcOpenMemHandle_v2") == opened, "opened in a call");
+    std::vector<int> found(1000, -1);
+    device::copy_anywhere(found.data(), values.data(), 4000);
+    require(found == std::vector<int>(1000), "not zeroed");
+  }));
+}
+
+TEST(DeviceMemory, FailsOnAllRanksOrOnNone) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  auto* const live = fake<int()>("fake_cuda_live");
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    const auto says = [](const Error& error, const char* words) {
+      require(std::string(error.what()).find(words) != std::string::npos, error.what());
+    };
+    says(error_of([&] { static_cast<void>(comm.allocate_device<float>(10, 99)); }), "there is no device 99");
+    if (fail != nullptr) {
+      comm.barrier();
+      const int before = live();
+      if (comm.rank() == 1) fail("cuMemAlloc_v2", device::kCuOutOfMemory, 1);
+      const Error error = error_of([&] { static_cast<void>(comm.allocate_device<float>(10)); });
+      require(error.code() == ErrorCode::system, error.what());
+      says(error, comm.rank() == 1 ? "allocating 40 bytes on device 0 failed: CUDA_ERROR_OUT_OF_MEMORY"
+                                   : "rank 1 got no 40 bytes");
+      require(live() == before, "memory is left");
+    }
+    const DeviceMemory<float> values = comm.allocate_device<float>(10);
+    comm.all_reduce(values.span());
+    const Error error = error_of([&] { static_cast<void>(comm.allocate_device<char>(comm.rank() == 0 ? 10 : 11)); });
+    require(error.code() == ErrorCode::mismatch, error.what());
   }));
 }
 

@@ -134,6 +134,14 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   return map_pages(world(), pages, bytes, ++world().allocations, false, address);
 }
+int cuMemsetD8_v2(Address to, unsigned char value, std::size_t bytes) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  std::byte* const target = alias_of(world(), to, bytes);
+  if (target == nullptr) return kInvalidValue;
+  std::memset(target, value, bytes);
+  return kSuccess;
+}
 int cuMemFree_v2(Address address) {
   Entry entry(__func__);
   World& w = world();

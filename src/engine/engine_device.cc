@@ -1,0 +1,113 @@
+// Memory on devices that all ranks ask for together.
+#include <array>
+#include <cstring>
+
+#include "base/mix.h"
+#include "device/allocate.h"
+#include "device/shared_allocations.h"
+#include "engine/engine.h"
+
+namespace tutti::engine {
+namespace {
+
+using device::SharedAllocations;
+
+// What a rank tells the others of its part. A record without pointers.
+struct PartOnDevice {
+  std::uint64_t process = 0;
+  std::uint64_t there = 0;             // whether it got its memory
+  std::uint64_t shown = 0;             // whether others can open it
+  std::array<std::byte, 16> device{};  // the driver's name for it
+  DevicePlace place{};
+};
+
+// What ranks must have alike, for Request::mark; never 0.
+std::uint32_t mark_of(std::size_t bytes) {
+  constexpr std::uint64_t kAllocates = 0x64657669;
+  return static_cast<std::uint32_t>(mix(kAllocates, bytes)) | 1;
+}
+
+class DevicePart {
+ public:
+  DevicePart(std::size_t bytes, int device) {
+    try {
+      driver_ = &device::load_driver();
+      memory_ = device::allocate(*driver_, device, bytes);
+      driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, device), "using the device");
+      device_ = device;
+      show();
+    } catch (const Error& error) {
+      memory_.reset();
+      error_ = error;
+    }
+  }
+  ~DevicePart() {
+    if (context_ != nullptr) driver_->cuDevicePrimaryCtxRelease_v2(device_);
+  }
+  DevicePart(const DevicePart&) = delete;
+  DevicePart& operator=(const DevicePart&) = delete;
+
+  const PartOnDevice& part() const { return part_; }
+  const std::optional<Error>& error() const { return error_; }
+  std::shared_ptr<void> memory() const { return memory_; }
+  // What cannot be opened now cannot be in a call either, which then takes another way.
+  void open(const PartOnDevice& other) const {
+    if (other.shown == 0 || other.device != part_.device) return;
+    try {
+      const device::Current current(*driver_, context_);
+      SharedAllocations::of_process().open(*driver_, other.process, other.place);
+    } catch (const Error&) {
+      return;
+    }
+  }
+
+ private:
+  void show() {
+    const device::Current current(*driver_, context_);
+    device::CuUuid name{};
+    driver_->check(driver_->cuDeviceGetUuid_v2(&name, device_), "asking for the name of the device");
+    part_.device = name.bytes;
+    part_.process = SharedAllocations::of_process().process();
+    part_.there = 1;
+    part_.shown = SharedAllocations::of_process().show(*driver_, memory_.get(), part_.place) ? 1 : 0;
+  }
+
+  const device::Driver* driver_ = nullptr;
+  device::CuContext context_ = nullptr;
+  int device_ = 0;
+  std::shared_ptr<void> memory_;
+  PartOnDevice part_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+std::shared_ptr<void> Engine::allocate_device(std::size_t bytes, int device) {
+  static_assert(std::is_trivially_copyable_v<PartOnDevice>);
+  require_alive();
+  const DevicePart mine(bytes, device);
+  std::vector<PartOnDevice> parts(static_cast<std::size_t>(size()));
+  run_own({.verb = Verb::all_gather,
+           .input = &mine.part(),
+           .output = parts.data(),
+           .input_count = sizeof(PartOnDevice),
+           .output_count = parts.size() * sizeof(PartOnDevice),
+           .element = DType::uint8,
+           .mark = mark_of(bytes)});
+  if (mine.error()) throw Error(mine.error()->code(), std::string("allocate_device: ") + mine.error()->what());
+  for (int rank = 0; rank < size(); ++rank) {
+    if (parts[static_cast<std::size_t>(rank)].there == 0) {
+      throw Error(ErrorCode::system,
+                  "allocate_device: rank " + std::to_string(rank) + " got no " + std::to_string(bytes) +
+                      " bytes on its device, and says why; no rank has any of it",
+                  rank);
+    }
+  }
+  if (transport_->device_card(0, 0) == nullptr) return mine.memory();
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != this->rank()) mine.open(parts[static_cast<std::size_t>(rank)]);
+  }
+  return mine.memory();
+}
+
+}  // namespace tutti::engine
