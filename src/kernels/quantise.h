@@ -12,8 +12,8 @@
 // saturates. A sign is 1 or -1 (a zero of either sign has one, too), and its scale the mean of the block's magnitudes.
 //
 // m8 and v8 are for what optimizers keep. Their scale is a power of two, so that what codes stand for, encoded again,
-// is the same again: m8 is a float as e4m3 is, v8 one without a sign, of 5 bits of exponent and 3 of fraction, for numbers
-// from 0 on, and what is above 0 once it is scaled never becomes 0, because steps are divided by it.
+// is the same again: m8 is a float as e4m3 is, v8 one without a sign, of 5 bits of exponent and 3 of fraction, for
+// numbers from 0 on, and what is above 0 once it is scaled never becomes 0, because steps are divided by it.
 //
 // Invariant: the same bits come out on every instruction set. To nearest, ties to even codes, a value is off by at most
 // half of what lies between the two codes around it, and the rounding of two float32 operations; signs do not round.

@@ -66,6 +66,7 @@ train::StateBytes state_bytes_of(const BucketLayout& layout, const StepShape& sh
     largest = std::max(largest, bucket.bytes());
   }
   bytes.padding -= bytes.elements;
+  if (shape.state_bytes) bytes.optimizer = *shape.state_bytes;
   for (const std::optional<CompressedCalls>& calls : shape.compressed)
     if (calls) bytes.errors += calls->error_bytes;
   if (shape.stage >= 2)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,11 +31,12 @@ struct CompressedCalls {
 struct StepShape {
   int stage = 0;  // of ZeRO; 0 is data parallel
   int ranks = 1;
-  int state_arrays = 2;   // of the optimizer: fp32 numbers per element
-  bool weighted = false;  // by examples
-  bool may_skip = false;  // parameters may have no gradient
-  bool noise = false;     // norms of ranks' own gradients are measured
-  bool measured = false;  // the norm is needed: for clipping, or for the loss scale
+  int state_arrays = 2;                           // of the optimizer: fp32 numbers per element
+  std::optional<std::uint64_t> state_bytes = {};  // of the optimizer, where it keeps no fp32 numbers
+  bool weighted = false;                          // by examples
+  bool may_skip = false;                          // parameters may have no gradient
+  bool noise = false;                             // norms of ranks' own gradients are measured
+  bool measured = false;                          // the norm is needed: for clipping, or for the loss scale
   std::size_t parameters = 0;
   std::size_t blocks = 0;  // of the norm
   // Stage 3: how often each bucket is gathered in a step, and the bytes of units that are held at once.

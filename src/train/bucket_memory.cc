@@ -5,6 +5,7 @@
 
 #include "kernels/kernels.h"
 #include "strategy/sentence.h"
+#include "train/state_codes.h"
 
 namespace tutti::train {
 namespace {
@@ -56,14 +57,59 @@ void BucketMemory::take_back(std::size_t bucket) {
   if (!buffers_.empty()) buckets_[bucket].gradients.reset();
 }
 
-void BucketMemory::begin_states(int state_arrays) {
+void BucketMemory::begin_states(const Optimizer& optimizer, std::span<const std::vector<strategy::ShardPart>> parts) {
+  const int arrays = state_arrays(optimizer);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     Block& block = buckets_[i];
-    for (int state = 0; state < state_arrays; ++state) block.states[state].assign(block.own_count, 0.0F);
+    if (state_type(optimizer) == StateType::float32) {
+      for (int state = 0; state < arrays; ++state) block.states[state].assign(block.own_count, 0.0F);
+    } else {
+      std::size_t bytes = 0;
+      block.coded.clear();
+      for (const strategy::ShardPart& part : parts[i]) {
+        block.coded.push_back({part, bytes});
+        bytes += train::state_bytes(optimizer, part.count);
+      }
+      for (int state = 0; state < arrays; ++state) block.codes[state].assign(bytes, std::byte{});
+    }
     if (block.type == DType::float32) continue;  // values are their own masters
     block.master.resize(block.own_count);
     kernels::find_convert(block.type, DType::float32)(block.master.data(), own_values(i), block.own_count);
   }
+}
+
+std::uint64_t BucketMemory::state_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Block& block : buckets_)
+    for (int state = 0; state < 2; ++state)
+      bytes += block.coded.empty() ? block.states[state].size() * sizeof(float) : block.codes[state].size();
+  return bytes;
+}
+
+void BucketMemory::show_states() {
+  for (Block& block : buckets_) {
+    for (int state = 0; state < 2 && !block.coded.empty(); ++state) {
+      if (block.codes[state].empty()) continue;
+      block.states[state].assign(block.own_count, 0.0F);
+      for (const auto& [part, at] : block.coded)
+        decode_state(state, block.codes[state].data() + at, part.count, block.states[state].data() + part.offset);
+    }
+  }
+}
+
+void BucketMemory::take_states() {
+  for (Block& block : buckets_)
+    for (int state = 0; state < 2; ++state)
+      for (const auto& [part, at] : block.coded)
+        if (!block.states[state].empty())
+          encode_state(state, block.states[state].data() + part.offset, part.count, block.codes[state].data() + at);
+  hide_states();
+}
+
+void BucketMemory::hide_states() {
+  for (Block& block : buckets_)
+    for (std::vector<float>& states : block.states)
+      if (!block.coded.empty()) states = {};
 }
 
 Shard BucketMemory::shard(std::size_t bucket, std::size_t first, std::size_t count) {
@@ -79,6 +125,11 @@ Shard BucketMemory::shard(std::size_t bucket, std::size_t first, std::size_t cou
   }
   for (int state = 0; state < 2; ++state)
     if (!block.states[state].empty()) shard.states[state] = block.states[state].data() + first;
+  const auto coded = std::ranges::lower_bound(block.coded, first, {}, [](const CodedPart& c) { return c.part.offset; });
+  if (coded == block.coded.end()) return shard;
+  shard.first = coded->part.first;
+  for (int state = 0; state < 2; ++state)
+    if (!block.codes[state].empty()) shard.codes[state] = block.codes[state].data() + coded->at;
   return shard;
 }
 

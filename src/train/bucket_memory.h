@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "strategy/buckets.h"
@@ -43,12 +45,26 @@ class BucketMemory {
   std::byte* lend(std::size_t bucket);
   void take_back(std::size_t bucket);
 
-  // Makes the optimizer's arrays, masters from the values that are there now.
-  void begin_states(int state_arrays);
-  // `count` elements from `first` on of the own part, as the optimizer sees them.
+  // Makes the optimizer's arrays, masters from the values that are there now. `parts` has what is owned, by bucket:
+  // states of 8 bits go by them.
+  void begin_states(const Optimizer& optimizer, std::span<const std::vector<strategy::ShardPart>> parts);
+  // `count` elements from `first` on of the own part, as the optimizer sees them; where states have 8 bits, one of the
+  // parts.
   Shard shard(std::size_t bucket, std::size_t first, std::size_t count);
+  std::uint64_t state_bytes() const;
+
+  // States of 8 bits as float32, in Shard::states, until they are taken, as they are then, or hidden. Others are there
+  // always.
+  void show_states();
+  void take_states();
+  void hide_states();
 
  private:
+  // A part whose states have 8 bits.
+  struct CodedPart {
+    strategy::ShardPart part;
+    std::size_t at = 0;  // in the codes
+  };
   struct Block {
     DType type = DType::float32;
     std::size_t bytes = 0;
@@ -56,6 +72,8 @@ class BucketMemory {
     std::shared_ptr<void> values, gradients, reduced;
     std::vector<float> master;
     std::vector<float> states[2];
+    std::vector<CodedPart> coded;  // in the order of their offsets
+    std::vector<std::byte> codes[2];
   };
   static std::byte* bytes_of(const std::shared_ptr<void>& memory) { return static_cast<std::byte*>(memory.get()); }
   std::size_t own_offset(std::size_t bucket) const {

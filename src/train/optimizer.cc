@@ -7,8 +7,12 @@
 #include <string_view>
 
 #include "base/formatted.h"
+#include "base/mix.h"
 #include "kernels/optimizers.h"
+#include "kernels/quantise.h"
+#include "train/float_arrays.h"
 #include "train/frozen_adam.h"
+#include "train/state_codes.h"
 #include "tutti/error.h"
 
 namespace tutti::train {
@@ -24,13 +28,21 @@ struct OptimizerNumbers {
   kernels::OptimizerRule rule;
   int states;
   kernels::OptimizerStep step;
+  StateType type = StateType::float32;
 };
 
+// Of moment estimates; variances are not negative.
+constexpr kernels::CodeFormat kStateFormats[] = {{kernels::CodeType::m8, kStateBlock},
+                                                 {kernels::CodeType::v8, kStateBlock}};
+static_assert(kTile % kStateBlock == 0);
+
 OptimizerNumbers numbers_of(const AdamW& o) {
-  return {"AdamW", kernels::OptimizerRule::adamw, 2, {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay}};
+  const kernels::OptimizerStep step{o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay};
+  return {"AdamW", kernels::OptimizerRule::adamw, 2, step, o.state};
 }
 OptimizerNumbers numbers_of(const Adam& o) {
-  return {"Adam", kernels::OptimizerRule::adam, 2, {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay}};
+  const kernels::OptimizerStep step{o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay};
+  return {"Adam", kernels::OptimizerRule::adam, 2, step, o.state};
 }
 OptimizerNumbers numbers_of(const Sgd& o) {
   using kernels::OptimizerRule;
@@ -69,16 +81,36 @@ void check_arrays(const Shard& shard, const OptimizerNumbers& numbers) {
   if (shard.count == 0) return;
   if (shard.master == nullptr) refuse("master is nullptr");
   if (shard.gradient == nullptr) refuse("gradient is nullptr");
+  const bool coded = numbers.type == StateType::eight_bits;
+  if (coded && shard.first % kStateBlock != 0) {
+    refuse("a shard begins at element " + std::to_string(shard.first) +
+           " of its parameter; states of 8 bits are cut at "
+           "multiples of " +
+           std::to_string(kStateBlock));
+  }
   for (int i = 0; i < numbers.states; ++i) {
-    if (shard.states[i] != nullptr) continue;
-    refuse("states[" + std::to_string(i) + "] is nullptr; " + std::string(numbers.name) + " keeps " +
-           std::to_string(numbers.states) + " arrays of state");
+    if (coded ? shard.codes[i] != nullptr : shard.states[i] != nullptr) continue;
+    refuse((coded ? "codes[" : "states[") + std::to_string(i) + "] is nullptr; " + std::string(numbers.name) +
+           " keeps " + std::to_string(numbers.states) + " arrays of state");
   }
 }
 
 }  // namespace
 
 int state_arrays(const Optimizer& optimizer) { return numbers_of(optimizer).states; }
+StateType state_type(const Optimizer& optimizer) { return numbers_of(optimizer).type; }
+std::size_t state_bytes(const Optimizer& optimizer, std::size_t count) {
+  return state_type(optimizer) == StateType::float32 ? count * sizeof(float)
+                                                     : kernels::code_bytes(kStateFormats[0], count);
+}
+
+void decode_state(int state, const std::byte* codes, std::size_t count, float* values) {
+  kernels::dequantise(kStateFormats[state], codes, count, values);
+}
+
+void encode_state(int state, const float* values, std::size_t count, std::byte* codes) {
+  kernels::quantise(kStateFormats[state], values, count, codes);
+}
 
 double learning_rate_of(const Optimizer& optimizer) {
   return std::visit([](const auto& one) { return one.learning_rate; }, optimizer);
@@ -97,15 +129,26 @@ void run_rule(const OptimizerNumbers& numbers, const Shard& shard) {
            std::string(name_of(copied)) + "; each must be float32, bfloat16 or float16");
   }
   const bool copies = copied == DType::float32 && shard.values != nullptr && shard.values != shard.master;
-  const std::size_t tile = copies ? 2048 : shard.count;
+  const bool coded = numbers.type == StateType::eight_bits;
+  alignas(64) float decoded[2][kTile];
+  const std::size_t tile = coded ? kTile : copies ? 2048 : shard.count;
   const auto* const gradient = static_cast<const std::byte*>(shard.gradient);
   for (std::size_t begin = 0; begin < shard.count; begin += tile) {
     const std::size_t count = std::min(tile, shard.count - begin);
     kernels::OptimizerArrays arrays{.master = shard.master + begin,
                                     .gradient = gradient + begin * size_of(shard.gradient_type),
-                                    .values = shard.values};
-    for (int i = 0; i < numbers.states; ++i) arrays.states[i] = shard.states[i] + begin;
+                                    .values = static_cast<std::byte*>(shard.values)};
+    if (copied != DType::float32) arrays.values = static_cast<std::byte*>(shard.values) + begin * size_of(copied);
+    for (int i = 0; i < numbers.states; ++i) arrays.states[i] = coded ? decoded[i] : shard.states[i] + begin;
+    for (int i = 0; coded && i < numbers.states; ++i)
+      decode_state(i, shard.codes[i] + kernels::code_bytes(kStateFormats[i], begin), count, decoded[i]);
     run(numbers.step, arrays, count);
+    for (int i = 0; coded && i < numbers.states; ++i) {
+      const std::uint64_t seed = mix(static_cast<std::uint64_t>(numbers.step.number), static_cast<std::uint64_t>(i));
+      kernels::quantise(kStateFormats[i], decoded[i], count,
+                        shard.codes[i] + kernels::code_bytes(kStateFormats[i], begin),
+                        {.stochastic = true, .seed = seed, .first = shard.first + begin});
+    }
     if (copies) std::memcpy(static_cast<float*>(shard.values) + begin, arrays.master, count * sizeof(float));
   }
 }

@@ -193,8 +193,7 @@ double Trainer::measure_norm() {
     await(b);
     if (sends_directions(b)) continue;
     const std::size_t element = size_of(layout_.buckets[b].type);
-    for (const strategy::ShardPart& part :
-         strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b))) {
+    for (const strategy::ShardPart& part : own_parts(b)) {
       if (used_[part.parameter] == 0) continue;
       sum_squares(memory_.own_gradients(b) + part.offset * element, layout_.buckets[b].type, part.count,
                   sums.data() + first_block_[part.parameter] + part.first / strategy::kBlock);
@@ -234,11 +233,11 @@ void Trainer::update_bucket(std::size_t bucket, double factor, std::optional<dou
     follow_directions(optimizer_, updates_, options_.compress_from_step, shard, learning_rate);
   };
   const auto is_used = [&](std::size_t parameter) { return used_[parameter] != 0; };
-  if (std::ranges::all_of(layout_.buckets[bucket].parameters, is_used)) {
+  const bool by_parts = state_type(optimizer_) == StateType::eight_bits;
+  if (!by_parts && std::ranges::all_of(layout_.buckets[bucket].parameters, is_used)) {
     update_range(0, memory_.own_count(bucket));  // what only fills up is zero and stays so
   } else {
-    for (const strategy::ShardPart& part :
-         strategy::parts_of(layout_, bucket, sizes_, memory_.own_begin(bucket), memory_.own_count(bucket)))
+    for (const strategy::ShardPart& part : own_parts(bucket))
       if (is_used(part.parameter)) update_range(part.offset, part.count);
   }
   updated_ += Clock::now() - began;
@@ -255,6 +254,7 @@ Work Trainer::gather_values(std::size_t bucket) {
 
 void Trainer::exchange_and_update(double factor, std::optional<double> learning_rate) {
   std::vector<Work> gathers;
+  memory_.hide_states();
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
     update_bucket(b, factor, learning_rate);
@@ -396,10 +396,10 @@ std::vector<OwnedPart> Trainer::owned() {
   if (!seen_.empty()) refuse_call("owned() between ready() and step(): what a rank owns is looked at between steps");
   check_released("owned()");
   if (!settled_) settle();
+  memory_.show_states();
   std::vector<OwnedPart> owned;
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
-    for (const strategy::ShardPart& part :
-         strategy::parts_of(layout_, b, sizes_, memory_.own_begin(b), memory_.own_count(b)))
+    for (const strategy::ShardPart& part : own_parts(b))
       owned.push_back({part.parameter, part.first, part.count, memory_.shard(b, part.offset, part.count)});
   return owned;
 }
@@ -411,6 +411,7 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   check_released("restored()");
   if (units_) units_->end_step();  // what is held are the values of before
   updates_ = updates;
+  memory_.take_states();
   decide_compression();
   if (loss_scale && options_.loss_scale) {
     scale_ = *loss_scale;
@@ -463,6 +464,7 @@ Report Trainer::report() const {
                             .blocks = strategy::blocks_of(sizes_),
                             .gathers = units_ ? units_->gathers() : std::vector<std::size_t>(),
                             .gathered_bytes = units_ ? units_->bytes() : 0};
+  if (state_type(optimizer_) == StateType::eight_bits && settled_) shape.state_bytes = memory_.state_bytes();
   for (const auto& exchange : exchanges_)
     shape.compressed.push_back(exchange ? std::optional(exchange->calls()) : std::nullopt);
   shape.compresses_yet = steps_ == 0 ? compresses_now_ : compressed_last_;

@@ -104,6 +104,8 @@ class Trainer {
   void copy_values_in();
   void scatter_values_in();
   void tell_places() const;
+  std::vector<strategy::ShardPart> own_parts(std::size_t bucket) const;
+  void begin_states();
   // Lays the buckets out in rank 0's order, once it is known.
   void settle();
 

@@ -39,6 +39,8 @@ void Trainer::check_rank_pays() const {
 void Trainer::check_one_bit() const {
   if (!std::holds_alternative<OneBitAdam>(options_.compression)) return;
   check_can_freeze(optimizer_);
+  if (state_type(optimizer_) == StateType::eight_bits)
+    refuse_call("OneBitAdam with states of 8 bits: it freezes variances as they are; give its optimizer float32 ones");
   if (stage_ > 0) {
     refuse_call("OneBitAdam needs the whole momentum on every rank, and ZeRO stage " + std::to_string(stage_) +
                 " cuts it; take data_parallel, or PowerSgd or Quantise with ZeRO");

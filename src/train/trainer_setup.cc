@@ -24,6 +24,7 @@ std::string in_words(const Optimizer& optimizer) {
         add(with.learning_rate, with.weight_decay);
         if constexpr (requires { with.beta1; }) add(with.beta1, with.beta2);
         if constexpr (requires { with.epsilon; }) add(with.epsilon * 1e6);
+        if constexpr (requires { with.state; }) words += with.state == StateType::float32 ? "" : ", states of 8 bits";
         if constexpr (requires { with.momentum; }) add(with.momentum, with.nesterov ? 1 : 0);
       },
       optimizer);
@@ -73,7 +74,7 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
     tell_places();
   }
   if (stage_ >= 2) {
-    memory_.begin_states(state_arrays(optimizer_));
+    begin_states();
     settled_ = true;
   }
   begin_step();
@@ -217,6 +218,16 @@ void Trainer::tell_places() const {
   }
 }
 
+std::vector<strategy::ShardPart> Trainer::own_parts(std::size_t bucket) const {
+  return strategy::parts_of(layout_, bucket, sizes_, memory_.own_begin(bucket), memory_.own_count(bucket));
+}
+
+void Trainer::begin_states() {
+  std::vector<std::vector<strategy::ShardPart>> parts;
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) parts.push_back(own_parts(b));
+  memory_.begin_states(optimizer_, parts);
+}
+
 void Trainer::settle() {
   std::vector<std::uint64_t> order(size());
   std::ranges::copy(strategy::completed_order(seen_, size()), order.begin());
@@ -237,7 +248,7 @@ void Trainer::settle() {
     for (BucketRun& run : runs_) run.ready = Clock::now();
     tell_places();
   }
-  memory_.begin_states(state_arrays(optimizer_));
+  begin_states();
   settled_ = true;
 }
 

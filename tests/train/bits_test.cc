@@ -123,6 +123,22 @@ TEST(CountedCalls, EqualTheSentence) {
             Ranks::threads, ranks, [&](Communicator& comm) { says_its_sentence(comm, model, stage, all_options); }));
 }
 
+// A byte and a scale of 4 for 256 of them, for each state and each part of a parameter.
+TEST(StatesOf8Bits, AreCountedByThePart) {
+  const ToyModel model;
+  for (const int stage : {0, 1, 2, 3}) {
+    testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+      const train::Optimizer optimizer = train::AdamW{.state = train::StateType::eight_bits};
+      train::Strategy strategy = stage == 0 ? train::data_parallel(comm, model.parameters, optimizer)
+                                            : train::zero(stage, comm, model.parameters, optimizer);
+      testing::train_step(strategy, model, comm.rank(), 0);
+      std::uint64_t bytes = 0;
+      for (const train::OwnedPart& part : strategy.owned()) bytes += 2 * (part.count + (part.count + 255) / 256 * 4);
+      require(strategy.report().bytes.optimizer == bytes, std::to_string(bytes));
+    }));
+  }
+}
+
 // Two passes over four units gather twice, but for those that are still there.
 TEST(CountedCalls, OfUnitsAreTwiceTheUnitsLessTheLimit) {
   const ToyModel model;

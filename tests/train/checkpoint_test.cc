@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -115,10 +116,35 @@ INSTANTIATE_TEST_SUITE_P(All, GoingOn, ::testing::Values(DType::float32, DType::
 TEST(GoingOnWith, EveryOptimizer) {
   const ToyModel model;
   for (const train::Optimizer& optimizer :
-       std::vector<train::Optimizer>{train::Adam{}, train::Lion{}, train::Sgd{}, train::Sgd{.momentum = 0.9}}) {
+       std::vector<train::Optimizer>{train::Adam{}, train::Lion{}, train::Sgd{}, train::Sgd{.momentum = 0.9},
+                                     train::AdamW{.state = train::StateType::eight_bits}}) {
     SavedFolder folder;
     save_on(folder, 2, 1, model, 3, optimizer);
     go_on(folder, 3, 3, model, 6, undisturbed(model, 2, 3, 3, 6, optimizer), optimizer);
+  }
+}
+
+// Checkpoints hold float32, whatever an optimizer keeps: from 8 bits to float32 nothing is lost, back next to nothing.
+TEST(GoingOnWith, StatesOfAnotherType) {
+  const ToyModel model;
+  const train::Optimizer full = train::AdamW{}, few = train::AdamW{.state = train::StateType::eight_bits};
+  for (const bool to_few : {false, true}) {
+    SavedFolder folder;
+    save_on(folder, 2, 1, model, 3, to_few ? full : few);
+    on_ranks(2, [&](Communicator& comm) {
+      Strategy strategy = make(0, comm, model, to_few ? few : full), saved = make(0, comm, model, to_few ? full : few);
+      Checkpoints checkpoints(comm, folder.path());
+      require(checkpoints.load(strategy).has_value() && checkpoints.load(saved).has_value(), "a checkpoint");
+      const std::vector<train::OwnedPart> now = strategy.owned(), then = saved.owned();
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        for (std::size_t e = 0; e < now[i].count; ++e) {
+          const float v = now[i].shard.states[1][e], exact = then[i].shard.states[1][e];
+          require(to_few ? std::abs(v - exact) <= exact / 16 + 1e-9F : v == exact, "variances");
+        }
+      }
+      train_on(strategy, model, comm.rank(), 3, 5);
+      strategy.verify();
+    });
   }
 }
 

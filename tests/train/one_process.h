@@ -89,6 +89,7 @@ class OneProcess {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       masters_.push_back(to_floats(values_[i].data(), parameters_[i].type, parameters_[i].elements()));
       for (auto& states : states_) states.emplace_back(parameters_[i].elements());
+      for (auto& codes : codes_) codes.emplace_back(train::state_bytes(optimizer_, parameters_[i].elements()));
     }
   }
 
@@ -134,7 +135,8 @@ class OneProcess {
                        .master = masters_[i].data(),
                        .gradient = gradient.data(),
                        .gradient_type = parameters_[i].type,
-                       .states = {states_[0][i].data(), states_[1][i].data()}};
+                       .states = {states_[0][i].data(), states_[1][i].data()},
+                       .codes = {codes_[0][i].data(), codes_[1][i].data()}};
     if (shard.count == 0) return;
     train::update(optimizer_, steps_, shard, factor);
     from_floats(masters_[i], parameters_[i].type, values_[i].data());
@@ -146,6 +148,7 @@ class OneProcess {
   std::optional<double> clip_;
   std::vector<std::vector<float>> masters_;
   std::vector<std::vector<float>> states_[2];
+  std::vector<Bytes> codes_[2];  // in their place where the optimizer keeps 8 bits
   double norm_ = 0;
   std::int64_t steps_ = 0;
 };

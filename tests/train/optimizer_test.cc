@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -134,6 +135,76 @@ TEST(OptimizerTest, ShardsGiveTheBitsOfTheWhole) {
       for (int i = 0; i < state_arrays(optimizer); ++i) EXPECT_EQ(cut.states[i], whole.states[i]) << ranks;
     }
   }
+}
+
+// One parameter whose states have 8 bits.
+struct FewBits {
+  explicit FewBits(std::size_t count) : master(count, 0.5F) {
+    for (auto& array : codes) array.resize(state_bytes(kFewBits, count));
+  }
+  Shard shard(const std::vector<float>& gradient, std::size_t first, std::size_t count) {
+    const std::size_t at = state_bytes(kFewBits, first);
+    return {.count = count,
+            .master = master.data() + first,
+            .gradient = gradient.data() + first,
+            .codes = {codes[0].data() + at, codes[1].data() + at},
+            .first = first};
+  }
+  static constexpr AdamW kFewBits{.state = StateType::eight_bits};
+  std::vector<float> master;
+  std::vector<std::byte> codes[2];
+};
+
+TEST(StatesOf8Bits, HaveTheSameBitsHoweverTheyAreCut) {
+  constexpr std::size_t kCount = 20000;
+  EXPECT_EQ(state_bytes(FewBits::kFewBits, kCount), kCount + 79 * 4);
+  EXPECT_EQ(state_bytes(AdamW{}, kCount), 4 * kCount);
+  FewBits whole(kCount), cut(kCount);
+  for (int step = 1; step <= 5; ++step) {
+    const std::vector<float> gradient = gradient_of(kCount, step);
+    update(FewBits::kFewBits, step, whole.shard(gradient, 0, kCount), 0.3);
+    for (std::size_t first = 0, count = 256; first < kCount; first += count, count = count * 3 / 256 * 256)
+      update(FewBits::kFewBits, step, cut.shard(gradient, first, std::min(count, kCount - first)), 0.3);
+  }
+  EXPECT_EQ(cut.master, whole.master);
+  for (int state = 0; state < 2; ++state) EXPECT_EQ(cut.codes[state], whole.codes[state]);
+}
+
+// A step changes a thousandth of a variance, a hundredth of what codes tell apart: by chance it follows nevertheless.
+TEST(StatesOf8Bits, FollowWhatChangesSlowly) {
+  constexpr std::size_t kCount = 2048;
+  constexpr int kSteps = 4000;
+  FewBits few(kCount);
+  Model full(kCount);
+  full.master = few.master;
+  for (int step = 1; step <= kSteps; ++step) {
+    std::vector<float> gradient(kCount);
+    for (std::size_t i = 0; i < kCount; ++i)
+      gradient[i] = std::sin(static_cast<float>(step) * 7 + static_cast<float>(i)) * 0.1F + 0.02F;
+    update(FewBits::kFewBits, step, few.shard(gradient, 0, kCount));
+    update(AdamW{}, step, full.shard(gradient));
+  }
+  double few_moved = 0, full_moved = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_NEAR(few.master[i] - 0.5, full.master[i] - 0.5, 0.4 * std::abs(full.master[i] - 0.5)) << i;
+    few_moved += few.master[i] - 0.5;
+    full_moved += full.master[i] - 0.5;
+  }
+  EXPECT_NEAR(few_moved / full_moved, 1, 0.05);
+}
+
+TEST(StatesOf8Bits, MistakesGetASentence) {
+  FewBits few(600);
+  const std::vector<float> gradient(600, 1.0F);
+  Shard shard = few.shard(gradient, 256, 100);
+  shard.first = 100;
+  const auto said = [&] { return std::string(error_of([&] { update(FewBits::kFewBits, 1, shard); }).what()); };
+  EXPECT_NE(said().find("a shard begins at element 100 of its parameter; states of 8 bits are cut at multiples of 256"),
+            std::string::npos)
+      << said();
+  shard = few.shard(gradient, 0, 600);
+  shard.codes[1] = nullptr;
+  EXPECT_NE(said().find("codes[1] is nullptr; AdamW keeps 2 arrays of state"), std::string::npos) << said();
 }
 
 TEST(OptimizerTest, TheScaleOfAPowerOfTwoUndoesTheLossScale) {

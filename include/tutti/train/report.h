@@ -58,7 +58,7 @@ inline Spoken spoken(const Sentence& sentence, Verb verb) {
   return all;
 }
 
-// Bytes of model states on one rank. They are the table of ZeRO for elements + padding, which every rank has alike.
+// Bytes of model states on one rank: the table of ZeRO for elements + padding, alike on all but for states of 8 bits.
 struct StateBytes {
   std::uint64_t values = 0, gradients = 0, master = 0, optimizer = 0;
   std::uint64_t outer = 0;  // besides, of local updates: where replicas set out, its momentum, what quantising lost
