@@ -123,6 +123,24 @@ TEST(CountedCalls, EqualTheSentence) {
             Ranks::threads, ranks, [&](Communicator& comm) { says_its_sentence(comm, model, stage, all_options); }));
 }
 
+TEST(StatesOf8Bits, GiveTheBitsOfOneProcess) {
+  const train::Optimizer optimizer = train::AdamW{.learning_rate = 1e-2, .state = train::StateType::eight_bits};
+  for (const DType type : {DType::float32, DType::bfloat16}) {
+    const ToyModel model(type);
+    OneProcess reference(model, optimizer, std::nullopt);
+    for (int step = 0; step < 5; ++step) reference.step_of_means(3, step);
+    for (const int stage : {0, 1, 2, 3}) {
+      testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
+        const train::StrategyOptions options{.bucket_bytes = 10'000};
+        train::Strategy strategy = stage == 0 ? train::data_parallel(comm, model.parameters, optimizer, options)
+                                              : train::zero(stage, comm, model.parameters, optimizer, options);
+        for (int step = 0; step < 5; ++step) testing::train_step(strategy, model, comm.rank(), step);
+        require(testing::values_of(strategy, model) == reference.values(), "the values of one process");
+      }));
+    }
+  }
+}
+
 // A byte and a scale of 4 for 256 of them, for each state and each part of a parameter.
 TEST(StatesOf8Bits, AreCountedByThePart) {
   const ToyModel model;
