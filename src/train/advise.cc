@@ -10,6 +10,7 @@
 #include "strategy/buckets.h"
 #include "strategy/timeline.h"
 #include "train/advised_hooks.h"
+#include "train/bucket_exchange.h"
 #include "train/call_prices.h"
 #include "train/words.h"
 
@@ -49,7 +50,7 @@ class Advising {
     AdvisedHook hook{.name = name, .compression = compression_named(name), .each_step = {}};
     const ExchangeRule rule{hook.compression, options_.strategy.error_feedback, options_.stage, ranks_};
     const strategy::BucketLayout layout = lay_out(rule);
-    hook.each_step = sentence_of_buckets(layout, rule);
+    hook.each_step = sentence_of_buckets(layout, parameters_, rule);
     hook.buckets = layout.buckets.size();
     hook.calls_us = price_of(hook.each_step, price_);
     add_times(hook, layout, rule);
@@ -75,11 +76,6 @@ class Advising {
   }
 
  private:
-  bool compresses(const Parameter& parameter, const Compression& compression) const {
-    if (std::holds_alternative<std::monostate>(compression)) return false;
-    return options_.strategy.compresses ? options_.strategy.compresses(parameter) : parameter.shape.size() >= 2;
-  }
-
   // As a strategy with that compression would lay them out.
   strategy::BucketLayout lay_out(const ExchangeRule& rule) const {
     std::vector<strategy::TensorSize> sizes;
@@ -87,7 +83,8 @@ class Advising {
     std::size_t bytes = 0;
     bool any = false;
     for (const Parameter& parameter : parameters_) {
-      sizes.push_back({parameter.elements(), parameter.type, compresses(parameter, rule.compression)});
+      sizes.push_back({parameter.elements(), parameter.type,
+                       is_compressed(rule.compression, options_.strategy.compresses, parameter)});
       units.push_back(parameter.unit);
       bytes += sizes.back().elements * size_of(parameter.type);
       any = any || sizes.back().compressed;
@@ -120,7 +117,7 @@ class Advising {
       after_us += last_after_us = millions * price.after_us;
       const double ready =
           forward_us + before_us + backward_us * std::min(1.0, numbers_so_far / static_cast<double>(numbers()));
-      const double takes = price_of(gradients_of({{bucket}, {}}, rule), price_);
+      const double takes = price_of(gradients_of({{bucket}, layout.places}, rule), price_);
       exchanges_us += takes;
       priced.push_back({bucket.filled_bytes(), bucket.parameters.size(), ready, takes});
     }
@@ -138,8 +135,8 @@ class Advising {
     hook.step_us = std::max(computed_us + after_us, exchanged_us) + gathers_us;
   }
 
-  static Sentence gradients_of(const strategy::BucketLayout& layout, const ExchangeRule& rule) {
-    Sentence sentence = sentence_of_buckets(layout, rule);
+  Sentence gradients_of(const strategy::BucketLayout& layout, const ExchangeRule& rule) const {
+    Sentence sentence = sentence_of_buckets(layout, parameters_, rule);
     std::erase_if(sentence, [](const Phrase& phrase) { return phrase.what.starts_with("values of"); });
     return sentence;
   }
@@ -218,6 +215,7 @@ Advice advise(int ranks, const Parameters& parameters, const AdvicePrices& price
                 .prices = prices};
   std::vector<Change> changes;
   for (const AdvisedName& advised : kAdvisedNames) {
+    if (advised.whole_states && options.stage > 0) continue;
     advice.hooks.push_back(advising.compressed(advised.name));
     changes.push_back(advised.change);
   }

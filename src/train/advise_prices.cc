@@ -68,7 +68,8 @@ VerbPrices prices_of(Communicator& communicator, PricedCalls& calls, Verb verb, 
 // which may have to share cores.
 CodePrice price_of_codes(Communicator& communicator, Communicator& alone, const char* name) {
   constexpr std::size_t kCount = 1 << 20;
-  const BucketExchangeShape shape{.filled = kCount, .elements = kCount};
+  constexpr std::size_t kRows = 1 << 10;
+  const BucketExchangeShape shape{.filled = kCount, .elements = kCount, .matrices = {{0, 0, kRows, kCount / kRows}}};
   const std::unique_ptr<BucketExchange> exchange = make_exchange(compression_named(name), true, shape, alone);
   if (!exchange) return {name, 0, 0};
   std::vector<float> values(kCount);

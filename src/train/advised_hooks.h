@@ -4,14 +4,16 @@
 namespace tutti::train {
 
 // How much a hook changes what is learned. Of two that change as much, the quicker one is taken.
-enum class Change { nothing, rounding, codes, coarse_codes, largest_only, other_steps };
+enum class Change { nothing, rounding, codes, coarse_codes, directions, other_steps };
 
 struct AdvisedName {
   const char* name;  // as compression_named() takes it
   Change change;
+  bool whole_states = false;  // not with ZeRO, which cuts what it needs
 };
 inline constexpr AdvisedName kAdvisedNames[] = {{"none", Change::nothing},      {"bf16", Change::rounding},
                                                 {"int8", Change::codes},        {"e4m3", Change::codes},
-                                                {"int4", Change::coarse_codes}, {"topk", Change::largest_only}};
+                                                {"int4", Change::coarse_codes}, {"power_sgd", Change::directions},
+                                                {"topk", Change::directions},   {"one_bit", Change::directions, true}};
 
 }  // namespace tutti::train

@@ -144,6 +144,26 @@ class CodesExchange : public BucketExchange {
 
 }  // namespace
 
+std::vector<BucketMatrix> matrices_of(const strategy::BucketLayout& layout, const strategy::Bucket& bucket,
+                                      const Parameters& parameters) {
+  std::vector<BucketMatrix> matrices;
+  for (const std::size_t i : bucket.parameters) {
+    const Parameter& parameter = parameters[i];
+    if (parameter.elements() == 0 || parameter.shape.empty()) continue;
+    const auto rows = static_cast<std::size_t>(parameter.shape[0]);
+    matrices.push_back({i, layout.places[i].offset, rows, parameter.elements() / rows});
+  }
+  return matrices;
+}
+
+bool is_compressed(const Compression& compression, const std::function<bool(const Parameter&)>& asked,
+                   const Parameter& parameter) {
+  if (std::holds_alternative<std::monostate>(compression)) return false;
+  const PowerSgd* power = std::get_if<PowerSgd>(&compression);
+  if (power != nullptr && !pays(*power, parameter)) return false;
+  return asked ? asked(parameter) : parameter.shape.size() >= 2;
+}
+
 std::unique_ptr<BucketExchange> make_exchange(const Compression& compression, bool error_feedback,
                                               const BucketExchangeShape& shape, Communicator& communicator) {
   if (const Cast* cast = std::get_if<Cast>(&compression)) {
@@ -167,6 +187,8 @@ std::optional<strategy::CompressedCalls> calls_of(const Compression& compression
   if (cast != nullptr && shape.type == DType::float32) return calls_of_cast(*cast, shape);
   if (const TopK* settings = std::get_if<TopK>(&compression))
     return TopKExchange::calls_of(*settings, error_feedback, shape);
+  if (const PowerSgd* settings = std::get_if<PowerSgd>(&compression))
+    return PowerSgdExchange::calls_of(*settings, error_feedback, shape);
   if (const Quantise* settings = std::get_if<Quantise>(&compression))
     return Codes(*settings, error_feedback, shape).calls(shape);
   if (const OneBitAdam* settings = std::get_if<OneBitAdam>(&compression))

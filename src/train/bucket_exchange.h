@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "train/quantised_exchange.h"
 #include "tutti/communicator.h"
 #include "tutti/train/compression.h"
+#include "tutti/train/parameters.h"
 
 namespace tutti::train {
 
@@ -43,6 +45,13 @@ struct BucketExchangeShape {
     return (count() + static_cast<std::size_t>(ranks) - 1) / static_cast<std::size_t>(ranks);
   }
 };
+
+// Of the bucket's parameters.
+std::vector<BucketMatrix> matrices_of(const strategy::BucketLayout& layout, const strategy::Bucket& bucket,
+                                      const Parameters& parameters);
+// Whether a parameter's gradient is compressed; `asked` is StrategyOptions::compresses.
+bool is_compressed(const Compression& compression, const std::function<bool(const Parameter&)>& asked,
+                   const Parameter& parameter);
 
 // What the ranks' gradients are multiplied by before they are added; the mean where there is none.
 using GradientShare = std::optional<double>;

@@ -19,15 +19,18 @@ double price_of(const Sentence& sentence, const CallPrice& price) {
   return us;
 }
 
-Sentence sentence_of_buckets(const strategy::BucketLayout& layout, const ExchangeRule& rule) {
+Sentence sentence_of_buckets(const strategy::BucketLayout& layout, const Parameters& parameters,
+                             const ExchangeRule& rule) {
   strategy::StepShape shape{.stage = rule.stage, .ranks = rule.ranks};
   shape.compresses_yet = true;
+  const bool signs = std::holds_alternative<OneBitAdam>(rule.compression);
   for (const strategy::Bucket& bucket : layout.buckets) {
-    const BucketExchangeShape exchanged{.type = bucket.type,
+    const BucketExchangeShape exchanged{.type = signs ? DType::float32 : bucket.type,
                                         .filled = bucket.filled,
                                         .elements = bucket.elements,
                                         .ranks = rule.ranks,
-                                        .cut = rule.stage > 0};
+                                        .cut = rule.stage > 0,
+                                        .matrices = matrices_of(layout, bucket, parameters)};
     shape.compressed.push_back(bucket.compressed ? calls_of(rule.compression, rule.error_feedback, exchanged)
                                                  : std::nullopt);
   }
@@ -38,12 +41,14 @@ Sentence sentence_of_buckets(const strategy::BucketLayout& layout, const Exchang
 
 double price_of_bucket(std::size_t bytes, DType type, bool compressed, const ExchangeRule& rule,
                        const CallPrice& price) {
-  const std::size_t elements = std::max<std::size_t>(1, bytes / size_of(type));
+  constexpr std::size_t kRow = 1024;
+  const std::size_t rows = (bytes / size_of(type) + kRow - 1) / kRow, elements = rows * kRow;
   const strategy::TensorSize size{elements, type, compressed};
+  const Parameters matrix{{.name = "", .type = type, .shape = {static_cast<std::int64_t>(rows), kRow}}};
   const std::size_t order[] = {0};
   const strategy::BucketLayout layout =
       strategy::lay_out(std::span(&size, 1), order, {.first_bytes = bytes, .cap_bytes = bytes, .ranks = rule.ranks});
-  return price_of(sentence_of_buckets(layout, rule), price);
+  return price_of(sentence_of_buckets(layout, matrix, rule), price);
 }
 
 PricedCalls::PricedCalls(Communicator& communicator, std::uint64_t most_bytes)

@@ -9,6 +9,7 @@
 #include "strategy/buckets.h"
 #include "tutti/communicator.h"
 #include "tutti/train/compression.h"
+#include "tutti/train/parameters.h"
 #include "tutti/train/report.h"
 
 namespace tutti::train {
@@ -26,8 +27,9 @@ struct ExchangeRule {
   int stage = 0, ranks = 1;
 };
 // What a step says of these buckets, compressed ones and others, values that ZeRO gathers included.
-Sentence sentence_of_buckets(const strategy::BucketLayout& layout, const ExchangeRule& rule);
-// Of one bucket of so many bytes.
+Sentence sentence_of_buckets(const strategy::BucketLayout& layout, const Parameters& parameters,
+                             const ExchangeRule& rule);
+// Of one bucket of so many bytes, a matrix.
 double price_of_bucket(std::size_t bytes, DType type, bool compressed, const ExchangeRule& rule,
                        const CallPrice& price);
 

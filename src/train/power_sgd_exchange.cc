@@ -193,13 +193,19 @@ void PowerSgdExchange::rescale(double factor) {
   if (keeps_) scale_floats(matrices_.data(), matrices_.size(), factor);
 }
 
-strategy::CompressedCalls PowerSgdExchange::calls() const {
+strategy::CompressedCalls PowerSgdExchange::calls_of(const PowerSgd& settings, bool error_feedback,
+                                                     const BucketExchangeShape& shape) {
+  std::size_t rows = 0, columns = 0;
+  for (const BucketMatrix& matrix : shape.matrices) {
+    rows += matrix.rows;
+    columns += matrix.columns;
+  }
   return {.verb = Verb::all_reduce,
-          .bytes = left_count_ * sizeof(float),
-          .returned_bytes = right_count_ * sizeof(float),
+          .bytes = settings.rank * rows * sizeof(float),
+          .returned_bytes = settings.rank * columns * sizeof(float),
           .returned_by = Verb::all_reduce,
-          .error_bytes = keeps_ ? matrices_.size() * sizeof(float) : 0,
-          .how = "rank " + std::to_string(settings_.rank)};
+          .error_bytes = error_feedback ? shape.filled * sizeof(float) : 0,
+          .how = "rank " + std::to_string(settings.rank)};
 }
 
 }  // namespace tutti::train

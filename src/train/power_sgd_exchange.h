@@ -38,7 +38,9 @@ class PowerSgdExchange : public BucketExchange {
   std::optional<NotFinitePlace> finish(std::byte* output) override;
   bool is_under_way() const override { return work_.valid() && !work_.ended(); }
   void rescale(double factor) override;
-  strategy::CompressedCalls calls() const override;
+  strategy::CompressedCalls calls() const override { return calls_of(settings_, keeps_, shape_); }
+  static strategy::CompressedCalls calls_of(const PowerSgd& settings, bool error_feedback,
+                                            const BucketExchangeShape& shape);
 
  private:
   struct Factors {

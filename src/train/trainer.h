@@ -125,7 +125,6 @@ class Trainer {
   bool sends_directions(std::size_t bucket) const;
   const std::byte* directions_of(std::size_t bucket, const std::byte* gradients);
   void decide_compression();
-  std::vector<BucketMatrix> matrices_of(const strategy::Bucket& bucket) const;
   void make_exchanges();
   bool is_compressed(std::size_t bucket) const;
   bool passes_not_finite() const;

@@ -12,10 +12,7 @@
 namespace tutti::train {
 
 bool Trainer::compresses(const Parameter& parameter) const {
-  if (std::holds_alternative<std::monostate>(options_.compression)) return false;
-  const PowerSgd* power = std::get_if<PowerSgd>(&options_.compression);
-  if (power != nullptr && !pays(*power, parameter)) return false;
-  return options_.compresses ? options_.compresses(parameter) : parameter.shape.size() >= 2;
+  return train::is_compressed(options_.compression, options_.compresses, parameter);
 }
 
 // A rank that is too large for all of them is a mistake; for some it is how small matrices go.
@@ -78,16 +75,6 @@ const std::byte* Trainer::directions_of(std::size_t bucket, const std::byte* gra
   return reinterpret_cast<const std::byte*>(directions_[bucket].data());
 }
 
-std::vector<BucketMatrix> Trainer::matrices_of(const strategy::Bucket& bucket) const {
-  std::vector<BucketMatrix> matrices;
-  for (const std::size_t i : bucket.parameters) {
-    if (sizes_[i].elements == 0 || parameters_[i].shape.empty()) continue;
-    const auto rows = static_cast<std::size_t>(parameters_[i].shape[0]);
-    matrices.push_back({i, layout_.places[i].offset, rows, sizes_[i].elements / rows});
-  }
-  return matrices;
-}
-
 void Trainer::make_exchanges() {
   exchanges_.clear();
   directions_.clear();
@@ -100,7 +87,7 @@ void Trainer::make_exchanges() {
                                     .ranks = ranks_,
                                     .rank = rank_,
                                     .cut = stage_ > 0,
-                                    .matrices = matrices_of(bucket)};
+                                    .matrices = matrices_of(layout_, bucket, parameters_)};
     exchanges_.push_back(bucket.compressed ? make_exchange(options_.compression, options_.error_feedback, shape, comm_)
                                            : nullptr);
   }
