@@ -162,6 +162,15 @@ bool KernelCompiler::has_reduce(DType type, ReduceOp op, int sources) {
   return format_of(type) != nullptr && operator_of(type, op) != nullptr && sources <= kMostOperands;
 }
 
+// A primary context goes with the last who uses it, its kernels with it, and the next one may have the same address.
+void KernelCompiler::keep(const Driver& driver, CuDevice device, CuContext context) {
+  if (kept_.contains(context)) return;
+  CuContext primary = nullptr;
+  driver.check(driver.cuDevicePrimaryCtxRetain(&primary, device), "keeping the context of kernels");
+  kept_.insert(context);
+  if (primary != context) driver.cuDevicePrimaryCtxRelease_v2(device);  // the caller's own: theirs to keep
+}
+
 CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources,
                                 const Source& source, const std::vector<std::string>& definitions) {
   const std::lock_guard lock(mutex_);
@@ -169,6 +178,7 @@ CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, DType typ
   driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
   const auto [it, fresh] = made_.try_emplace(Key{context, type, op, sources}, nullptr);
   if (it->second != nullptr) return it->second;
+  keep(driver, device, context);
   const std::string code = compile(driver, device, source.text, source.file, definitions);
   CuModule module = nullptr;
   driver.check(driver.cuModuleLoadData(&module, code.data()), "loading a kernel");

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -49,8 +50,11 @@ class KernelCompiler {
   CuFunction find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources, const Source& source,
                   const std::vector<std::string>& definitions);
 
+  void keep(const Driver& driver, CuDevice device, CuContext context);
+
   std::mutex mutex_;
   std::map<Key, CuFunction> made_;
+  std::set<CuContext> kept_;
 };
 
 }  // namespace tutti::device

@@ -95,8 +95,10 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
   const Entry entry(__func__, false);
-  if (--world().retained[device] == 0)
+  if (--world().retained[device] == 0) {
     std::erase_if(world().registered, [device](const auto& each) { return each.second.device == device; });
+    std::erase_if(world().device_of_kernel, [device](const auto& each) { return each.second == device; });
+  }
   return entry.result();
 }
 int cuCtxPushCurrent_v2(void* context) {
@@ -358,6 +360,7 @@ int cuModuleLoadData(void** module, const void* code) {
   auto made = std::make_unique<FakeKernel>();
   std::memcpy(made.get(), code, sizeof(FakeKernel));
   *module = made.get();
+  world().device_of_kernel[made.get()] = current.back()->device;
   world().kernels.push_back(std::move(made));
   return kSuccess;
 }
@@ -372,6 +375,7 @@ int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned
   const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   World& w = world();
+  if (!w.device_of_kernel.contains(function)) return kInvalidHandle;  // it went with its context
   const auto* const kernel = static_cast<const FakeKernel*>(function);
   const auto number = [&](int argument) { return *static_cast<const unsigned long long*>(arguments[argument]); };
   const auto small = [&](int argument) { return *static_cast<const int*>(arguments[argument]); };

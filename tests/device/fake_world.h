@@ -106,6 +106,7 @@ struct World {
   unsigned long long allocations = 0;
   std::string deadly;  // the function that kills the process
   std::vector<std::unique_ptr<FakeKernel>> kernels;
+  std::map<const void*, int> device_of_kernel;  // those whose context is there
   int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
 };
 
