@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -79,6 +80,32 @@ std::optional<Element> element_of_tensor(const nb::dlpack::dtype& type) {
   refuse(at(role) + "is read-only, and the call would write to it; pass a copy, or an array of your own as out=");
 }
 
+void require_devices(Role role) {
+  const char* const driver = std::getenv("TUTTI_CUDA_DRIVER");
+  if (driver != nullptr && std::string_view(driver) == "none")
+    refuse(at(role) +
+           "lies on a CUDA device, and TUTTI_CUDA_DRIVER=none turns those off; unset it, or copy to the host");
+}
+
+// "<f4", as array interfaces have it; what is no number moves as bytes.
+Element element_of_typestr(const std::string& type, Role role) {
+  if (type.size() < 3 || type.front() == '>')
+    refuse_type(at(role) + "has elements of type " + type + ", which are no numbers of this machine");
+  const char kind = type[1];
+  const std::size_t bytes = std::strtoul(type.c_str() + 2, nullptr, 10);
+  const bool whole = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  if (kind == 'i' && whole) return integer_of(true, bytes);
+  if (kind == 'u' && whole) return integer_of(false, bytes);
+  if (kind == 'b' && bytes == 1) return DType::boolean;
+  if (kind == 'f' && bytes == 2) return DType::float16;
+  if (kind == 'f' && bytes == 4) return DType::float32;
+  if (kind == 'f' && bytes == 8) return DType::float64;
+  if (kind == 'c' && bytes == 8) return DType::complex64;
+  if (kind == 'c' && bytes == 16) return DType::complex128;
+  if (bytes == 0) refuse_type(at(role) + "has elements of type " + type + ", which have no length");
+  return Element::of_bytes(bytes);
+}
+
 // Clears the Python error at hand and returns its words.
 std::string take_words() {
   const nb::python_error error;
@@ -93,10 +120,12 @@ bool holds_objects(nb::handle array) {
 }  // namespace
 
 Buffer::Buffer(nb::handle object, Access access, Role role) : object_(nb::borrow(object)) {
-  if (!take_buffer(object, access, role) && !take_array(object, access, role) && !take_dlpack(object, access, role)) {
+  if (!take_buffer(object, access, role) && !take_array(object, access, role) &&
+      !take_cuda_array(object, access, role) && !take_dlpack(object, access, role)) {
     object_.reset();
     refuse_type(at(role) + "is a " + kind_of(object) +
-                ", which is no piece of memory; pass a NumPy array, or anything with the buffer protocol or DLPack");
+                ", which is no piece of memory; pass a NumPy array, or anything with the buffer protocol, DLPack or "
+                "__cuda_array_interface__");
   }
   count_ = 1;
   for (const std::size_t length : shape_) count_ *= length;
@@ -109,6 +138,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(view_, other.view_);
   std::swap(tensor_, other.tensor_);
   std::swap(data_, other.data_);
+  std::swap(stream_, other.stream_);
   std::swap(element_, other.element_);
   std::swap(shape_, other.shape_);
   std::swap(count_, other.count_);
@@ -151,13 +181,43 @@ bool Buffer::take_array(nb::handle object, Access access, Role role) {
   return true;
 }
 
+// Version 3 of the interface, and those before it: what they lack is not there.
+bool Buffer::take_cuda_array(nb::handle object, Access access, Role role) {
+  if (!nb::hasattr(object, "__cuda_array_interface__")) return false;
+  require_devices(role);
+  const auto shown = nb::cast<nb::dict>(object.attr("__cuda_array_interface__"));
+  const auto data = nb::cast<nb::tuple>(shown["data"]);
+  if (access == Access::write && nb::cast<bool>(data[1])) refuse_read_only(role);
+  if (shown.contains("mask") && !shown["mask"].is_none()) refuse(at(role) + "has a mask, which no verb looks at");
+  data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
+  element_ = element_of_typestr(nb::cast<std::string>(shown["typestr"]), role);
+  if (element_.bytes() == 2 && nb::hasattr(object, "dtype") &&
+      nb::cast<std::string>(object.attr("dtype").attr("__str__")()).ends_with("bfloat16"))
+    element_ = DType::bfloat16;
+  for (const nb::handle length : nb::cast<nb::tuple>(shown["shape"])) shape_.push_back(nb::cast<std::size_t>(length));
+  if (shown.contains("strides") && !shown["strides"].is_none()) {
+    const auto strides = nb::cast<nb::tuple>(shown["strides"]);
+    auto expected = static_cast<std::int64_t>(element_.bytes());
+    for (std::size_t axis = shape_.size(); axis-- > 0;) {
+      if (shape_[axis] > 1 && nb::cast<std::int64_t>(strides[axis]) != expected)
+        refuse(at(role) + "is not contiguous; pass a contiguous copy, and copy the result back where it is wanted");
+      expected *= static_cast<std::int64_t>(shape_[axis]);
+    }
+  }
+  if (shown.contains("stream") && !shown["stream"].is_none())
+    stream_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(shown["stream"]));
+  return true;
+}
+
 bool Buffer::take_dlpack(nb::handle object, Access access, Role role) {
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
   const auto device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
-  if (const int kind = nb::cast<int>(nb::int_(device[0])); kind != nb::device::cpu::value) {
-    refuse(at(role) + "lies on a device (" +
-           (kind == nb::device::cuda::value ? "CUDA" : "kind " + std::to_string(kind)) +
-           "), and this build moves memory of the host only; copy it to the host first");
+  const int kind = nb::cast<int>(nb::int_(device[0]));
+  const bool on_cuda = kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
+  if (on_cuda) require_devices(role);
+  if (!on_cuda && kind != nb::device::cpu::value && kind != nb::device::cuda_host::value) {
+    refuse(at(role) + "lies on a device that is not CUDA's (DLPack's kind " + std::to_string(kind) +
+           "), and only memory of the host and of CUDA devices is moved; copy it to the host first");
   }
   if (!nb::try_cast<nb::ndarray<nb::ro>>(object, tensor_)) {
     const std::string why = PyErr_Occurred() != nullptr ? ": " + take_words() : "";

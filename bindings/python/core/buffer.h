@@ -1,4 +1,5 @@
-// Any Python object that is one piece of memory, as the verbs see it: NumPy arrays, the buffer protocol, DLPack.
+// Any Python object that is one piece of memory, as the verbs see it: NumPy arrays, the buffer protocol, DLPack, and
+// arrays of CUDA devices by __cuda_array_interface__ or DLPack.
 //
 // Nothing is copied. While a Buffer lives the object cannot be resized or freed. To be made and dropped with the GIL.
 #pragma once
@@ -27,7 +28,8 @@ struct Role {
 class Buffer {
  public:
   Buffer() = default;  // none
-  // Throws where the object is no piece of memory of the host, is not contiguous, or may not be written.
+  // Throws where the object is no piece of memory of the host or of a CUDA device, is not contiguous, or may not be
+  // written.
   Buffer(nb::handle object, Access access, Role role);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -42,12 +44,15 @@ class Buffer {
   std::size_t rows(Role role) const;
   std::size_t row_elements() const;
   const nb::object& object() const { return object_; }
+  // Of a CUDA array: the stream that works on it, as it says; nullptr: none, or it does not say.
+  void* stream() const { return stream_; }
   // Of NumPy, whatever the object is.
   nb::object dtype() const;
 
  private:
   bool take_buffer(nb::handle object, Access access, Role role);
   bool take_array(nb::handle object, Access access, Role role);
+  bool take_cuda_array(nb::handle object, Access access, Role role);
   bool take_dlpack(nb::handle object, Access access, Role role);
   void require_contiguous(Role role) const;
 
@@ -55,6 +60,7 @@ class Buffer {
   Py_buffer view_{};            // held where view_.obj is set
   nb::ndarray<nb::ro> tensor_;  // held where it came by DLPack
   void* data_ = nullptr;
+  void* stream_ = nullptr;
   Element element_ = DType::uint8;
   std::vector<std::size_t> shape_;
   std::size_t count_ = 0;

@@ -27,9 +27,18 @@ void set_output(Request& request, const Buffer& output) {
   request.element = output.element();
 }
 
+// A stream that was set for the communicator comes before those that arrays name.
+void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set) {
+  request.stream = set;
+  for (const Buffer& buffer : buffers) {
+    if (request.stream == nullptr) request.stream = buffer.stream();
+  }
+}
+
 nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bool async) {
   Group& group = group_of(communicator);
   const Group::Turn turn(group);
+  set_stream(prepared.request, prepared.buffers, turn->stream());
   if (!async) {
     const Received received = without_gil([&] { return turn->run(prepared.request); });
     return prepared.result.is_valid() ? prepared.result : received_of(received);

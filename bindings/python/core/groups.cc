@@ -74,6 +74,28 @@ nb::object allocate(const CommunicatorBase& self, std::size_t bytes) {
   return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(kept->get(), {bytes}, owner));
 }
 
+// Bytes on a CUDA device, as an object that speaks DLPack and keeps them, of elements whose type numpy.dtype() knows.
+nb::object allocate_device(const CommunicatorBase& self, const std::vector<std::size_t>& shape, char kind,
+                           std::size_t element_bytes, int device) {
+  using nb::dlpack::dtype_code;
+  const std::string_view kinds = "iufcb";
+  constexpr dtype_code kCodes[] = {dtype_code::Int, dtype_code::UInt, dtype_code::Float, dtype_code::Complex,
+                                   dtype_code::Bool};
+  const std::size_t known = kinds.find(kind);
+  if (known == std::string_view::npos) refuse("empty: on a device arrays hold numbers");
+  std::size_t bytes = element_bytes;
+  for (const std::size_t length : shape) bytes *= length;
+  const Group::Turn turn(group_of(self));
+  auto memory = without_gil([&] { return turn->allocate_device_bytes(bytes, device); });
+  auto* kept = new std::shared_ptr<void>(std::move(memory));
+  const nb::capsule owner(kept, [](void* held) noexcept { delete static_cast<std::shared_ptr<void>*>(held); });
+  const nb::dlpack::dtype type{static_cast<std::uint8_t>(kCodes[known]), static_cast<std::uint8_t>(8 * element_bytes),
+                               1};
+  const nb::ndarray<nb::array_api> array(kept->get(), shape.size(), shape.data(), owner, nullptr, type,
+                                         nb::device::cuda::value, device);
+  return nb::make_tuple(nb::cast(array), reinterpret_cast<std::uintptr_t>(kept->get()));
+}
+
 void all_reduce_many(const CommunicatorBase& self, const nb::list& arrays, nb::handle op) {
   std::vector<Buffer> buffers;
   for (const nb::handle array : arrays)
@@ -108,10 +130,25 @@ void bind_reports(nb::module_& module, CommunicatorClass& communicator) {
   });
 }
 
+void bind_devices(CommunicatorClass& communicator) {
+  communicator.def_prop_rw(
+      "_stream",
+      [](const CommunicatorBase& self) {
+        const Group::Turn turn(group_of(self));
+        return reinterpret_cast<std::uintptr_t>(turn->stream());
+      },
+      [](const CommunicatorBase& self, std::uintptr_t stream) {
+        const Group::Turn turn(group_of(self));
+        turn->set_stream(reinterpret_cast<void*>(stream));
+      });
+  communicator.def("_allocate_device", &allocate_device);
+}
+
 }  // namespace
 
 void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
   bind_reports(module, communicator);
+  bind_devices(communicator);
   nb::class_<Group>(module, "Group");
   module.def("join", &join, nb::arg("deterministic"), nb::arg("timeout").none(), nb::arg("algorithm").none(),
              nb::arg("check"), nb::arg("transport"), nb::arg("rank").none(), nb::arg("world_size").none(),

@@ -34,6 +34,7 @@ nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bo
 // Sets the addresses, lengths and elements of a request.
 void set_input(Request& request, const Buffer& input);
 void set_output(Request& request, const Buffer& output);
+void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set);
 Group& group_of(const CommunicatorBase& communicator);
 
 }  // namespace tutti::python

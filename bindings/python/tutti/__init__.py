@@ -15,13 +15,14 @@ from ._errors import (AbortedError, ArgumentTypeError, Error, InvalidArgumentErr
 from ._core import ANY_SOURCE, ANY_TAG, Op, Work, premul_sum, reduce_local
 from ._core import version as __version__
 from ._communicator import Batch, Communicator, StepReport, init
+from ._device import DeviceArray
 from ._paths import include_dir, library_dir
 from ._received import Received
 from ._spawn import RankError, spawn
 from ._works import test_any, wait_any, wait_some
 
 __all__ = [
-    "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "Error",
+    "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "DeviceArray", "Error",
     "InvalidArgumentError", "MismatchError", "Op", "PeerFailedError", "PeerLostError", "RankError", "Received",
     "StepReport", "SystemRefusedError", "TimeoutError", "UnsupportedError", "Work", "__version__", "include_dir",
     "init", "library_dir", "premul_sum", "reduce_local", "spawn", "test_any", "wait_any", "wait_some",

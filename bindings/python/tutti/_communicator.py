@@ -10,6 +10,7 @@ import weakref
 import numpy
 
 from . import _core
+from ._device import DeviceArray, address_of_stream
 from ._errors import InvalidArgumentError
 
 _PICKLE = pickle.HIGHEST_PROTOCOL
@@ -59,8 +60,8 @@ class Communicator(_core.Communicator):
 
     Verbs on vectors (all_reduce, broadcast, reduce, scan, exclusive_scan) work in place and return the array; verbs on
     chunks (all_gather, gather, scatter, reduce_scatter, all_to_all and their _v variants) return a new array; out= says
-    otherwise. async_op=True returns a Work. Arrays are NumPy arrays or anything with the buffer protocol or DLPack; they
-    are used where they are, so they must be C-contiguous. One thread at a time.
+    otherwise. async_op=True returns a Work. Arrays are NumPy arrays or anything with the buffer protocol, DLPack or
+    __cuda_array_interface__; they are used where they are, so they must be C-contiguous. One thread at a time.
     """
 
     def __init__(self, group):
@@ -127,8 +128,10 @@ class Communicator(_core.Communicator):
 
     # ---- Memory.
 
-    def empty(self, shape, dtype=float):
+    def empty(self, shape, dtype=float, *, device=None):
         """A zeroed array in symmetric memory, which all ranks of a host can reach: verbs on it run without copies.
+
+        device=0 makes a DeviceArray on that CUDA device instead, which the ranks that share the device have opened.
 
         Collective: every rank asks for the same shape and dtype at the same point. The memory lasts as long as the array
         and views of it do, also when the communicator is closed.
@@ -139,7 +142,24 @@ class Communicator(_core.Communicator):
         shape = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
         if any(length < 0 for length in shape):
             raise InvalidArgumentError(f"empty: the shape {shape} has a negative length")
+        if device is not None:
+            memory, address = self._allocate_device(list(shape), dtype.kind, dtype.itemsize, device)
+            return DeviceArray(memory, address, shape, dtype, device)
         return self._allocate(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+
+    @property
+    def stream(self):
+        """The CUDA stream that the calls which follow are ordered with, as a number; None where there is none.
+
+        Calls on arrays of a device come after what it holds, and what comes into it after an async call waits until that
+        has ended. Takes streams of PyTorch and CuPy, numbers (cudaStream_t), and None. Without one, calls come after the
+        stream that an array names in its __cuda_array_interface__, or after the default stream.
+        """
+        return self._stream or None
+
+    @stream.setter
+    def stream(self, stream):
+        self._stream = address_of_stream(stream)
 
     # ---- Several arrays, several messages.
 
