@@ -127,6 +127,8 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   counter_.count(call.verb, bytes_to_count(call));
   drive(track);
   last_algorithm_ = track.algorithm();
+  if (attended && attended->staging != nullptr) [[unlikely]]
+    tell_way(call.verb, attended->staging->is_deferred());
   return {};
 }
 

@@ -9,6 +9,7 @@
 // drives those is the matter of AsyncCalls.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -150,6 +151,8 @@ class Engine final {
   // Runs the track's draft to its end.
   void drive(Track& track);
   void meet_to_allocate(std::size_t bytes);
+  // engine_device.cc: says once for each verb which way its calls on device memory take.
+  void tell_way(Verb verb, bool launched);
   void admit_message(Call& call);
 
   // Throws Error where the two are not what exchange() takes.
@@ -182,7 +185,8 @@ class Engine final {
   std::vector<int> parent_ranks_;
   GroupView view_;
   device::StagingPool staging_;
-  void* stream_ = nullptr;  // of calls that name none
+  void* stream_ = nullptr;                    // of calls that name none
+  std::array<std::uint32_t, 2> told_ways_{};  // by way, a bit for each verb
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand
   std::vector<std::unique_ptr<choice::Given>> given_;  // schedules that the caller brought

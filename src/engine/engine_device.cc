@@ -82,6 +82,16 @@ class DevicePart {
 
 }  // namespace
 
+void Engine::tell_way(Verb verb, bool launched) {
+  std::uint32_t& told = told_ways_[launched ? 1 : 0];
+  const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(verb);
+  if ((told & bit) != 0 || !log_.says(Log::Level::info)) return;
+  told |= bit;
+  const std::string way = launched ? "one rank launches a kernel for all, by CUDA IPC"
+                                   : "through host memory, by " + std::string(last_algorithm_);
+  log_.info(std::string(name_of(verb)) + " on device memory: " + way);
+}
+
 std::shared_ptr<void> Engine::allocate_device(std::size_t bytes, int device) {
   static_assert(std::is_trivially_copyable_v<PartOnDevice>);
   require_alive();
