@@ -1,6 +1,7 @@
 """Arrays and streams of a CUDA device, over a driver without one, whose memory the processor cannot touch."""
 
 import ctypes
+import mmap
 import os
 
 import numpy as np
@@ -34,6 +35,21 @@ class Driver:
         made = ctypes.c_void_p()
         self.call("cuStreamCreateWithPriority", ctypes.byref(made), 1, 0)
         return made.value
+
+
+class Word:
+    """A number in host memory that the device sees."""
+
+    def __init__(self, driver, count):
+        self.memory = mmap.mmap(-1, count)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        driver.call("cuMemHostRegister_v2", ctypes.c_void_p(address), ctypes.c_size_t(count), 3)  # seen by all
+        found = ctypes.c_ulonglong()
+        driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(found), ctypes.c_void_p(address), 0)
+        self.number, self.seen = ctypes.c_uint32.from_address(address), found.value
+
+    def write(self, number):
+        self.number.value = number
 
 
 class Array:
@@ -161,14 +177,23 @@ def test_streams(run):
 def test_the_stream_that_an_array_names_comes_first(run):
     def job(comm):
         driver = Driver()
+        host = comm.duplicate()
         handle = driver.stream()
         x = Array(driver, np.zeros(1000, "f4"), stream=handle)
-        later = np.full(1000, 2, "f4")
-        for _ in range(20):
+        word = Word(driver, 4096)
+        for turn in range(1, 4):
             x.write(np.zeros(1000, "f4"))
+            # The stream waits for the word, and writes then; a call that asked another one would end before.
+            driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(handle), ctypes.c_ulonglong(word.seen), turn, 0)
+            later = np.full(1000, 2, "f4")
             driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(x.address), ctypes.c_void_p(later.ctypes.data),
                         ctypes.c_size_t(later.nbytes), ctypes.c_void_p(handle))
-            comm.all_reduce(x)
+            work = comm.all_reduce(x, async_op=True)
+            for _ in range(100):
+                host.barrier()
+                assert not work.done()
+            word.write(turn)
+            work.wait()
             assert (x.read() == 4).all()
     run(2, job)
 
