@@ -192,6 +192,11 @@ std::string reason(const Advice& advice, const AdvisedHook& best, double worth) 
   return why + ". Compare the loss.";
 }
 
+// What 1-bit Adam wants of a strategy besides data parallel: it has no gradients of all ranks, and plain steps first.
+bool takes_signs(const StrategyOptions& options) {
+  return options.compress_from_step > 0 && !options.clip_norm && !options.measure_noise && !options.unused_parameters;
+}
+
 }  // namespace
 
 const AdvisedHook& Advice::best() const {
@@ -217,7 +222,7 @@ Advice advise(int ranks, const Parameters& parameters, const AdvicePrices& price
   for (const AdvisedName& advised : kAdvisedNames) {
     if (advised.whole_states && options.stage > 0) continue;
     advice.hooks.push_back(advising.compressed(advised.name));
-    changes.push_back(advised.change);
+    changes.push_back(advised.whole_states && !takes_signs(options.strategy) ? Change::refused : advised.change);
   }
   for (const std::int64_t every : options.local_updates) {
     advice.hooks.push_back(advising.local_updates(every));

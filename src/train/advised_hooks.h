@@ -4,7 +4,7 @@
 namespace tutti::train {
 
 // How much a hook changes what is learned. Of two that change as much, the quicker one is taken.
-enum class Change { nothing, rounding, codes, coarse_codes, directions, other_steps };
+enum class Change { nothing, rounding, codes, coarse_codes, directions, other_steps, refused };
 
 struct AdvisedName {
   const char* name;  // as compression_named() takes it

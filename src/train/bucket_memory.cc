@@ -89,7 +89,7 @@ std::uint64_t BucketMemory::state_bytes() const {
 void BucketMemory::show_states() {
   for (Block& block : buckets_) {
     for (int state = 0; state < 2 && !block.coded.empty(); ++state) {
-      if (block.codes[state].empty()) continue;
+      if (block.codes[state].empty() || !block.states[state].empty()) continue;  // none, or shown already
       block.states[state].assign(block.own_count, 0.0F);
       for (const auto& [part, at] : block.coded)
         decode_state(state, block.codes[state].data() + at, part.count, block.states[state].data() + part.offset);

@@ -55,7 +55,7 @@ bool pays(const PowerSgd& settings, const Parameter& parameter) {
   const std::size_t all = parameter.elements();
   if (all == 0) return false;
   const auto rows = static_cast<std::size_t>(parameter.shape[0]);
-  return settings.rank * (rows + all / rows) < all;
+  return settings.rank <= (all - 1) / (rows + all / rows);  // rank * (rows + columns) < all, however large the rank
 }
 
 PowerSgdExchange::PowerSgdExchange(const PowerSgd& settings, bool error_feedback, const BucketExchangeShape& shape,

@@ -63,6 +63,7 @@ class QuantisedReducer::Body {
       part_of(part).publish(comm_, divisor, residual);
     };
     for (std::size_t part = 0; part < parts; ++part) {
+      if (part > 0) part_of(part).follow(exchange_);
       part_of(part).send(comm_, input, mark_of(op), {part * length, std::min(length, chunk - part * length)});
       if (part >= kPartsAhead) pass_on(part - kPartsAhead);
     }

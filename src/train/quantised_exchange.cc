@@ -105,6 +105,7 @@ void QuantisedExchange::send(Communicator& communicator, const QuantisedInput& i
     std::byte* const codes = sent_.data() + piece * piece_bytes() + kHeaderBytes;
     not_finite = std::min(not_finite, encode(input, first, count, codes));
     // Pieces are equally long; what is behind the last value says nothing.
+    if (piece == static_cast<std::size_t>(rank_)) own_count_ = count;
     const std::size_t bytes = kernels::code_bytes(format_, count);
     std::memset(codes + bytes, 0, kernels::code_bytes(format_, chunk_) - bytes);
   }
@@ -183,11 +184,11 @@ void QuantisedExchange::publish(Communicator& communicator, float divisor, std::
   const std::size_t bytes = kernels::code_bytes(format_, chunk_);
   const std::size_t first = std::min(static_cast<std::size_t>(rank_) * stride_ + part_, residual.size());
   const std::span<float> own_residual = residual.subspan(first, std::min(chunk_, residual.size() - first));
-  own_.resize(bytes);
+  own_.assign(bytes, std::byte{});
   // Another chance than that of the first rounding.
   const std::uint64_t seed = mix(mix(~settings_.seed, calls_), static_cast<std::uint64_t>(rank_));
   alignas(64) float tile[kTile];
-  for_tiles(chunk_, [&](std::size_t begin, std::size_t count) {
+  for_tiles(own_count_, [&](std::size_t begin, std::size_t count) {
     sum_tile(begin, count, divisor, tile);
     if (!owners_residual.empty()) add_floats(tile, owners_residual.data() + part_ + begin, count);
     std::byte* const codes = own_.data() + kernels::code_bytes(format_, begin);

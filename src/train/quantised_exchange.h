@@ -59,6 +59,8 @@ class QuantisedExchange {
 
   // Pieces of ceil(count / ranks) values, of which a part is exchanged. `mark` is compared with that of other ranks.
   void send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark = 0, PiecePart part = {});
+  // The next call draws the chances of the last one of this other.
+  void follow(const QuantisedExchange& other) { calls_ = other.calls_ - 1; }
   // Every rank gets the input as it is.
   void send_to_all(Communicator& communicator, const QuantisedInput& input);
   bool sent() { return !work_.valid() || work_.test(); }
@@ -95,6 +97,7 @@ class QuantisedExchange {
   int ranks_ = 1, rank_ = 0;
   std::size_t chunk_ = 0;              // values of a piece, or of the part of it
   std::size_t stride_ = 0, part_ = 0;  // from one piece to the next, and from its first value to the part
+  std::size_t own_count_ = 0;          // of the own piece's part, without what is behind the last value
   bool published_ = false;
   std::vector<std::byte> sent_, received_, own_;
   Work work_;

@@ -412,6 +412,7 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   if (units_) units_->end_step();  // what is held are the values of before
   updates_ = updates;
   memory_.take_states();
+  make_exchanges();  // what was lost belongs to the values of before
   decide_compression();
   if (loss_scale && options_.loss_scale) {
     scale_ = *loss_scale;

@@ -70,7 +70,8 @@ std::byte* Trainer::whole_gradients(std::size_t bucket) {
   if (std::byte* gradients = memory_.gradients(bucket)) return gradients;
   for (std::size_t earlier = 0; earlier < next_ && !memory_.has_free_buffer(); ++earlier) {
     if (memory_.gradients(earlier) == nullptr) continue;
-    await(earlier);
+    // An exchange has taken what it needs when it has begun; its second call may wait for ranks that wait for this one.
+    if (!is_compressed(earlier)) await(earlier);
     memory_.take_back(earlier);
   }
   std::byte* gradients = memory_.lend(bucket);

@@ -132,6 +132,20 @@ TEST(Advise, Tells) {
     EXPECT_TRUE(contains(json, part)) << part << "\n" << json;
 }
 
+// 1-bit Adam is told, and recommended only where a strategy would take it.
+TEST(Advise, RecommendsSignsWhereTheyAreTaken) {
+  AdviseOptions options;
+  options.computing_us = 1000;
+  options.local_updates = {};
+  AdvicePrices prices = links_of(125);
+  for (CodePrice& code : prices.codes) code.before_us = code.after_us = code.name == "one_bit" ? 1 : 1e9;
+  EXPECT_NE(advise(2, large_model(), prices, options).best().name, "one_bit");
+  options.strategy.compress_from_step = 100;
+  EXPECT_EQ(advise(2, large_model(), prices, options).best().name, "one_bit");
+  options.strategy.clip_norm = 1;
+  EXPECT_NE(advise(2, large_model(), prices, options).best().name, "one_bit");
+}
+
 TEST(Advise, Refuses) {
   const Parameters model = large_model();
   EXPECT_TRUE(contains(error_of([&] { (void)advise(2, {}, links_of(1)); }).what(), "no parameters"));

@@ -157,6 +157,22 @@ TEST(StatesOf8Bits, AreCountedByThePart) {
   }
 }
 
+// Who writes them and asks once more finds what was written.
+TEST(StatesOf8Bits, MayBeAskedForTwiceAndWritten) {
+  const ToyModel model;
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+    train::Strategy strategy =
+        train::zero(1, comm, model.parameters, train::AdamW{.state = train::StateType::eight_bits});
+    testing::train_step(strategy, model, comm.rank(), 0);
+    for (const train::OwnedPart& part : strategy.owned()) std::fill_n(part.shard.states[0], part.count, 0.5F);
+    for (const train::OwnedPart& part : strategy.owned())
+      require(part.count == 0 || part.shard.states[0][0] == 0.5F, "what was written");
+    strategy.restored(1);
+    for (const train::OwnedPart& part : strategy.owned())
+      require(part.count == 0 || part.shard.states[0][part.count - 1] == 0.5F, "what was restored");
+  }));
+}
+
 // Two passes over four units gather twice, but for those that are still there.
 TEST(CountedCalls, OfUnitsAreTwiceTheUnitsLessTheLimit) {
   const ToyModel model;

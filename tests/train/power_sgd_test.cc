@@ -345,6 +345,8 @@ TEST(PowerSgdHook, BadSettingsGetASentence) {
                      "PowerSgd of rank 22 is too large for every matrix of the model; give a rank of at most 21, "
                      "which fits parameter \"w\", float32 [64, 33]"),
             said);
+    said = words(one.parameters, std::size_t{1} << 62);
+    require(contains(said, "is too large for every matrix of the model; give a rank of at most 21"), said);
     said = words(vectors.parameters, 1);
     require(contains(said, "the model has no matrix that two thin ones are smaller than"), said);
     const Error error =

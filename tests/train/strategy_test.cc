@@ -177,7 +177,7 @@ struct UnitRow {
     for (std::size_t i = 0; i < kUnits; ++i) {
       memory.emplace_back(3000, static_cast<float>(i));
       parameters.push_back(
-          {.name = "w" + std::to_string(i), .shape = {3000}, .values = memory.back().data(), .unit = i});
+          {.name = "w" + std::to_string(i), .shape = {50, 60}, .values = memory.back().data(), .unit = i});
     }
   }
   static void forward(Strategy& strategy) {
@@ -219,12 +219,12 @@ TEST(Units, AStrategyMayGoWhileOneIsGatheredAndOthersAreOnTheirWay) {
   }));
 }
 
-TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) {
+void run_out_and_gather(const train::Compression& compression) {
   const UnitRow row;
   std::vector<std::vector<float>> results[2];
   for (const int stage : {0, 3}) {
     testing::expect_all_ok(testing::run_ranks(Ranks::threads, 3, [&](Communicator& comm) {
-      Strategy strategy = make(stage, comm, row.parameters);
+      Strategy strategy = make(stage, comm, row.parameters, {.compression = compression});
       for (int step = 0; step < 5; ++step) {
         const bool has_examples = step <= comm.rank() || comm.rank() == 2;
         UnitRow::forward(strategy);  // everybody evaluates
@@ -246,6 +246,14 @@ TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) {
     }));
   }
   EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) { run_out_and_gather({}); }
+
+// Thin matrices are two calls: a rank that waits for the second, of a bucket whose memory it needs, would wait for ranks
+// that wait for its units.
+TEST(UnevenBatches, RanksThatRanOutGatherUnitsWhileThinMatricesTravel) {
+  run_out_and_gather(train::PowerSgd{.rank = 2});
 }
 
 TEST(UnevenBatches, NoExamplesInTheFirstStepAreToldWhereUnitsHaveNoOrderYet) {

@@ -52,7 +52,8 @@ struct AdvicePrices {
 
 struct AdviseOptions {
   int stage = 0;  // of ZeRO; 0 is data parallel
-  // Of these count bucket_bytes, compresses and error_feedback.
+  // Of these count bucket_bytes, compresses and error_feedback; and what 1-bit Adam does not go with, so that it is not
+  // recommended there.
   StrategyOptions strategy = {};
   // Forward and backward of a step on one rank. With it whole steps are compared, most of whose communication may be
   // hidden; without it communication alone, and nothing that changes more than codes of 8 bits is recommended.

@@ -171,7 +171,8 @@ class TUTTI_API Strategy {
 
   // What this rank owns: all of the model in data parallel, its shards in ZeRO. Masters and states may be written, from
   // a checkpoint of any strategy on any number of ranks; then restored() makes values of the masters on all ranks.
-  // Before the first step it settles where all lies, as registered. States of 8 bits are float32 here, until a step.
+  // Before the first step it settles where all lies, as registered. States of 8 bits are float32 here, until a step or
+  // restored().
   std::vector<OwnedPart> owned();
   std::int64_t updates() const;      // so far, as optimizers count them
   int steps_since_overflow() const;  // or since the loss scale last grew
