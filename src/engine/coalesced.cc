@@ -64,7 +64,7 @@ void all_reduce_coalesced(Communicator& communicator, std::span<void* const> ten
   std::byte* to = packed.get();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (counts[i] == 0) continue;
-    device::copy_anywhere(to, tensors[i], counts[i] * element.bytes());
+    device::copy_anywhere(to, tensors[i], counts[i] * element.bytes(), communicator.stream());
     to += counts[i] * element.bytes();
   }
   std::uint64_t lengths = 0;

@@ -93,6 +93,15 @@ void PipelineRunner::step() {
     const bool theirs = error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::peer_failed ||
                         error.code() == ErrorCode::aborted;
     part(error, engine_failed_ || !theirs);
+  } catch (const std::exception& error) {  // of the caller's memory
+    part(Error(ErrorCode::system, stage_in_words(stage_) + ": " + error.what()), true);
+  }
+  try {
+    all_or_none(parting_, [] {});  // a stage may have failed behind what this one has done
+  } catch (const Error& said) {
+    broken_ = said.what();
+    leave();
+    throw;
   }
 }
 
@@ -275,19 +284,26 @@ void PipelineRunner::keep_output(const PipelineAction& action, int place, Pipeli
   made_[{forward ? Cargo::activation : Cargo::gradient, action.microbatch, boundary}] = std::move(output);
 }
 
-void PipelineRunner::part(const Error& error, bool own) {
-  broken_ = error.what();
+void PipelineRunner::leave() {
   comm_.abort();
   tellings_.clear();
   sends_.clear();
   receives_.clear();
   comm_.close();
   if (ends_) ends_->close();
+}
+
+void PipelineRunner::part(const Error& error, bool own) {
+  broken_ = error.what();
+  leave();
   try {
     all_or_none(parting_, [&] {
       if (own) throw error;
     });
   } catch (const Error& said) {  // a stage's words, or that a rank is gone
+    const bool unheard = said.code() == ErrorCode::timeout || said.code() == ErrorCode::peer_lost ||
+                         said.code() == ErrorCode::peer_failed || said.code() == ErrorCode::aborted;
+    if (own && unheard) throw error;  // nobody is left to tell
     broken_ = said.what();
     throw;
   }

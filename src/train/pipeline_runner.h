@@ -79,6 +79,7 @@ class PipelineRunner {
   void learn_shape(int boundary, const ShapeWords& words);
   PipelineArray memory_for(const ArrayShape& shape);
   // All ranks throw what one of them failed with.
+  void leave();
   [[noreturn]] void part(const Error& error, bool own);
 
   int stage_of(int place) const { return place % shape_.stages; }

@@ -239,6 +239,24 @@ TEST_P(DeviceCalls, AStreamMayBeSetForAllThatFollow) {
   });
 }
 
+TEST_P(DeviceCalls, TensorsAreCoalescedAfterWhatTheStreamHolds) {
+  run(2, [](Communicator& comm) {
+    const TestStream stream;
+    comm.set_stream(stream.get());
+    const Floats one(filled(0, 10)), two(filled(0, 1000));
+    for (int round = 0; round < 10; ++round) {
+      const auto values = filled(static_cast<float>(comm.rank() + round), 1000);
+      stream.write(one.bytes(), values.data(), one.size() * sizeof(float));
+      stream.write(two.bytes(), values.data(), two.size() * sizeof(float));
+      void* const tensors[] = {one.data(), two.data()};
+      const std::size_t counts[] = {one.size(), two.size()};
+      all_reduce_coalesced(comm, tensors, counts, DType::float32, ReduceOp::sum);
+      const auto sum = static_cast<float>(1 + 2 * round);
+      require(one.read() == filled(sum, 10) && two.read() == filled(sum, 1000), "what the stream held is not in it");
+    }
+  });
+}
+
 TEST_P(DeviceCalls, MessagesTouchOnlyWhatHasCome) {
   run(2, [](Communicator& comm) {
     const int other = 1 - comm.rank();

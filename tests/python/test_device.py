@@ -129,6 +129,8 @@ def test_memory_of_the_communicator_is_shown_to_others(run):
         assert contents(driver, x).ravel().tolist() == [2 * i + 1 for i in range(8)]
         with pytest.raises(tutti.InvalidArgumentError, match="there is no device 99"):
             comm.empty(3, device=99)
+        with pytest.raises(tutti.InvalidArgumentError, match="more than memory can hold"):
+            comm.empty((1 << 40, 1 << 40), "f4", device=0)
         with pytest.raises(tutti.InvalidArgumentError, match="arrays hold numbers"):
             comm.empty(3, "M8[s]", device=0)
     run(2, job)
@@ -157,6 +159,10 @@ def test_streams(run):
         for kind in (int, OfTorch, OfCupy, OfProtocol):
             comm.stream = kind(handle)
             assert comm.stream == handle
+        for kind in (OfTorch, OfCupy, OfProtocol):  # the default stream has no handle of its own
+            comm.stream = kind(0)
+            assert comm.stream == 1
+        comm.stream = handle
         with pytest.raises(tutti.InvalidArgumentError, match="a str is no stream"):
             comm.stream = "default"
         x = Array(driver, np.zeros(1000, "f4"))

@@ -245,6 +245,39 @@ TEST(PipelineMistakes, OfAnEngineAreToldToAllRanks) {
   });
 }
 
+// All others have sent and received everything by then.
+TEST(PipelineMistakes, InTheLastBackwardOfTheFirstStageAreToldInTheSameStep) {
+  on_ranks(3, [](Communicator& comm) {
+    std::vector<ArrayPart> parts = parts_of(comm.rank(), 3, 1);
+    PipelineEngine engine = engine_of(parts);
+    if (comm.rank() == 0) {
+      engine.backward = [backward = engine.backward](int microbatch, int chunk, const PipelineArray& gradient) {
+        if (microbatch == 3) throw std::runtime_error("out of memory");
+        return backward(microbatch, chunk, gradient);
+      };
+    }
+    Pipeline pipeline(comm, engine, {.microbatches = 4});
+    const Error error = error_of([&] { pipeline.step(); });
+    require(error.peer() == 0, error.what());
+    require(contains(error.what(), "stage 0: backward of micro-batch 3: out of memory"), error.what());
+  });
+}
+
+TEST(PipelineMistakes, OfTheCallersMemoryAreToldToAllRanks) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<ArrayPart> parts = parts_of(comm.rank(), 2, 1);
+    PipelineOptions options{.microbatches = 4};
+    options.allocate = [&](std::size_t bytes) -> std::shared_ptr<void> {
+      if (comm.rank() == 1) throw std::bad_alloc();
+      const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+      return std::shared_ptr<void>(memory, memory->data());
+    };
+    Pipeline pipeline(comm, engine_of(parts), options);
+    const Error error = error_of([&] { pipeline.step(); });
+    require(error.peer() == 1 && contains(error.what(), "stage 1: std::bad_alloc"), error.what());
+  });
+}
+
 TEST(PipelineMistakes, OfSettingsAreRefusedOnAllRanks) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<ArrayPart> parts = parts_of(comm.rank(), 2, 1);

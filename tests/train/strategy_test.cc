@@ -250,8 +250,8 @@ void run_out_and_gather(const train::Compression& compression) {
 
 TEST(UnevenBatches, RanksThatRanOutGatherUnitsForTheOthers) { run_out_and_gather({}); }
 
-// Thin matrices are two calls: a rank that waits for the second, of a bucket whose memory it needs, would wait for ranks
-// that wait for its units.
+// Thin matrices are two calls: a rank that waits for the second, of a bucket whose memory it needs, would wait for
+// ranks that wait for its units.
 TEST(UnevenBatches, RanksThatRanOutGatherUnitsWhileThinMatricesTravel) {
   run_out_and_gather(train::PowerSgd{.rank = 2});
 }

@@ -83,18 +83,47 @@ nb::object allocate_device(const CommunicatorBase& self, const std::vector<std::
                                    dtype_code::Bool};
   const std::size_t known = kinds.find(kind);
   if (known == std::string_view::npos) refuse("empty: on a device arrays hold numbers");
+  constexpr std::size_t kMostElementBytes = 16;
+  if (element_bytes > kMostElementBytes)
+    refuse("empty: elements of " + std::to_string(element_bytes) + " bytes are known to no device");
   std::size_t bytes = element_bytes;
-  for (const std::size_t length : shape) bytes *= length;
+  for (const std::size_t length : shape) {
+    if (__builtin_mul_overflow(bytes, length, &bytes)) refuse("empty: the shape is more than memory can hold");
+  }
   const Group::Turn turn(group_of(self));
   auto memory = without_gil([&] { return turn->allocate_device_bytes(bytes, device); });
   auto* kept = new std::shared_ptr<void>(std::move(memory));
-  const nb::capsule owner(kept, [](void* held) noexcept { delete static_cast<std::shared_ptr<void>*>(held); });
+  const nb::capsule owner(kept, [](void* held) noexcept {
+    const nb::gil_scoped_release released;  // the driver waits for streams, and those for operators of Python's
+    delete static_cast<std::shared_ptr<void>*>(held);
+  });
   const nb::dlpack::dtype type{static_cast<std::uint8_t>(kCodes[known]), static_cast<std::uint8_t>(8 * element_bytes),
                                1};
   const nb::ndarray<nb::array_api> array(kept->get(), shape.size(), shape.data(), owner, nullptr, type,
                                          nb::device::cuda::value, device);
   return nb::make_tuple(nb::cast(array), reinterpret_cast<std::uintptr_t>(kept->get()));
 }
+
+// While it lives, calls are ordered with the first stream that an array names, where the communicator has none.
+class StreamOfArrays {
+ public:
+  StreamOfArrays(Communicator& communicator, const std::vector<Buffer>& buffers) : communicator_(communicator) {
+    for (const Buffer& buffer : buffers) {
+      if (communicator_.stream() != nullptr || buffer.stream() == nullptr) continue;
+      communicator_.set_stream(buffer.stream());
+      was_set_ = true;
+    }
+  }
+  ~StreamOfArrays() {
+    if (was_set_) communicator_.set_stream(nullptr);
+  }
+  StreamOfArrays(const StreamOfArrays&) = delete;
+  StreamOfArrays& operator=(const StreamOfArrays&) = delete;
+
+ private:
+  Communicator& communicator_;
+  bool was_set_ = false;
+};
 
 void all_reduce_many(const CommunicatorBase& self, const nb::list& arrays, nb::handle op) {
   std::vector<Buffer> buffers;
@@ -115,6 +144,7 @@ void all_reduce_many(const CommunicatorBase& self, const nb::list& arrays, nb::h
   }
   const Op operation = op_of(op, buffers.front(), "all_reduce_coalesced");
   const Group::Turn turn(group_of(self));
+  const StreamOfArrays stream(*turn, buffers);
   without_gil([&] { all_reduce_coalesced(*turn, addresses, counts, buffers.front().element(), operation); });
 }
 

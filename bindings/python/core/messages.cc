@@ -32,10 +32,12 @@ nb::object send_recv(const CommunicatorBase& self, nb::handle sent, int destinat
                      int tag, bool up_to) {
   const Buffer out(sent, Access::read, {"send_recv", "the array to send"});
   const Buffer in(received, Access::write, {"send_recv", "the array to receive into"});
-  const Request sends = message_of(Direction::send, out, destination, tag);
+  Request sends = message_of(Direction::send, out, destination, tag);
   Request receives = message_of(Direction::receive, in, source, tag);
   receives.up_to = up_to;
   const Group::Turn turn(group_of(self));
+  sends.stream = turn->stream() != nullptr ? turn->stream() : out.stream();
+  receives.stream = turn->stream() != nullptr ? turn->stream() : in.stream();
   return received_of(without_gil([&] { return turn->exchange(sends, receives); }));
 }
 

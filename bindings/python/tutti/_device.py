@@ -42,8 +42,11 @@ class DeviceArray:
 
     def __dlpack__(self, **options):
         # Nothing of this array's is under way when somebody asks: there is no stream to wait for.
-        known = ("max_version",)
+        known = ("max_version", "copy", "dl_device")  # refused where they cannot be had
         return self._memory.__dlpack__(**{name: value for name, value in options.items() if name in known})
+
+
+_LEGACY = 1  # cudaStreamLegacy, the default stream: 0 would be none
 
 
 def address_of_stream(stream):
@@ -54,9 +57,9 @@ def address_of_stream(stream):
         return stream
     if hasattr(stream, "__cuda_stream__"):
         shown = stream.__cuda_stream__() if callable(stream.__cuda_stream__) else stream.__cuda_stream__
-        return shown[1]
+        return shown[1] or _LEGACY
     for name in ("cuda_stream", "ptr"):  # PyTorch's, CuPy's
         if hasattr(stream, name):
-            return int(getattr(stream, name))
+            return int(getattr(stream, name)) or _LEGACY
     raise InvalidArgumentError(f"stream: a {type(stream).__name__} is no stream; pass one of PyTorch or CuPy, or the "
                                "handle of one (cudaStream_t) as a number")

@@ -50,9 +50,10 @@ struct PowerSgd {
 // 1-bit Adam (Tang et al.): from StrategyOptions::compress_from_step on, which counts updates here, those before a
 // checkpoint among them, variances of AdamW stay as they are, and what travels is the sign of where each rank's
 // momentum points, with one scale for each block: an eighth of a byte for each number, there and back. Ranks and owners
-// of pieces both keep what they lose (StrategyOptions::error_feedback). Variances are corrected for as many updates: who
-// goes on from a checkpoint of plain AdamW gives its updates() as compress_from_step. For data parallel with AdamW, or Adam without
-// weight decay; clip_norm, measure_noise and unused_parameters look at gradients of all ranks: there are none.
+// of pieces both keep what they lose (StrategyOptions::error_feedback). Variances are corrected for as many updates:
+// who goes on from a checkpoint of plain AdamW gives its updates() as compress_from_step. For data parallel with AdamW,
+// or Adam without weight decay; clip_norm, measure_noise and unused_parameters look at gradients of all ranks: there
+// are none.
 struct OneBitAdam {
   std::size_t block = 1024;  // numbers that share a scale: a power of two, 32 .. 4096
   NotFinite not_finite = NotFinite::fail;
