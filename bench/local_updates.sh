@@ -15,21 +15,6 @@ ranks=${RANKS:-4} steps=${STEPS:-500} every=${H:-50} shaped=${SHAPED:-20} rate=$
 data=${DATA:---rate 0.006 --warm-up 50}
 local=${LOCAL:---rate 0.006 --warm-up 50 --outer-rate 1 --outer-momentum 0.5}
 
-# As a command of hosts.sh: one rank on each host.
-if [ -n "${HOSTS:-}" ]; then
-  rank=0
-  first=$(echo $ADDRESSES | cut -d' ' -f1)
-  token=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
-  for host in $HOSTS; do
-    TUTTI_RANK=$rank TUTTI_SIZE=$ranks TUTTI_RENDEZVOUS="$first:29777" TUTTI_JOB=local TUTTI_TOKEN=$token TUTTI_LOG=off \
-      ip netns exec "$host" "$@" &
-    rank=$((rank + 1))
-  done
-  code=0
-  for host in $HOSTS; do wait || code=$?; done
-  exit $code
-fi
-
 program=$1
 shift
 folder=$(mktemp -d)
@@ -44,8 +29,8 @@ learn() {  # file steps options...
 seconds_of() {  # steps options...: the time of a step on average, as the program tells it
   count=$1
   shift
-  RANKS=$ranks RATE=$rate sh "$here/../tests/acceptance/hosts.sh" "$ranks" "$0" "$program" --steps "$count" "$@" \
-    >"$folder/shaped.log" || true
+  RATE=$rate TUTTI_LOG=off sh "$here/../tests/acceptance/hosts.sh" "$ranks" "$here/on_each_host.sh" "$program" \
+    --steps "$count" "$@" >"$folder/shaped.log" || true
   sed -n 's/.*, \([0-9.]*\) ms a step.*/\1/p' "$folder/shaped.log" | awk '{print $1 / 1000}'
 }
 
