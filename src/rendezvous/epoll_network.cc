@@ -314,6 +314,8 @@ void EpollNetwork::accept_all(Machine& machine, ConnectionId id) {
     const ConnectionId accepted = next_id_++;
     update(accepted, connections_.emplace(accepted, std::move(connection)).first->second);
     machine.accepted(accepted, name, now());
+    // Its hello may be there already; read now, it does not wait behind all who come with it.
+    on_readable(machine, accepted);
   }
 }
 

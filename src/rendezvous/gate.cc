@@ -15,30 +15,38 @@ void Gate::open(Terms terms) {
 
 void Gate::close() {
   closed_ = true;
-  drop_oldest(0);
+  for (const auto& [connection, waiting] : waiting_) network_.drop(connection);
+  waiting_.clear();
   order_.clear();
 }
 
 void Gate::drop_silent() {
   std::erase_if(waiting_, [this](const auto& entry) {
-    const bool silent = !entry.second.challenged && entry.second.length < kHelloBytes;
+    const bool silent = is_silent(entry.second);
     if (silent) network_.drop(entry.first);
     return silent;
   });
 }
 
 bool Gate::make_room() {
+  const std::size_t leaving = waiting_.size() / 2;
   const bool any = !waiting_.empty();
-  drop_oldest(waiting_.size() / 2);
+  while (waiting_.size() > leaving) {
+    const ConnectionId first = first_to_go();
+    waiting_.erase(first);
+    network_.drop(first);
+  }
   return any;
 }
 
-void Gate::drop_oldest(std::size_t leaving) {
-  while (waiting_.size() > leaving) {
-    const ConnectionId oldest = order_.front().second;
-    order_.pop_front();
-    if (waiting_.erase(oldest) > 0) network_.drop(oldest);
-  }
+// A rank says all of its hello as soon as it is connected, so that a crowd of silent strangers keeps none out.
+ConnectionId Gate::first_to_go() {
+  while (!holds(order_.front().second)) order_.pop_front();
+  const auto silent = std::ranges::find_if(order_, [this](const auto& entry) {
+    const auto found = waiting_.find(entry.second);
+    return found != waiting_.end() && is_silent(found->second);
+  });
+  return (silent == order_.end() ? order_.front() : *silent).second;
 }
 
 void Gate::accepted(ConnectionId connection, std::string_view from, Time now) {
@@ -46,11 +54,7 @@ void Gate::accepted(ConnectionId connection, std::string_view from, Time now) {
   // Those that came and went in a moment leave only their names.
   if (order_.size() > 4 * (most_ + kStrangers))
     std::erase_if(order_, [&](const auto& entry) { return !holds(entry.second); });
-  while (!order_.empty() && waiting_.size() >= most_) {
-    const ConnectionId oldest = order_.front().second;
-    order_.pop_front();
-    if (holds(oldest)) refuse(oldest, Refusal::too_late);
-  }
+  while (!waiting_.empty() && waiting_.size() >= most_) send_away(first_to_go());
   Waiting waiting;
   waiting.from = from.substr(0, 128);
   waiting_.emplace(connection, std::move(waiting));
@@ -111,20 +115,32 @@ void Gate::closed(ConnectionId connection) {
 }
 
 void Gate::refuse(ConnectionId connection, Refusal why) {
-  const auto found = waiting_.find(connection);
-  ++refused_;
-  reasons_ |= 1u << static_cast<unsigned>(why);
-  last_refusal_ = found->second.from + ": " + std::string(in_words(why));
+  note(waiting_.at(connection), why);
   network_.send(connection, refusal_of(why));
   network_.close(connection);
-  waiting_.erase(found);
+  waiting_.erase(connection);
+}
+
+// A closing connection keeps its descriptor until the other end has read why; whoever said nothing is owed nothing.
+void Gate::send_away(ConnectionId connection) {
+  const Waiting& waiting = waiting_.at(connection);
+  if (!is_silent(waiting)) return refuse(connection, Refusal::too_late);
+  note(waiting, Refusal::too_late);
+  network_.drop(connection);
+  waiting_.erase(connection);
+}
+
+void Gate::note(const Waiting& waiting, Refusal why) {
+  ++refused_;
+  reasons_ |= 1u << static_cast<unsigned>(why);
+  last_refusal_ = waiting.from + ": " + std::string(in_words(why));
 }
 
 void Gate::tick(Time now) {
   while (!order_.empty() && order_.front().first <= now) {
     const ConnectionId connection = order_.front().second;
     order_.pop_front();
-    if (holds(connection)) refuse(connection, Refusal::too_late);
+    if (holds(connection)) send_away(connection);
   }
 }
 

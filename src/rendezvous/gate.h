@@ -1,8 +1,8 @@
 // The gate of a listening place: connections whose other end has not yet proved who it is.
 //
-// Whatever comes costs little: a few hundred bytes each, at most `most` at once (the oldest gives way), two seconds
-// each, and never more bytes than a handshake has. Strangers are sent away, counted, and forgotten; where descriptors
-// run short they are the first to go, and none of them outlives the gate.
+// Whatever comes costs little: a few hundred bytes each, at most `most` at once (the oldest gives way, of those first
+// that have not said who they are), two seconds each, and never more bytes than a handshake has. Strangers are sent away,
+// counted, and forgotten; where descriptors run short they are the first to go, and none of them outlives the gate.
 #pragma once
 
 #include <deque>
@@ -41,7 +41,7 @@ class Gate {
 
   void accepted(ConnectionId connection, std::string_view from, Time now);
   bool holds(ConnectionId connection) const { return waiting_.contains(connection); }
-  // Drops the half that has waited longest, because descriptors are short; false where nobody waits.
+  // Drops the half that would give way first, because descriptors are short; false where nobody waits.
   bool make_room();
   // The hello of a client that has proved itself: it has been told Welcome, and its connection left the gate.
   std::optional<Hello> received(ConnectionId connection, std::span<const std::byte> bytes);
@@ -67,7 +67,11 @@ class Gate {
   std::optional<Refusal> judge(const Waiting& waiting) const;
   void answer_hello(ConnectionId connection, Waiting& waiting);
   void refuse(ConnectionId connection, Refusal why);
-  void drop_oldest(std::size_t leaving);
+  void send_away(ConnectionId connection);  // its time is over, or there are too many
+  void note(const Waiting& waiting, Refusal why);
+  // Who gives way where there are too many; somebody waits.
+  ConnectionId first_to_go();
+  static bool is_silent(const Waiting& waiting) { return !waiting.challenged && waiting.length < kHelloBytes; }
 
   Network& network_;
   std::size_t most_;

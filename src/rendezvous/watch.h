@@ -96,8 +96,10 @@ class Watch final : public Machine {
   std::vector<Linker::Key> take_absent_links() { return linker_ ? linker_->take_absent() : std::vector<Linker::Key>(); }
   // Of ranks that were lost because no link with them could be made: why, for people.
   std::vector<std::string> take_troubles() { return std::exchange(troubles_, {}); }
+  // Where descriptors are short, whether any could be got back that this machine knows nothing of.
+  void set_make_room(std::function<bool()> make_room) { make_room_ = std::move(make_room); }
   // Descriptors are short: whether anybody could be sent away for it.
-  bool make_room() { return gate_ && gate_->make_room(); }
+  bool make_room();
   // Why this process can make no more links; empty where it can.
   const std::string& own_trouble() const { return own_trouble_; }
   std::vector<Suspicion> take_suspicions() { return std::exchange(suspicions_, {}); }
@@ -188,6 +190,7 @@ class Watch final : public Machine {
   std::vector<Suspicion> suspicions_;
   std::function<std::vector<Statement>(GroupNumber)> say_;
   std::function<Time(int)> quiet_for_;
+  std::function<bool()> make_room_;
 };
 
 // What to say on a control link when this rank gives up before there is a watch, in the group of all ranks.

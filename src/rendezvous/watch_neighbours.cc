@@ -69,8 +69,15 @@ void Watch::closed_elsewhere(ConnectionId connection, End end, std::string_view 
   if (!gate_) return;
   gate_->closed(connection);
   if (!linker_->holds(connection)) return relinker_->closed(connection, end, words, now);
+  // Where somebody could be sent away for it, the next attempt may do.
+  if (end == End::exhausted && make_room()) end = End::broken;
   linker_->closed(connection, end, words, now);
   judge_links();
+}
+
+bool Watch::make_room() {
+  const bool elsewhere = make_room_ && make_room_();
+  return (gate_ && gate_->make_room()) || elsewhere;
 }
 
 void Watch::admit(const Hello& hello, ConnectionId connection, Time now) {

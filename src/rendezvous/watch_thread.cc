@@ -32,6 +32,7 @@ WatchThread::WatchThread(std::unique_ptr<EpollNetwork> network, const Watch::Opt
   network_->attend(bell_.get(), false);
   watch_.set_say([this](GroupNumber group) { return statements(group); });
   watch_.set_quiet_for([this](int rank) { return quiet_for(rank); });
+  watch_.set_make_room([this] { return network_->drop_closing(); });
   thread_->run([this] { run(); });
 }
 

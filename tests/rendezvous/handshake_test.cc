@@ -179,6 +179,21 @@ TEST_F(GateTest, NoiseIsBoundedInBytesTimeAndNumber) {
   EXPECT_TRUE(gate.holds(18));
 }
 
+// Those that said all of their hello are sent away last, whether there are too many or descriptors run short.
+TEST_F(GateTest, ACrowdOfTheSilentKeepsNobodyOut) {
+  const ClientHandshake client(token(), hello_of_rank(3));
+  gate.accepted(1, "rank", Time(0));
+  gate.received(1, client.hello());
+  for (ConnectionId id = 10; id < 100; ++id) gate.accepted(id, "silent", Time(0));
+  EXPECT_TRUE(gate.holds(1));
+  EXPECT_TRUE(network.sent[10].empty()) << "who said nothing is told nothing, and keeps no descriptor while it closes";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(gate.make_room());
+  EXPECT_TRUE(gate.holds(1));
+  EXPECT_TRUE(gate.make_room()) << "in the end it goes, too";
+  EXPECT_FALSE(gate.holds(1));
+  EXPECT_FALSE(gate.make_room());
+}
+
 // Whatever comes, nobody gets in and nothing breaks.
 TEST_F(GateTest, RandomBytesAreRefused) {
   std::mt19937_64 random(3);

@@ -4,8 +4,10 @@
 
 #include <random>
 #include <set>
+#include <utility>
 
 #include "effort.h"
+#include "rendezvous/recorder.h"
 #include "rendezvous/sim_fleet.h"
 
 namespace tutti::rendezvous {
@@ -159,6 +161,32 @@ TEST(SimLinks, ARankThatNobodyCanReachIsLostAndTheReasonTold) {
   ASSERT_EQ(troubles.size(), 1u);
   EXPECT_NE(troubles[0].find("rank 3 cannot link up with rank 2 at rank2:1: no answer"), std::string::npos)
       << troubles[0];
+}
+
+// Where strangers hold what a link needs they go, and it is dialled again; else it never comes to be.
+TEST(SimLinks, AreDialledAgainWhereDescriptorsCouldBeGotBack) {
+  Recorder network;
+  LinkOptions linking;
+  linking.endpoint_of = [](int rank) { return "rank" + std::to_string(rank) + ":1"; };
+  linking.channels = 1;
+  Watch watch(network, {.rank = 0, .size = 2, .links = {{1, 1}}, .linking = linking}, Time(0));
+  int closing = 1;
+  watch.set_make_room([&] { return std::exchange(closing, 0) > 0; });
+  watch.accepted(2, "silent", Time(0));
+  watch.want_link(1, 0, Time(0));
+  Time now(0);
+  for (ConnectionId dialled = 1000; dialled < 1002; ++dialled) {
+    ASSERT_TRUE(network.dialled.contains(dialled));
+    watch.closed(dialled, End::exhausted, "no descriptor is left", now);
+    EXPECT_EQ(watch.own_trouble(), "");
+    if (dialled == 1000) watch.accepted(3, "silent", now);
+    watch.tick(now += milliseconds(100));
+  }
+  EXPECT_EQ(closing, 0) << "what the network keeps for closing ends goes first";
+  EXPECT_TRUE(network.closed.contains(2) && network.closed.contains(3)) << "and whoever has not said who it is";
+  ASSERT_TRUE(network.dialled.contains(1002));
+  watch.closed(1002, End::exhausted, "no descriptor is left", now);
+  EXPECT_EQ(watch.own_trouble(), "no descriptor is left");
 }
 
 }  // namespace
