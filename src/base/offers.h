@@ -60,6 +60,19 @@ struct Offers {
   bool operator==(const Offers&) const = default;
 };
 
+// What shared memory offers to so many ranks of a host; whether messages may be copied once is for them to find out.
+// Sized so that a group of 8 holds about 10 MB per channel, of which only touched pages count. Between hosts a message
+// costs so much more that those inside had better be as large, where some ranks are elsewhere: then about 50 MB.
+inline Offers memory_offers(int ranks, bool some_elsewhere = false) {
+  Offers offers;
+  offers.inside.windows_to_scratch = offers.inside.windows_to_user = offers.inside.operands_in_slots = true;
+  offers.inside.credits = some_elsewhere ? 2 : 4;
+  offers.inside.slot_bytes = ranks <= 8 ? 32 << 10 : 8 << 10;
+  if (some_elsewhere) offers.inside.slot_bytes = ranks <= 8 ? 256 << 10 : ranks <= 16 ? 64 << 10 : 8 << 10;
+  offers.scratch_bytes = some_elsewhere ? 4 << 20 : 1 << 20;  // as much as the streams beside it have
+  return offers;
+}
+
 // What an edge offers to programs that copy messages once: these leave from own memory and land there, at any size.
 // Where ranks cannot reach each other's memory they are messages like others.
 inline EdgeOffers single_copy_offers(EdgeOffers edge) {

@@ -30,8 +30,15 @@ struct AgreedCosts {
   bool wired = false;  // of a group over several hosts: the wire between them was measured
 };
 
-// A wire on which a byte took so many seconds. Where ranks by themselves can send no faster, it may be quicker.
-void put_wire(AgreedCosts& costs, double seconds_per_byte);
+// What lies between two hosts, as their ranks found it.
+struct Wire {
+  double seconds_per_byte = 0;  // both ways at once
+  double message = 0;           // seconds for a message of a few bytes, from one program to the other
+};
+
+// Hosts with such a wire between them. Where ranks by themselves can send no faster, it may be quicker; and what a host
+// takes to send to itself, which is what was known so far, another one is no nearer than.
+void put_wire(AgreedCosts& costs, const Wire& wire);
 
 // What calls of a group cost that has these links: memory, streams, or the one inside hosts and the other across. There
 // the streams take most of the time, so it is their timings that say what the rates leave unexplained.

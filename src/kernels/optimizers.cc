@@ -73,9 +73,13 @@ struct FrozenAdamRule {
         rest1(static_cast<float>(1 - step.beta1)),
         root_scale(static_cast<float>(1 / std::sqrt(1 - power(step.beta2, step.variances)))),
         epsilon(static_cast<float>(step.epsilon)),
-        rate(static_cast<float>(step.learning_rate / (1 - power(step.beta1, step.number)))),
+        rate(static_cast<float>(step.learning_rate / (1 - missing(step)))),
         most(static_cast<float>(std::max(1.0, (1 - step.beta1) / std::sqrt(1 - step.beta2)))) {}
 
+  // What the weights of all gradients in a momentum lack to be 1.
+  static double missing(const OptimizerStep& step) {
+    return power(step.beta1_before, step.variances) * power(step.beta1, step.number - step.variances);
+  }
   HWY_INLINE Lanes deviation(const Lanes* x) const {
     return hn::Add(times(hn::Sqrt(x[2]), root_scale), hn::Set(F32(), epsilon));
   }

@@ -29,6 +29,7 @@ struct OptimizerStep {
   double gradient_scale = 1;   // gradients are multiplied by it first
   std::int64_t number = 1;     // counts from 1
   std::int64_t variances = 1;  // that a frozen variance has seen: what it is corrected by
+  double beta1_before = 0;     // beta1 until it was frozen; what momentum is corrected by has both
 };
 
 // All of them hold `count` elements. Rules without a state leave it alone; a rule with one uses states[0].

@@ -26,7 +26,7 @@ namespace tutti::rendezvous {
 
 // Goes up with every change of what ranks say to each other: frames, records, and the programs of algorithms that were
 // there before (tests/golden/golden_test.cc). What algorithms there are the ranks compare when they meet.
-inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kProtocolVersion = 11;
 inline constexpr std::uint32_t kLobby = 0xffffffff;  // in the place of a rank
 
 enum class Purpose : std::uint8_t {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/place_in_text.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
@@ -23,11 +24,8 @@ class JsonReader {
     try {
       document_ = ordered_json::parse(text);
     } catch (const ordered_json::parse_error& error) {
-      const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
-      const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-      const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-      throw Error(ErrorCode::invalid_argument,
-                  file_ + ":" + std::to_string(line) + ":" + std::to_string(column) + ": this is no JSON from here on");
+      throw Error(ErrorCode::invalid_argument, file_ + ":" + place_in_text(text, error.byte == 0 ? 0 : error.byte - 1) +
+                                                   ": this is no JSON from here on");
     }
   }
 

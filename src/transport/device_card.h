@@ -25,6 +25,8 @@ struct alignas(128) DeviceCard {
   std::atomic<std::uint64_t> busy;                  // sequence << 16 | the last rank that had to wait for its stream
   std::atomic<std::uint64_t> launcher;              // sequence << 16 | the rank that shall launch
   std::atomic<std::uint64_t> outcome;               // sequence << 1 | whether the work was done
+  // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule.
+  std::atomic<std::uint64_t> usual;
 };
 
 // Takes note that one more rank has shown its card; returns how many have. 0 where a rank has come to a later call, and

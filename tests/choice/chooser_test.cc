@@ -151,7 +151,7 @@ TEST(Chooser, AWireIsWhatWasMeasuredWhereItHoldsStreamsUp) {
   const double stream = before.streams.rates.across.stream, usual = before.streams.rates.across.wire;
   const auto wire = [&](double measured) {
     AgreedCosts costs = before;
-    put_wire(costs, measured);
+    put_wire(costs, {.seconds_per_byte = measured});
     EXPECT_TRUE(costs.wired);
     return costs.streams.rates.across.wire;
   };
@@ -161,7 +161,7 @@ TEST(Chooser, AWireIsWhatWasMeasuredWhereItHoldsStreamsUp) {
   EXPECT_EQ(wire(2 * stream), 2 * stream);
   AgreedCosts slow = before;
   slow.streams.rates.across.stream = 10 * usual;
-  put_wire(slow, 12 * usual);
+  put_wire(slow, {.seconds_per_byte = 12 * usual});
   EXPECT_EQ(slow.streams.rates.across.wire, usual);
 }
 
@@ -172,11 +172,36 @@ TEST(Chooser, ANarrowWireDecides) {
   const auto chosen = [&](double wire) {
     Chooser chooser(8, over_hosts(Hosts(hosts)), {}, true);
     AgreedCosts costs = agreed_costs(topology::usual_costs(8), 8, 4, false);
-    put_wire(costs, wire);
+    put_wire(costs, {.seconds_per_byte = wire});
     chooser.set_costs(costs);
     return std::string(chooser.choose(all_gather)->name);
   };
   EXPECT_NE(chosen(8e-9), chosen(0.08e-9));
+}
+
+// Two ranks to each of four hosts: the longer the way, the more it is worth to have few messages one after the other.
+TEST(Chooser, ALongWayDecides) {
+  const Question all_reduce{.verb = Verb::all_reduce, .bytes = 4096};
+  const auto chosen = [&](double message) {
+    Offers offers = over_hosts(Hosts(std::vector{0, 1, 2, 3, 0, 1, 2, 3}));
+    offers.channels = 2;
+    Chooser chooser(8, offers, {}, true);
+    AgreedCosts costs = agreed_costs(topology::usual_costs(8), 8, 4, false);
+    put_wire(costs, {.seconds_per_byte = 8e-9, .message = message});
+    chooser.set_costs(costs);
+    return std::string(chooser.choose(all_reduce)->name);
+  };
+  EXPECT_EQ(chosen(0), "hierarchical");
+  EXPECT_EQ(chosen(500e-6), "leaders");
+}
+
+TEST(Chooser, AnotherHostIsNoNearerThanThisOne) {
+  AgreedCosts costs = agreed_costs(topology::usual_costs(8), 4, 2, false);
+  const topology::Rates before = costs.streams.rates.across;
+  put_wire(costs, {.seconds_per_byte = 8e-9, .message = 1e-9});
+  EXPECT_EQ(costs.streams.rates.across.message, before.message);
+  put_wire(costs, {.seconds_per_byte = 8e-9, .message = 50e-6});
+  EXPECT_DOUBLE_EQ(costs.streams.rates.across.message, 50e-6 - 2 * (before.step + before.call));
 }
 
 // A survey may name a row that there is no more: it was found on another version, and the rest of it still holds.

@@ -50,7 +50,7 @@ void step_adam(const OptimizerStep& s, Element& x, float g, bool decoupled) {
 // Of a variance that stays as it is.
 void step_frozen(const OptimizerStep& s, Element& x, float g, bool follows) {
   double power1 = 1, power2 = 1;
-  for (std::int64_t i = 0; i < s.number; ++i) power1 *= s.beta1;
+  for (std::int64_t i = 0; i < s.number; ++i) power1 *= i < s.variances ? s.beta1_before : s.beta1;
   for (std::int64_t i = 0; i < s.variances; ++i) power2 *= s.beta2;
   const float deviation = std::sqrt(x[2]) * f(1 / std::sqrt(1 - power2)) + f(s.epsilon);
   if (follows) {
@@ -143,7 +143,8 @@ constexpr OptimizerStep kStep{.learning_rate = 3e-3,
                               .weight_decay = 0.1,
                               .gradient_scale = 0.7,
                               .number = 3,
-                              .variances = 2};
+                              .variances = 2,
+                              .beta1_before = 0.8};
 
 class OptimizerKernelTest : public testing::TestWithParam<OptimizerRule> {
  protected:

@@ -43,6 +43,23 @@ TEST(Troubles, ASlowLinkSetsThePace) {
   EXPECT_THAT(error_of(options, cluster), HasSubstr("there is no link"));
 }
 
+TEST(Troubles, ARankThatStartsLateIsWaitedFor) {
+  const topology::Topology cluster = crossbar(8);
+  SimulateOptions options;
+  options.count = 1 << 20;
+  const double on_time = run(Verb::all_reduce, "ring", 8, options, cluster).seconds;
+  options.late_starts = {{3, 1.0}};
+  const std::vector<double> ends = run(Verb::all_reduce, "ring", 8, options, cluster).ends;
+  for (const double end : ends) {
+    EXPECT_GT(end, 1.0) << "all need what it has";
+    EXPECT_LT(end, 1.0 + on_time * (1 + 1e-6)) << "and what could be done before was done";
+  }
+  options.late_starts = {{8, 1.0}};
+  EXPECT_THAT(error_of(options, cluster), HasSubstr("rank 8 cannot start late: there are ranks 0 to 7"));
+  options.late_starts = {{0, -1.0}};
+  EXPECT_THAT(error_of(options, cluster), HasSubstr("not negative"));
+}
+
 TEST(Troubles, WaysLeadAroundLinksThatHaveFailed) {
   const topology::Topology cluster = topology::find_preset("dgx-h100:4");
   SimulateOptions options;
@@ -154,6 +171,21 @@ TEST(CriticalPath, StaysWithTheStraggler) {
     EXPECT_LT(activity.begin_s, activity.end_s);
     EXPECT_LE(activity.end_s, simulated.seconds);
   }
+}
+
+TEST(Activities, SayWhichStepTheyArePartOf) {
+  SimulateOptions options;
+  options.count = 1 << 12;
+  options.history = true;
+  options.fold = false;
+  const Simulated simulated = run(Verb::all_reduce, "ring", 4, options, crossbar(4));
+  std::vector<std::vector<std::uint32_t>> steps(4);
+  for (const Simulated::Activity& activity : simulated.activities) {
+    EXPECT_EQ(activity.kind, Simulated::Activity::Kind::sending) << "computing takes no time";
+    steps[static_cast<std::size_t>(activity.rank)].push_back(activity.step);
+  }
+  for (const std::vector<std::uint32_t>& sent : steps)
+    EXPECT_EQ(sent, (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5})) << "the last step sends nothing";
 }
 
 }  // namespace

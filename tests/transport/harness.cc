@@ -144,7 +144,7 @@ std::unique_ptr<StreamTransport> make_streams(Kind kind, RankLinks& links, Strea
 std::unique_ptr<Transport> make_mixed(Kind kind, RankLinks& links, std::unique_ptr<Mapper> mapper) {
   MixedTransport::Parts parts;
   parts.hosts = hosts_of(links.size);
-  parts.memory = MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(links.size));
+  parts.memory = memory_offers(parts.hosts.most_on_one(links.size), true);
   StreamOptions options;
   std::function<void()> elsewhere;
   if (mapper) {

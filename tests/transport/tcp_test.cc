@@ -415,7 +415,7 @@ bool drained_once_left(bool told) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       MixedTransport::Parts parts;
-      parts.memory = MemoryTransport::offers_beside_streams(2);
+      parts.memory = memory_offers(2, true);
       parts.single_copy = false;
       parts.inner = std::make_unique<MemoryTransport>(std::move(mappers[static_cast<std::size_t>(rank)]),
                                                       MemoryUse(1, true), soon());

@@ -18,6 +18,7 @@ Program gather_tree(std::string name, const Placement& placement, int radix);
 Program scatter_tree(std::string name, const Placement& placement, int radix);
 // Receives the chunks of this rank's subtree from its parent and sends its children theirs, out of `held`.
 void add_scatter(Lane& lane, const TreePlace& place, Buffer held);
+Program all_gather_in_rounds(std::string name, const Placement& placement, int radix);
 Program all_reduce_in_rounds(std::string name, const Placement& placement, int radix);
 
 }  // namespace tutti::schedule

@@ -21,6 +21,8 @@ struct PlayedMessage {
   int channel = 0;
   std::vector<int> blocks;  // the sender's numbers of the blocks it carries
   std::vector<Contribution> contents;
+
+  bool operator==(const PlayedMessage&) const = default;
 };
 
 struct RankState {

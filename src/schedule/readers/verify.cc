@@ -172,6 +172,18 @@ bool examine(const VerifyPlan& plan, Problems& problems, Journal* journal, Verif
 }  // namespace
 }  // namespace verification
 
+std::string_view name_of(Problem::Kind kind) {
+  switch (kind) {
+    case Problem::Kind::malformed: return "malformed";
+    case Problem::Kind::wrong_result: return "wrong result";
+    case Problem::Kind::unmatched: return "unmatched";
+    case Problem::Kind::deadlock: return "deadlock";
+    case Problem::Kind::race: return "race";
+    case Problem::Kind::early_output: return "early output";
+  }
+  return "";
+}
+
 std::string text_of(const Problem& problem) {
   std::string text = problem.message;
   for (const std::string& line : problem.story) text += "\n  " + line;

@@ -18,6 +18,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,8 @@ struct Problem {
   std::vector<std::string> story;  // how it comes to that, from there back to the first cause; a few lines, or none
 };
 
+// For people: "wrong result".
+std::string_view name_of(Problem::Kind kind);
 // The message, and the story below it, a line each.
 std::string text_of(const Problem& problem);
 

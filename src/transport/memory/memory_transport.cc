@@ -15,26 +15,15 @@ constexpr std::chrono::milliseconds kDeathCheckInterval{10};
 // A thread that copies looks again and again whether it should; one that does not end for so long is stopped.
 constexpr std::chrono::seconds kLongestCopy{10};
 
-// Sized so that a group of 8 holds about 10 MB per channel, of which only touched pages count. Between hosts a message
-// costs so much more that those inside had better be as large: then about 50 MB.
 ArenaShape shape_for(int ranks, const MemoryUse& use) {
+  const Offers offers = memory_offers(ranks, use.several_hosts);
   ArenaShape shape;
   shape.ranks = ranks;
   shape.channels = use.channels;
-  shape.credits = use.several_hosts ? 2 : 4;
-  shape.slot_bytes = ranks <= 8 ? 32 << 10 : 8 << 10;
-  if (use.several_hosts) shape.slot_bytes = ranks <= 8 ? 256 << 10 : ranks <= 16 ? 64 << 10 : 8 << 10;
-  shape.scratch_bytes = use.several_hosts ? 4 << 20 : 1 << 20;  // as much as the streams beside it have
+  shape.credits = offers.inside.credits;
+  shape.slot_bytes = offers.inside.slot_bytes;
+  shape.scratch_bytes = offers.scratch_bytes;
   return shape;
-}
-
-Offers offers_of(const ArenaShape& shape) {
-  Offers offers;
-  offers.inside.windows_to_scratch = offers.inside.windows_to_user = offers.inside.operands_in_slots = true;
-  offers.inside.credits = shape.credits;
-  offers.inside.slot_bytes = shape.slot_bytes;
-  offers.scratch_bytes = shape.scratch_bytes;
-  return offers;
 }
 
 void note_cores(ArenaHeader* header) {
@@ -66,7 +55,7 @@ MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, const MemoryUse
     throw Error(ErrorCode::unsupported,
                 "shared memory holds at most " + std::to_string(kMaxRanks) + " ranks of a host");
   }
-  offers_ = offers_of(shape_);
+  offers_ = memory_offers(size_, use.several_hosts);
   arena_ = mapper_->map_shared(shape_.bytes(), deadline);
   bells_ = std::make_shared<Bells>(*mapper_);
   const auto edges = static_cast<std::size_t>(use.channels) * static_cast<std::size_t>(size_);
@@ -76,8 +65,6 @@ MemoryTransport::MemoryTransport(std::unique_ptr<Mapper> mapper, const MemoryUse
 }
 
 std::size_t MemoryTransport::arena_bytes(int ranks, const MemoryUse& use) { return shape_for(ranks, use).bytes(); }
-
-Offers MemoryTransport::offers_beside_streams(int ranks) { return offers_of(shape_for(ranks, {1, true})); }
 
 MemoryTransport::~MemoryTransport() {
   if (arena_.base) presence(rank_)->departed.store(1, std::memory_order_release);

@@ -31,9 +31,6 @@ class MemoryTransport final : public Transport {
 
   // What the first Mapper::map_shared() of a group is asked for.
   static std::size_t arena_bytes(int ranks, const MemoryUse& use);
-  // What is offered to `ranks` ranks of a group that must agree on it with ranks elsewhere; whether they may read each
-  // other's memory they have yet to try.
-  static Offers offers_beside_streams(int ranks);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

@@ -12,6 +12,7 @@
 //
 // All but the last round lands in scratch, because the output must stay intact until every sender was heard.
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,17 +29,17 @@ BlockSet chunks_of(const CoreRole& role, int first, int count) {
 
 }  // namespace
 
-Program recursive_multiplying_all_gather(const Placement& placement) {
+Program all_gather_in_rounds(std::string name, const Placement& placement, int radix) {
   const int p = placement.ranks;
-  Program program = begin_program(Verb::all_gather, "recursive_multiplying", placement, p, 1);
+  Program program = begin_program(Verb::all_gather, std::move(name), placement, p, 1);
   if (p == 1) return alone(std::move(program));
   const CoreRole role = CoreRole::of(p, placement.rank);
   // The same on all ranks, because segments are cut by it.
   int last_distance = 1;
-  while (role.core / last_distance > kRadix) last_distance *= kRadix;
+  while (role.core / last_distance > radix) last_distance *= radix;
   program.message_blocks = role.pairs != 0 ? p - 1 : last_distance;
   program.scratch_planes = last_distance > 1 || role.pairs != 0 ? 1 : 0;
-  program.hears_first = role.core / last_distance == kRadix;  // from three at once
+  program.hears_first = radix > 2 && role.core / last_distance == radix;  // from several at once
 
   Lane lane{"exchange", false, {}};
   if (role.member < 0) {
@@ -54,7 +55,7 @@ Program recursive_multiplying_all_gather(const Placement& placement) {
   if (held == Buffer::scratch) lane.steps.push_back(copy_step({own_block(held)}, own_block(Buffer::input)));
   if (role.partner >= 0) lane.steps.push_back(copy_step({own_block(held, 1)}, Operand::slot(Index::plus(1))));
   for (int distance = 1, parts = 0; distance < role.core; distance *= parts) {
-    parts = role.core / distance >= kRadix ? kRadix : 2;
+    parts = role.core / distance >= radix ? radix : 2;
     const int first = role.member / distance * distance, digit = role.member / distance % parts;
     const BlockSet mine = chunks_of(role, first, distance);
     const bool last = distance * parts == role.core;
@@ -79,6 +80,10 @@ Program recursive_multiplying_all_gather(const Placement& placement) {
     lane.steps.push_back(copy_step({Operand::slot(Index::plus(1))}, own_block(Buffer::output, 2, p - 1)));
   program.lanes.push_back(std::move(lane));
   return program;
+}
+
+Program recursive_multiplying_all_gather(const Placement& placement) {
+  return all_gather_in_rounds("recursive_multiplying", placement, kRadix);
 }
 
 }  // namespace tutti::schedule

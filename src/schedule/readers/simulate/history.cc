@@ -60,7 +60,7 @@ void History::fired(std::uint32_t rank, std::size_t lane, const SceneStep& step,
 void History::computed(std::uint32_t rank, std::size_t lane, double now) {
   Hand& hand = at(rank, lane);
   hand.computed = now;
-  active({scene_.ranks[rank].rank, Simulated::Activity::Kind::computing, -1, hand.computing_since, now});
+  active(hand, {scene_.ranks[rank].rank, Simulated::Activity::Kind::computing, -1, hand.computing_since, now});
 }
 
 void History::sent(std::uint32_t rank, std::size_t lane, std::uint32_t number, double bytes, double began, double now) {
@@ -76,7 +76,7 @@ void History::sent(std::uint32_t rank, std::size_t lane, std::uint32_t number, d
   token.sharing = static_cast<float>(took - ideal);
   token.latency = static_cast<float>(edge.latency_s);
   if (!std::exchange(credits_[number].heard, true) && token.at > heard_[edge.to].at) heard_[edge.to] = token;
-  active({scene_.ranks[rank].rank, Simulated::Activity::Kind::sending, edge.peer, began, now});
+  active(hand, {scene_.ranks[rank].rank, Simulated::Activity::Kind::sending, edge.peer, began, now});
 }
 
 void History::finished(std::uint32_t rank, std::size_t lane, const SceneStep& step, double now) {
@@ -97,9 +97,14 @@ void History::finished(std::uint32_t rank, std::size_t lane, const SceneStep& st
   last_rank_ = scene_.ranks[rank].rank;
 }
 
-void History::active(const Simulated::Activity& activity) {
+void History::active(const Hand& hand, Simulated::Activity activity) {
   if (activity.rank >= kActiveRanks || activities_.size() >= kMostActivities) return;
-  if (activity.end_s > activity.begin_s) activities_.push_back(activity);
+  if (!(activity.end_s > activity.begin_s)) return;
+  const Fired& fired = fired_[hand.step % kMostFired];
+  activity.lane = fired.lane;
+  activity.step = fired.step;
+  activity.segment = fired.segment;
+  activities_.push_back(activity);
 }
 
 void History::tell(Simulated& simulated) const {

@@ -61,7 +61,7 @@ class History {
   };
 
   Hand& at(std::uint32_t rank, std::size_t lane) { return hands_[first_hand_[rank] + lane]; }
-  void active(const Simulated::Activity& activity);
+  void active(const Hand& hand, Simulated::Activity activity);
 
   const Scene& scene_;
   const RankTraits& traits_;

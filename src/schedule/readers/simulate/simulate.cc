@@ -450,6 +450,14 @@ RankTraits traits_of(int ranks, const SimulateOptions& options) {
   constexpr std::uint64_t kSkew = 0x746f6c;
   for (std::uint64_t rank = 0; rank < static_cast<std::uint64_t>(ranks); ++rank)
     traits.starts.push_back(options.skew_s * lot(options.seed, kSkew, rank));
+  for (const SimulateOptions::LateStart& late : options.late_starts) {
+    if (late.rank < 0 || late.rank >= ranks)
+      refuse_option("rank " + std::to_string(late.rank) + " cannot start late: there are ranks 0 to " +
+                    std::to_string(ranks - 1));
+    if (!(late.seconds >= 0) || std::isinf(late.seconds))
+      refuse_option("a rank starts late by a time that is not negative");
+    traits.starts[static_cast<std::size_t>(late.rank)] += late.seconds;
+  }
   return traits;
 }
 

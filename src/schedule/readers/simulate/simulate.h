@@ -39,6 +39,11 @@ struct SimulateOptions {
     double factor = 1;  // as long as for others it takes all that it computes and sends
   };
   std::vector<Straggler> stragglers = {};
+  struct LateStart {
+    int rank = 0;
+    double seconds = 0;  // later than the others, besides the skew
+  };
+  std::vector<LateStart> late_starts = {};
   struct SlowLink {
     std::int64_t link = 0;  // as topology::Topology numbers them
     double factor = 1;      // as long as usual it takes to carry anything
@@ -106,6 +111,7 @@ struct Simulated {
     Kind kind = Kind::computing;
     int peer = -1;
     double begin_s = 0, end_s = 0;
+    std::uint32_t lane = 0, step = 0, segment = 0;  // whose part it is
   };
   std::vector<Activity> activities;  // of the first ranks, as they ended
 
