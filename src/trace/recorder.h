@@ -5,11 +5,15 @@
 // without the system's help. Any thread may record. In a folder of memory (/dev/shm) nothing is ever written to a disk.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "trace/ring.h"
 
@@ -20,24 +24,60 @@ std::string ring_path(const std::string& folder, int rank);
 
 class Recorder {
  public:
-  static constexpr std::uint64_t kEvents = std::uint64_t{1} << 16;  // 4 MiB
+  // Makes the rank's ring anew, in the place of one that an earlier run left. Throws Error(invalid_argument) where
+  // the shape is none, and Error(system).
+  Recorder(const std::string& folder, const RingFacts& facts, const RingShape& shape = {});
+  // The same in zeroed memory of the caller's, ring_bytes(shape) of it.
+  Recorder(std::shared_ptr<std::byte> memory, const RingFacts& facts, const RingShape& shape);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
 
-  // Makes the rank's ring anew, in the place of one that an earlier run left; `capacity` in events, a power of two of
-  // at most kMostEvents. Throws Error(invalid_argument) and Error(system).
-  Recorder(const std::string& folder, int rank, int size, std::uint64_t capacity = kEvents);
-  // The same in zeroed memory of the caller's, ring_bytes(capacity) of it.
-  Recorder(std::shared_ptr<std::byte> memory, int rank, int size, std::uint64_t capacity);
-
-  void record(const TraceEvent& event) { ring_.record(event); }
-  // The clock of events.
-  static std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  std::uint64_t now() const { return clock_.now(); }
+  std::uint64_t at(std::chrono::steady_clock::time_point time) const;
+  void record(const TraceEvent& event) {
+    const std::uint64_t number = ring_.record(event);
+    // Often at first, so that what is killed soon has its clock told as well.
+    if ((number & (number + 1)) == 0 || (number & (kPairEvery - 1)) == 0) [[unlikely]]
+      pair_clocks();
   }
+  // The number of the name, from now on; TraceEvent::kNone where there is no room for more.
+  std::uint16_t name(std::string_view name);
+  // `members`: by rank, ranks of the job.
+  std::uint16_t add_communicator(std::uint64_t id, std::span<const int> members);
+  // Of the calling thread, from 0 on in the order in which they record; kMostThreads - 1 is all others.
+  std::uint8_t thread();
+  // Nothing is recorded any more, which readers may want to know.
+  void end();
+
+  const RingFacts& facts() const { return header_->facts; }
+  // No other recorder of this process ever had it.
+  std::uint64_t id() const { return id_; }
 
  private:
+  static constexpr std::uint64_t kPairEvery = 1 << 12;
+  static constexpr std::uint8_t kMostThreads = 255;
+
+  void pair_clocks();
+  template <class Entry>
+  Entry* table(std::uint64_t place) const {
+    return reinterpret_cast<Entry*>(memory_.get() + place);
+  }
+
   std::shared_ptr<std::byte> memory_;
+  Clock clock_;
+  RingShape shape_;
+  RingHeader* header_;
   Ring ring_;
+  std::uint64_t id_;
+  std::atomic<std::uint32_t> threads_{0};
+  std::mutex adding_;  // communicators
+};
+
+// A rank's recorder as one of its communicators uses it.
+struct GroupRecorder {
+  Recorder* recorder = nullptr;
+  std::uint16_t communicator = TraceEvent::kNone;
+  bool steps = false;  // those of calls as well
 };
 
 }  // namespace tutti::trace

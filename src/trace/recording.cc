@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <numeric>
 
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
@@ -15,12 +16,14 @@
 namespace tutti::trace {
 namespace {
 
-// The header and a slot as bytes give them: no atomics, no alignment.
+// The header and the rest as bytes give them: no atomics, no alignment.
 struct HeaderImage {
   std::uint64_t magic;
   std::uint32_t version, slot_bytes;
-  std::uint64_t capacity;
+  RingShape shape;
   RingFacts facts;
+  ClockPair first, latest;
+  std::uint32_t ended, communicators, members;
   std::uint64_t written;
 };
 struct SlotImage {
@@ -48,8 +51,14 @@ HeaderImage read_header(const RingBytes& from) {
   take(header.magic, offsetof(RingHeader, magic));
   take(header.version, offsetof(RingHeader, version));
   take(header.slot_bytes, offsetof(RingHeader, slot_bytes));
-  take(header.capacity, offsetof(RingHeader, capacity));
+  take(header.shape, offsetof(RingHeader, shape));
   take(header.facts, offsetof(RingHeader, facts));
+  take(header.first, offsetof(RingHeader, first));
+  take(header.latest.ticks, offsetof(RingHeader, latest_ticks));
+  take(header.latest.steady_ns, offsetof(RingHeader, latest_steady_ns));
+  take(header.ended, offsetof(RingHeader, ended));
+  take(header.communicators, offsetof(RingHeader, communicators));
+  take(header.members, offsetof(RingHeader, members));
   take(header.written, offsetof(RingHeader, written));
   if (header.magic == 0) fail("its recorder has not begun");
   if (header.magic != kRingMagic) fail("it does not begin as one");
@@ -57,13 +66,19 @@ HeaderImage read_header(const RingBytes& from) {
     fail("it has version " + std::to_string(header.version) + ", and this build reads " + std::to_string(kRingVersion));
   }
   if (header.slot_bytes != sizeof(RingSlot)) fail("events of " + std::to_string(header.slot_bytes) + " bytes");
-  if (!std::has_single_bit(header.capacity) || header.capacity > kMostEvents)
-    fail("room for " + std::to_string(header.capacity) + " events");
-  if (from.size < ring_bytes(header.capacity)) {
-    fail("it was cut short: " + std::to_string(from.size) + " bytes of " + std::to_string(ring_bytes(header.capacity)));
+  const RingShape& shape = header.shape;
+  if (!std::has_single_bit(shape.events) || shape.events > kMostEvents)
+    fail("room for " + std::to_string(shape.events) + " events");
+  if (!std::has_single_bit(shape.names) ||
+      std::max({shape.names, shape.communicators, shape.members}) > kMostTableEntries)
+    fail("tables for " + std::to_string(shape.names) + " names");
+  if (from.size < RingPlaces(shape).slots) {
+    fail("it was cut short: " + std::to_string(from.size) + " bytes of " + std::to_string(ring_bytes(shape)));
   }
   if (header.facts.size < 1 || header.facts.rank < 0 || header.facts.rank >= header.facts.size)
     fail("rank " + std::to_string(header.facts.rank) + " of " + std::to_string(header.facts.size));
+  if (header.facts.hosts < 1 || header.facts.host < 0 || header.facts.host >= header.facts.hosts)
+    fail("host " + std::to_string(header.facts.host) + " of " + std::to_string(header.facts.hosts));
   return header;
 }
 
@@ -72,12 +87,15 @@ class SlotReader {
  public:
   static constexpr std::size_t kAtOnce = 1024;
 
-  explicit SlotReader(const RingBytes& from) : from_(from) {}
+  // `slots`: where they begin.
+  SlotReader(const RingBytes& from, std::uint64_t slots) : from_(from), begin_(slots) {}
 
   void read(std::uint64_t first_slot, std::size_t count) {
     for (auto* slots : {&before_, &between_, &after_}) {
-      slots->resize(count);
-      from_.copy(ring_bytes(first_slot), std::as_writable_bytes(std::span(*slots)));
+      slots->assign(count, SlotImage{});
+      const std::uint64_t begin = begin_ + first_slot * sizeof(RingSlot);
+      const std::uint64_t whole = from_.size <= begin ? 0 : (from_.size - begin) / sizeof(RingSlot);
+      from_.copy(begin, std::as_writable_bytes(std::span(*slots).first(std::min<std::uint64_t>(count, whole))));
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
@@ -91,20 +109,66 @@ class SlotReader {
 
  private:
   const RingBytes& from_;
+  std::uint64_t begin_;
   std::vector<SlotImage> before_, between_, after_;
 };
 
+std::vector<std::string> read_names(const RingBytes& from, const RingShape& shape) {
+  std::vector<std::byte> bytes(std::size_t{shape.names} * sizeof(NameEntry));
+  from.copy(RingPlaces(shape).names, bytes);
+  std::vector<std::string> names(shape.names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::byte* const entry = &bytes[i * sizeof(NameEntry)];
+    std::uint32_t state = 0;
+    std::memcpy(&state, entry + offsetof(NameEntry, state), sizeof state);
+    if (state != NameEntry::kWhole) continue;
+    const auto length =
+        std::min<std::size_t>(std::to_integer<std::size_t>(entry[offsetof(NameEntry, length)]), NameEntry::kMostBytes);
+    names[i].assign(reinterpret_cast<const char*>(entry + offsetof(NameEntry, text)), length);
+  }
+  return names;
+}
+
+// What names ranks that the job has not is left without any.
+std::vector<Recording::Communicator> read_communicators(const RingBytes& from, const HeaderImage& header) {
+  const RingPlaces places(header.shape);
+  std::vector<CommunicatorEntry> entries(std::min(header.communicators, header.shape.communicators));
+  std::vector<std::int32_t> members(std::min(header.members, header.shape.members));
+  from.copy(places.communicators, std::as_writable_bytes(std::span(entries)));
+  from.copy(places.members, std::as_writable_bytes(std::span(members)));
+  std::vector<Recording::Communicator> communicators;
+  for (const CommunicatorEntry& entry : entries) {
+    Recording::Communicator& made = communicators.emplace_back();
+    made.id = entry.id;
+    if (entry.first_member == CommunicatorEntry::kAllRanks && entry.size == header.facts.size) made.size = entry.size;
+    if (entry.first_member < 0 || entry.size < 0) continue;
+    const std::size_t first = static_cast<std::size_t>(entry.first_member), size = static_cast<std::size_t>(entry.size);
+    if (first > members.size() || size > members.size() - first) continue;
+    const auto listed = std::span(members).subspan(first, size);
+    if (!std::ranges::all_of(listed, [&](int rank) { return rank >= 0 && rank < header.facts.size; })) continue;
+    made.size = entry.size;
+    made.members.assign(listed.begin(), listed.end());
+  }
+  return communicators;
+}
+
 Recording read_ring(const RingBytes& from, std::uint64_t first) {
   const HeaderImage header = read_header(from);
-  Recording recording{header.facts, header.written, 0, 0, {}};
+  Recording recording;
+  recording.facts = header.facts;
+  recording.ended = header.ended != 0;
+  recording.first = header.first;
+  recording.latest = header.latest;
+  recording.written = header.written;
+  recording.names = read_names(from, header.shape);
+  recording.communicators = read_communicators(from, header);
   first = std::min(first, header.written);
-  const std::uint64_t kept = std::min(header.capacity, header.written - first);
+  const std::uint64_t capacity = header.shape.events, kept = std::min(capacity, header.written - first);
   recording.overwritten = header.written - kept - first;
-  SlotReader slots(from);
+  SlotReader slots(from, RingPlaces(header.shape).slots);
   for (std::uint64_t next = header.written - kept; next != header.written;) {
-    const std::uint64_t slot = next % header.capacity;
-    const std::uint64_t count =
-        std::min<std::uint64_t>({SlotReader::kAtOnce, header.capacity - slot, header.written - next});
+    const std::uint64_t slot = next % capacity;
+    const std::uint64_t count = std::min<std::uint64_t>({SlotReader::kAtOnce, capacity - slot, header.written - next});
     slots.read(slot, count);
     for (std::size_t i = 0; i < count; ++i, ++next) {
       if (slots.holds(i, next)) recording.events.push_back(slots.event(i));
@@ -114,9 +178,8 @@ Recording read_ring(const RingBytes& from, std::uint64_t first) {
   return recording;
 }
 
-}  // namespace
-
-Recording read_recording(const std::string& path, std::uint64_t first) {
+template <class Read>
+auto with_file(const std::string& path, Read&& read) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) throw_errno("cannot open the trace '" + path + "'");
   struct stat facts {};
@@ -132,7 +195,22 @@ Recording read_recording(const std::string& path, std::uint64_t first) {
       to = to.subspan(static_cast<std::size_t>(got));
     }
   };
-  return read_ring({"'" + path + "'", static_cast<std::uint64_t>(facts.st_size), copy}, first);
+  return read(RingBytes{"'" + path + "'", static_cast<std::uint64_t>(facts.st_size), copy});
+}
+
+}  // namespace
+
+Recording read_recording(const std::string& path, std::uint64_t first) {
+  return with_file(path, [&](const RingBytes& bytes) { return read_ring(bytes, first); });
+}
+
+bool has_ended(const std::string& path, std::uint64_t job) {
+  try {
+    const HeaderImage header = with_file(path, read_header);
+    return header.facts.job == job && header.ended != 0;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 Recording read_recording(std::span<const std::byte> image, std::uint64_t first) {

@@ -1,8 +1,9 @@
 // What a ring holds: the last events of a rank, read while they are recorded, or after their process has ended in
 // whatever way.
 //
-// A file may hold anything: what is no whole ring is an Error, and nothing in it is believed that its size does not
-// bear out. Reading maps nothing, so that a file which is cut short meanwhile is an Error as well.
+// A file may hold anything: what is no ring is an Error, and nothing in it is believed that its size does not bear out.
+// Of a file that was cut short within its events those are read that are there. Reading maps nothing, so that a file
+// which is cut short meanwhile is an Error as well.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,31 @@
 namespace tutti::trace {
 
 struct Recording {
+  struct Communicator {
+    std::uint64_t id = 0;
+    int size = 0;
+    std::vector<int> members;  // ranks of the job, by rank; empty where they are those of the job as they are
+
+    // The rank of the job; -1: there is none.
+    int job_rank(int rank) const {
+      if (rank < 0 || rank >= size) return -1;
+      return members.empty() ? rank : members[static_cast<std::size_t>(rank)];
+    }
+    bool operator==(const Communicator&) const = default;
+  };
+
   RingFacts facts;
+  bool ended = false;              // its rank has said so
+  ClockPair first, latest;         // of its clocks
   std::uint64_t written = 0;       // events since the ring was made, until reading began
   std::uint64_t overwritten = 0;   // of those asked for: the first, by later ones
-  std::uint64_t torn = 0;          // in the middle of being written, or overwritten meanwhile
+  std::uint64_t torn = 0;          // in the middle of being written, overwritten meanwhile, or cut off
   std::vector<TraceEvent> events;  // the others, in the order in which they were recorded
+  std::vector<std::string> names;  // by number, empty where there is none
+  std::vector<Communicator> communicators;
 
   std::uint64_t lost() const { return overwritten + torn; }
+  TicksToNs clock() const { return {first, latest}; }
 };
 
 // Events from number `first` on, so that a reader can go on where it was (Recording::written). Throws Error(system)
@@ -30,5 +49,7 @@ struct Recording {
 Recording read_recording(const std::string& path, std::uint64_t first = 0);
 // Of a ring that lies in memory and that nobody writes.
 Recording read_recording(std::span<const std::byte> image, std::uint64_t first = 0);
+// Whether it is a ring of this job, and its rank records no more. False where it cannot be read.
+bool has_ended(const std::string& path, std::uint64_t job);
 
 }  // namespace tutti::trace

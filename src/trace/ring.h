@@ -1,4 +1,5 @@
-// The ring of events in memory, as its writer and its readers have it: a header, then a power of two of slots.
+// The ring of events in memory, as its writer and its readers have it: a header, tables (tables.h), then a power of two
+// of slots.
 //
 // Event n lies in slot n mod capacity, behind a stamp that says which event the slot holds and whether all of it is
 // there. Several threads of a rank may record at once: a slot belongs to whoever has put an odd stamp on it, and a
@@ -13,34 +14,65 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/clock.h"
 #include "trace/event.h"
+#include "trace/tables.h"
 
 namespace tutti::trace {
 
 inline constexpr std::uint64_t kRingMagic = 0x474e495249545554;  // "TUTIRING" where the lowest byte is the first
-inline constexpr std::uint32_t kRingVersion = 1;
+inline constexpr std::uint32_t kRingVersion = 2;
 inline constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;  // of a ring: 1 GiB
+inline constexpr std::uint32_t kMostTableEntries = 1 << 16;
 
-// Whose ring it is, and what its clock showed when it was made.
+// Whose ring it is.
 struct RingFacts {
-  std::int32_t rank = 0, size = 1;  // of the job
-  std::uint64_t steady_ns = 0;      // the clock of events: monotonic, the same for all processes of a host
-  std::uint64_t system_ns = 0;      // since 1970, at the same moment
+  std::int32_t rank = 0, size = 1;   // of the job
+  std::uint64_t job = 0;             // the same in all rings of a job
+  std::int32_t host = 0, hosts = 1;  // hosts count in the order of their first ranks
+  std::uint64_t system_ns = 0;       // since 1970, when the ring was made
+  std::int64_t clock_offset_ns = 0;  // added to this host's steady clock gives that of the first host
+  std::uint64_t clock_error_ns = 0;  // how far that may be off
+  std::array<char, 64> host_name = {};
+  std::array<char, 16> library = {};  // the version that recorded
 
   bool operator==(const RingFacts&) const = default;
+};
+
+// How much there is room for. The numbers of names and of events are powers of two.
+struct RingShape {
+  std::uint64_t events = std::uint64_t{1} << 16;  // 4 MiB
+  std::uint32_t names = 1024, communicators = 1024, members = 16384;
+
+  bool operator==(const RingShape&) const = default;
 };
 
 struct alignas(64) RingHeader {
   std::atomic<std::uint64_t> magic;  // written last
   std::uint32_t version;
   std::uint32_t slot_bytes;
-  std::uint64_t capacity;  // in events
+  RingShape shape;
   RingFacts facts;
-  alignas(64) std::atomic<std::uint64_t> written;  // events so far, those included that are being written
+  ClockPair first;                                            // when the ring was made
+  std::atomic<std::uint32_t> ended;                           // 1: nothing is recorded any more
+  std::atomic<std::uint32_t> communicators, members;          // so many in their tables
+  std::atomic<std::uint32_t> pair_stamp;                      // of `latest`; odd: it is being written
+  std::atomic<std::uint64_t> latest_ticks, latest_steady_ns;  // another pair of the clocks, of later
+  alignas(64) std::atomic<std::uint64_t> written;             // events so far, those included that are being written
 };
-static_assert(sizeof(RingHeader) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(RingHeader) % 64 == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 using EventWords = std::array<std::uint64_t, sizeof(TraceEvent) / sizeof(std::uint64_t)>;
+
+static_assert(std::endian::native == std::endian::little);
+// As it lies in memory; put together in registers, because what is stored in small pieces and at once loaded as a whole
+// makes the processor wait.
+inline EventWords words_of(const TraceEvent& event) {
+  const std::uint64_t first = static_cast<std::uint64_t>(event.kind) | std::uint64_t{event.what} << 8 |
+                              std::uint64_t{event.flags} << 16 | std::uint64_t{event.thread} << 24 |
+                              std::uint64_t{event.communicator} << 32 | std::uint64_t{event.name} << 48;
+  return {first, event.sequence, event.begin, event.end, event.middle, event.amount, event.other};
+}
 
 struct alignas(64) RingSlot {
   // Of event n.
@@ -52,32 +84,41 @@ struct alignas(64) RingSlot {
 };
 static_assert(sizeof(RingSlot) == 64);
 
-constexpr std::uint64_t ring_bytes(std::uint64_t capacity) { return sizeof(RingHeader) + capacity * sizeof(RingSlot); }
+// Where the parts of a ring lie.
+struct RingPlaces {
+  explicit constexpr RingPlaces(const RingShape& shape)
+      : names(sizeof(RingHeader)),
+        communicators(names + std::uint64_t{shape.names} * sizeof(NameEntry)),
+        members(communicators + std::uint64_t{shape.communicators} * sizeof(CommunicatorEntry)),
+        slots((members + std::uint64_t{shape.members} * sizeof(std::int32_t) + 63) / 64 * 64),
+        end(slots + shape.events * sizeof(RingSlot)) {}
 
-// The writer's end, over zeroed memory of ring_bytes(capacity) that somebody else owns. Any thread may record.
+  std::uint64_t names, communicators, members, slots, end;  // in bytes
+};
+constexpr std::uint64_t ring_bytes(const RingShape& shape) { return RingPlaces(shape).end; }
+
+// The slots, from the writer's end, over memory of ring_bytes() that somebody else owns. Any thread may record.
 class Ring {
  public:
-  Ring(std::byte* memory, std::uint64_t capacity, const RingFacts& facts)
+  Ring(std::byte* memory, const RingShape& shape)
       : header_(reinterpret_cast<RingHeader*>(memory)),
-        slots_(reinterpret_cast<RingSlot*>(memory + sizeof(RingHeader))),
-        mask_(capacity - 1) {
-    header_->version = kRingVersion;
-    header_->slot_bytes = sizeof(RingSlot);
-    header_->capacity = capacity;
-    header_->facts = facts;
-    header_->magic.store(kRingMagic, std::memory_order_release);
-  }
+        slots_(reinterpret_cast<RingSlot*>(memory + RingPlaces(shape).slots)),
+        mask_(shape.events - 1) {}
 
-  void record(const TraceEvent& event) {
+  // Returns the number of the event.
+  std::uint64_t record(const TraceEvent& event) {
     const std::uint64_t number = header_->written.fetch_add(1, std::memory_order_relaxed);
     RingSlot& slot = slots_[number & mask_];
+    __builtin_prefetch(&slots_[(number + 1) & mask_], 1);  // rings outgrow the caches
     std::uint64_t stamp = slot.stamp.load(std::memory_order_relaxed);
     const bool taken = (stamp & 1) != 0 || stamp > RingSlot::begun(number);
-    if (taken || !slot.stamp.compare_exchange_strong(stamp, RingSlot::begun(number), std::memory_order_acquire)) return;
+    if (taken || !slot.stamp.compare_exchange_strong(stamp, RingSlot::begun(number), std::memory_order_acquire))
+      return number;
     std::atomic_thread_fence(std::memory_order_release);  // whoever sees a word of this event sees the odd stamp
-    const auto words = std::bit_cast<EventWords>(event);
+    const EventWords words = words_of(event);
     for (std::size_t i = 0; i < words.size(); ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
     slot.stamp.store(RingSlot::whole(number), std::memory_order_release);
+    return number;
   }
 
  private:

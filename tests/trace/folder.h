@@ -30,15 +30,18 @@ class Folder {
 // Number n of those that `who` records: every field follows from the two, so that a mixture of two events shows.
 inline trace::TraceEvent event_of(std::uint64_t who, std::uint64_t n) {
   const auto part = [&](std::uint64_t field) { return mix(mix(who, n), field); };
-  return {who,
-          n,
-          part(1),
-          part(2),
-          part(3),
-          static_cast<std::uint32_t>(part(4)),
-          static_cast<std::uint32_t>(part(5)),
-          static_cast<std::int32_t>(part(6)),
-          0};
+  trace::TraceEvent event;
+  event.what = static_cast<std::uint8_t>(part(1));
+  event.flags = static_cast<std::uint8_t>(part(2));
+  event.communicator = static_cast<std::uint16_t>(who);
+  event.name = static_cast<std::uint16_t>(part(3));
+  event.sequence = n;
+  event.begin = part(4);
+  event.end = part(5);
+  event.middle = part(6);
+  event.amount = part(7);
+  event.other = part(8);
+  return event;
 }
 
 }  // namespace tutti::testing

@@ -70,7 +70,7 @@ TEST(Recorder, OutlivesAKilledProcess) {
   const Folder folder;
   constexpr std::uint64_t kRecorded = 1000;
   Child child([&](const Child::Say& say) {
-    Recorder recorder(folder.path(), 2, 4, 1024);
+    Recorder recorder(folder.path(), {.rank = 2, .size = 4}, {.events = 1024});
     for (std::uint64_t n = 0; n < kRecorded; ++n) recorder.record(event_of(7, n));
     say();
     for (;;) ::pause();  // the recorder never goes
@@ -91,7 +91,7 @@ TEST(Recorder, KilledInTheMiddleLosesTheEventAtHandAtMost) {
     const Folder folder;
     constexpr std::uint64_t kCapacity = 256;
     Child child([&](const Child::Say& say) {
-      Recorder recorder(folder.path(), 0, 1, kCapacity);
+      Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = kCapacity});
       for (std::uint64_t n = 0;; ++n) {
         if (n == 100 * turn) say();
         recorder.record(event_of(turn, n));
@@ -111,7 +111,7 @@ TEST(Recorder, KilledInTheMiddleLosesTheEventAtHandAtMost) {
 TEST(Recorder, IsReadWhileItRecords) {
   const Folder folder;
   Child child([&](const Child::Say& say) {
-    Recorder recorder(folder.path(), 0, 1, 64);
+    Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = 64});
     for (std::uint64_t n = 0;; ++n) {
       recorder.record(event_of(3, n));
       if (n == 0) say();
@@ -134,7 +134,7 @@ TEST(Recorder, IsReadWhileItRecords) {
 
 TEST(Recorder, KeepsTheLastEventsAndSaysHowManyWereLost) {
   const Folder folder;
-  Recorder recorder(folder.path(), 0, 1, 64);
+  Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = 64});
   for (std::uint64_t n = 0; n < 200; ++n) {
     recorder.record(event_of(1, n));
     const Recording recording = read_recording(ring_path(folder.path(), 0));
@@ -150,7 +150,7 @@ TEST(Recorder, KeepsTheLastEventsAndSaysHowManyWereLost) {
 TEST(Recorder, TakesTwoThreads) {
   const Folder folder;
   constexpr std::uint64_t kEach = 30'000;
-  Recorder recorder(folder.path(), 0, 1, 1 << 16);
+  Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = 1 << 16});
   const auto record = [&](std::uint64_t who) {
     for (std::uint64_t n = 0; n < kEach; ++n) recorder.record(event_of(who, n));
   };
@@ -170,7 +170,7 @@ TEST(Recorder, TakesTwoThreads) {
 // So small a ring that threads meet in a slot: what cannot be written is lost, and nothing is mixed.
 TEST(Recorder, ThreadsThatLapEachOtherMixNothing) {
   const Folder folder;
-  Recorder recorder(folder.path(), 0, 1, 2);
+  Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = 2});
   constexpr std::uint64_t kEach = 20'000;
   std::vector<std::thread> threads;
   for (std::uint64_t who = 0; who < 3; ++who) {
@@ -190,9 +190,9 @@ TEST(Recorder, ThreadsThatLapEachOtherMixNothing) {
 
 TEST(Recorder, StartsAnewInAFolderThatWasUsed) {
   const Folder folder;
-  Recorder first(folder.path(), 0, 1, 64);
+  Recorder first(folder.path(), {}, {.events = 64});
   first.record(event_of(1, 0));
-  Recorder second(folder.path(), 0, 1, 64);
+  Recorder second(folder.path(), {}, {.events = 64});
   EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written, 0u);
   first.record(event_of(1, 1));
   EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written, 0u);
@@ -200,10 +200,10 @@ TEST(Recorder, StartsAnewInAFolderThatWasUsed) {
 
 TEST(Recorder, RefusesWhatIsNoRing) {
   const Folder folder;
-  EXPECT_THROW(Recorder(folder.path(), 0, 1, 0), Error);
-  EXPECT_THROW(Recorder(folder.path(), 0, 1, 100), Error);
-  EXPECT_THROW(Recorder(folder.path(), 0, 1, 2 * kMostEvents), Error);
-  EXPECT_THROW(Recorder(folder.path() + "/missing", 0, 1), Error);
+  EXPECT_THROW(Recorder(folder.path(), {}, {.events = 0}), Error);
+  EXPECT_THROW(Recorder(folder.path(), {}, {.events = 100}), Error);
+  EXPECT_THROW(Recorder(folder.path(), {}, {.events = 2 * kMostEvents}), Error);
+  EXPECT_THROW(Recorder(folder.path() + "/missing", {}), Error);
 }
 
 }  // namespace

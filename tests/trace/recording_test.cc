@@ -17,22 +17,24 @@ using testing::Folder;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kCapacity = 8;
+constexpr RingShape kShape{.events = kCapacity, .names = 4, .communicators = 3, .members = 5};
+constexpr std::uint64_t kSlots = RingPlaces(kShape).slots;
 
 // A ring in memory, with so many events recorded; alignment is the ring's, as of mapped memory.
 struct Image {
   explicit Image(std::uint64_t events)
-      : memory(static_cast<std::byte*>(std::aligned_alloc(alignof(RingHeader), ring_bytes(kCapacity))), std::free) {
-    std::memset(memory.get(), 0, ring_bytes(kCapacity));
-    Recorder recorder(memory, 1, 3, kCapacity);
+      : memory(static_cast<std::byte*>(std::aligned_alloc(alignof(RingHeader), ring_bytes(kShape))), std::free) {
+    std::memset(memory.get(), 0, ring_bytes(kShape));
+    Recorder recorder(memory, {.rank = 1, .size = 3}, kShape);
     for (std::uint64_t n = 0; n < events; ++n) recorder.record(event_of(5, n));
   }
 
-  std::span<std::byte> bytes() const { return {memory.get(), ring_bytes(kCapacity)}; }
+  std::span<std::byte> bytes() const { return {memory.get(), ring_bytes(kShape)}; }
   template <class Value>
   void set(std::size_t offset, Value value) {
     std::memcpy(memory.get() + offset, &value, sizeof value);
   }
-  void set_stamp(std::uint64_t slot, std::uint64_t stamp) { set(ring_bytes(slot), stamp); }
+  void set_stamp(std::uint64_t slot, std::uint64_t stamp) { set(kSlots + slot * sizeof(RingSlot), stamp); }
 
   std::shared_ptr<std::byte> memory;
 };
@@ -82,10 +84,46 @@ TEST(Recording, LeavesTornEventsOut) {
 
 TEST(Recording, OfFilesCutShort) {
   const Image image(kCapacity);
-  for (std::size_t bytes = 0; bytes < image.bytes().size(); ++bytes) {
+  for (std::size_t bytes = 0; bytes < kSlots; ++bytes) {
     const std::string words = refusal_of(image.bytes().first(bytes));
     EXPECT_THAT(words, HasSubstr(bytes < sizeof(RingHeader) ? "has only" : "cut short")) << bytes;
   }
+  for (std::size_t bytes = kSlots; bytes < image.bytes().size(); ++bytes) {
+    const Recording recording = read_recording(image.bytes().first(bytes));
+    const std::size_t whole = (bytes - kSlots) / sizeof(RingSlot);
+    EXPECT_EQ(recording.torn, kCapacity - whole);
+    ASSERT_EQ(recording.events.size(), whole);
+    for (std::uint64_t n = 0; n < whole; ++n) EXPECT_EQ(recording.events[n], event_of(5, n));
+  }
+}
+
+TEST(Recording, OfNamesAndCommunicators) {
+  const Image image(0);
+  const std::string long_name = std::string(57, 'x') + "\u00e4";  // whose last character would be cut in two
+  {
+    Recorder recorder(image.memory, {.rank = 1, .size = 3}, kShape);
+    const std::uint16_t ring = recorder.name("ring");
+    EXPECT_EQ(recorder.name("ring"), ring);
+    EXPECT_NE(recorder.name("tree"), ring);
+    const std::uint16_t cut = recorder.name(long_name);
+    EXPECT_EQ(recorder.name(std::string(57, 'x')), cut);
+    recorder.name("fourth");
+    EXPECT_EQ(recorder.name("no room"), TraceEvent::kNone);
+    EXPECT_EQ(read_recording(image.bytes()).names[ring], "ring");
+    EXPECT_EQ(read_recording(image.bytes()).names[cut], std::string(57, 'x'));
+    EXPECT_EQ(recorder.add_communicator(7, std::vector{0, 1, 2}), 0);
+    EXPECT_EQ(recorder.add_communicator(8, std::vector{2, 1}), 1);
+    EXPECT_EQ(recorder.add_communicator(9, std::vector{2, 1, 0, 1}), TraceEvent::kNone) << "five members are the most";
+    EXPECT_FALSE(read_recording(image.bytes()).ended);
+    recorder.end();
+  }
+  const Recording recording = read_recording(image.bytes());
+  EXPECT_TRUE(recording.ended);
+  ASSERT_EQ(recording.communicators.size(), 2u);
+  EXPECT_EQ(recording.communicators[0].id, 7u);
+  EXPECT_EQ(recording.communicators[0].job_rank(2), 2);
+  EXPECT_EQ(recording.communicators[0].job_rank(3), -1);
+  EXPECT_EQ(recording.communicators[1].job_rank(0), 2);
 }
 
 TEST(Recording, OfHeadersThatLie) {
@@ -99,10 +137,12 @@ TEST(Recording, OfHeadersThatLie) {
   refused(offsetof(RingHeader, version), std::uint32_t{9}, "version 9");
   refused(offsetof(RingHeader, slot_bytes), std::uint32_t{0}, "events of 0 bytes");
   for (const std::uint64_t capacity : {std::uint64_t{0}, std::uint64_t{3}, 2 * kMostEvents, ~std::uint64_t{0}})
-    refused(offsetof(RingHeader, capacity), capacity, "room for");
-  refused(offsetof(RingHeader, capacity), 2 * kCapacity, "cut short");
+    refused(offsetof(RingHeader, shape), capacity, "room for");
+  refused(offsetof(RingHeader, shape) + offsetof(RingShape, members), std::uint32_t{5000}, "cut short");
+  refused(offsetof(RingHeader, shape) + offsetof(RingShape, names), std::uint32_t{3}, "tables for 3");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, rank), std::int32_t{3}, "rank 3 of 3");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{0}, "rank 1 of 0");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, host), std::int32_t{1}, "host 1 of 1");
 }
 
 TEST(Recording, OfCountsThatLie) {

@@ -1,0 +1,89 @@
+#include "engine/tracing/call_records.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "engine/execute/track.h"
+#include "schedule/verbs.h"
+
+namespace tutti::engine {
+
+using trace::TraceEvent;
+
+CallRecords::Known& CallRecords::known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
+  const auto is_it = [&](const Known& it) {
+    return it.row == row && it.across == across && it.recorder == group.recorder->id();
+  };
+  if (last_ < all_.size() && is_it(*all_[last_])) [[likely]]
+    return *all_[last_];
+  for (last_ = 0; last_ < all_.size(); ++last_)
+    if (is_it(*all_[last_])) return *all_[last_];
+  auto made = std::make_unique<Known>();
+  made->row = row;
+  made->recorder = group.recorder->id();
+  made->across = across;
+  made->name = group.recorder->name(row == nullptr ? std::string_view("one_launch") : std::string_view(row->name));
+  made->seconds.fill(-1);
+  return *all_.emplace_back(std::move(made));
+}
+
+double CallRecords::seconds_of(Known& known, const Call& call, int size_class) {
+  float& seconds = known.seconds[static_cast<std::size_t>(size_class)];
+  if (seconds >= 0) return seconds;
+  const std::uint64_t bytes = std::uint64_t{1} << size_class;
+  const double price = !call.is_message()                ? chooser_->price_of(*known.row, bytes)
+                       : call.peer == transport_->rank() ? chooser_->price_of_message_to_self(*known.row, bytes)
+                                                         : chooser_->price_of_message(*known.row, bytes, known.across);
+  seconds = static_cast<float>(price);
+  return seconds;
+}
+
+std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
+  // Of v-variants not every rank knows all counts.
+  if (known.row == nullptr || call.uneven || call.moved_bytes >> 48 != 0) return TraceEvent::kUnknown_ns;
+  const std::uint64_t bytes = std::max<std::uint64_t>(call.moved_bytes, 1);
+  const int size_class = 63 - std::countl_zero(bytes);
+  const std::uint64_t least = std::uint64_t{1} << size_class;
+  double seconds = seconds_of(known, call, size_class);
+  if (bytes != least) {
+    const double part = static_cast<double>(bytes - least) / static_cast<double>(least);
+    seconds += part * (seconds_of(known, call, size_class + 1) - seconds);
+  }
+  if (keeps_input(call, *known.row)) seconds += chooser_->price_of_copy(call.input_bytes);
+  const bool checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce);
+  if (checked && !call.is_message() && transport_->size() > 1) {
+    if (check_s_ < 0) check_s_ = chooser_->price_of(Track::check(), 1);
+    seconds += check_s_;
+  }
+  return static_cast<std::uint32_t>(std::min(seconds * 1e9, 4e9));
+}
+
+void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,
+                         CallTimes times, bool async) {
+  TraceEvent event;
+  event.kind = trace::EventKind::call;
+  event.end = group.recorder->now();
+  event.begin = times.entered;
+  event.middle = times.taken_up;
+  event.what = static_cast<std::uint8_t>(call.verb);
+  event.communicator = group.communicator;
+  event.sequence = call.sequence;
+  const bool message = call.is_message();
+  event.amount = call.counted_bytes();
+  const bool across = message && !transport_->offers().hosts.share(transport_->rank(), call.peer);
+  Known& known = this->known(group, row, across);
+  event.name = known.name;
+  event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
+  if (async) event.flags |= TraceEvent::kAsync;
+  if (message && call.sends) event.flags |= TraceEvent::kSends;
+  if (!async) event.thread = group.recorder->thread();
+  group.recorder->record(event);
+}
+
+void CallRecords::record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async) {
+  const bool across = !transport_->offers().hosts.share(transport_->rank(), call.peer);
+  record(group, call, chooser_->choose(call.question(across)), times, async);
+}
+
+}  // namespace tutti::engine

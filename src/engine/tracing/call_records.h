@@ -1,0 +1,59 @@
+// Calls that have ended, as events: which algorithm ran, and what it was predicted to take.
+//
+// Predictions cost more than calls, so that those of powers of two are kept, and what lies between is interpolated.
+// After the first call of an algorithm and a size class nothing is allocated. One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "choice/chooser.h"
+#include "engine/call.h"
+#include "trace/recorder.h"
+#include "transport/transport.h"
+
+namespace tutti::engine {
+
+// When a call was made and when it was taken up, in ticks of the recorder.
+struct CallTimes {
+  std::uint64_t entered = 0, taken_up = 0;
+};
+
+class CallRecords {
+ public:
+  // `checks`: every call is checked on all ranks first.
+  CallRecords(const transport::Transport& transport, const choice::Chooser& chooser, bool checks)
+      : transport_(&transport), chooser_(&chooser), checks_(checks) {}
+
+  // Now, at its end. `row`: nullptr where one launch on a device has done it all.
+  void record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row, CallTimes times,
+              bool async);
+  // A message, whose algorithm is chosen by its length.
+  void record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async);
+
+ private:
+  static constexpr int kClasses = 64;  // of sizes, by their highest bit
+
+  // What is known of an algorithm. Seconds of 2^i bytes; below 0: not asked for.
+  struct Known {
+    const schedule::Algorithm* row = nullptr;
+    std::uint64_t recorder = 0;  // its id, whose number the name is
+    bool across = false;
+    std::uint16_t name = trace::TraceEvent::kNone;
+    std::array<float, kClasses + 1> seconds = {};
+  };
+
+  Known& known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across);
+  std::uint32_t predicted_ns(Known& known, const Call& call);
+  double seconds_of(Known& known, const Call& call, int size_class);
+
+  const transport::Transport* transport_;
+  const choice::Chooser* chooser_;
+  bool checks_;
+  double check_s_ = -1;
+  std::vector<std::unique_ptr<Known>> all_;
+  std::size_t last_ = 0;  // of all_, that was asked for last
+};
+
+}  // namespace tutti::engine

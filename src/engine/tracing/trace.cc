@@ -1,0 +1,84 @@
+#include "tutti/trace.h"
+
+#include "engine/engine.h"
+#include "engine/tracing/tracer.h"
+
+namespace tutti {
+
+using engine::LiveTraces;
+using engine::RankTrace;
+
+Span::Span(std::string_view name) : recorder_(nullptr) {
+  RankTrace* const trace = LiveTraces::of_process().current();
+  if (trace == nullptr) [[likely]]
+    return;
+  recorder_ = &trace->recorder();
+  name_ = trace->recorder().name(name);
+  begin_ = trace->recorder().now();
+}
+
+Span::~Span() {
+  if (recorder_ == nullptr) [[likely]]
+    return;
+  RankTrace* const trace = LiveTraces::of_process().current();
+  if (trace == nullptr || &trace->recorder() != recorder_) return;  // it has ended meanwhile
+  trace::TraceEvent event;
+  event.kind = trace::EventKind::span;
+  event.thread = trace->recorder().thread();
+  event.name = name_;
+  event.begin = begin_;
+  event.end = trace->recorder().now();
+  trace->recorder().record(event);
+}
+
+void Trace::start(const std::string& file, std::size_t events) {
+  engine_->require_own_process();
+  engine::start_trace(*engine_, {file, events});
+}
+
+void Trace::stop() {
+  engine_->require_own_process();
+  engine::stop_trace(*engine_);
+}
+
+bool Trace::on() const { return engine_->tracer().recorder() != nullptr; }
+
+std::string Trace::where() const {
+  const RankTrace* const trace = engine_->tracer().current();
+  return trace == nullptr ? "" : trace->file();
+}
+
+namespace trace {
+
+bool on() { return LiveTraces::of_process().current() != nullptr; }
+
+void train_step(std::int64_t step, Moment begin, Moment end) {
+  RankTrace* const current = LiveTraces::of_process().current();
+  if (current == nullptr) return;
+  Recorder& recorder = current->recorder();
+  TraceEvent event;
+  event.kind = EventKind::train_step;
+  event.thread = recorder.thread();
+  event.sequence = static_cast<std::uint64_t>(step);
+  event.begin = recorder.at(begin);
+  event.end = recorder.at(end);
+  recorder.record(event);
+}
+
+void bucket(const Bucket& bucket) {
+  RankTrace* const current = LiveTraces::of_process().current();
+  if (current == nullptr) return;
+  Recorder& recorder = current->recorder();
+  TraceEvent event;
+  event.kind = EventKind::bucket;
+  event.sequence = static_cast<std::uint64_t>(bucket.step);
+  event.begin = recorder.at(bucket.ready);
+  event.middle = recorder.at(bucket.start);
+  event.end = recorder.at(bucket.end);
+  event.amount = bucket.bytes;
+  event.other = bucket.bucket;
+  recorder.record(event);
+}
+
+}  // namespace trace
+}  // namespace tutti

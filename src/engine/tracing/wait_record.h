@@ -1,0 +1,76 @@
+// A wait of the program for a peer, recorded where it outlasts the first spin: from the first look that found nothing
+// to do to the one that did. The clock is read while there is nothing else to do.
+#pragma once
+
+#include "engine/execute/operation.h"
+#include "trace/recorder.h"
+
+namespace tutti::engine {
+
+// What nobody records.
+struct Unwatched {
+  void stuck() {}
+  void spun() {}
+  void over() {}
+};
+
+// What is waited for at the moment.
+struct AwaitedNow {
+  Blocked blocked;
+  std::uint64_t sequence = 0;  // of the call
+};
+
+inline void record_wait(const trace::GroupRecorder& group, trace::WaitedOn on, int peer, std::uint64_t sequence,
+                        std::uint64_t since) {
+  trace::TraceEvent event;
+  event.kind = trace::EventKind::wait;
+  event.what = static_cast<std::uint8_t>(on);
+  event.thread = group.recorder->thread();
+  event.communicator = group.communicator;
+  event.sequence = sequence;
+  event.begin = since;
+  event.end = group.recorder->now();
+  event.other = static_cast<std::uint32_t>(peer);
+  group.recorder->record(event);
+}
+
+// The program is held up by an async call while this lives.
+class RecordedWork {
+ public:
+  RecordedWork(const trace::GroupRecorder& group, std::uint64_t sequence)
+      : group_(&group), sequence_(sequence), since_(group.recorder->now()) {}
+  ~RecordedWork() { record_wait(*group_, trace::WaitedOn::work, -1, sequence_, since_); }
+  RecordedWork(const RecordedWork&) = delete;
+  RecordedWork& operator=(const RecordedWork&) = delete;
+
+ private:
+  const trace::GroupRecorder* group_;
+  std::uint64_t sequence_, since_;
+};
+
+// `Ask` returns AwaitedNow.
+template <class Ask>
+class WaitRecord {
+ public:
+  WaitRecord(const trace::GroupRecorder& group, Ask ask) : group_(&group), ask_(std::move(ask)) {}
+
+  void stuck() { since_ = group_->recorder->now(); }
+  void spun() { awaited_ = ask_(); }
+  void over() {
+    if (awaited_.blocked.on == Blocked::On::nothing) return;
+    record_wait(*group_, static_cast<trace::WaitedOn>(awaited_.blocked.on), awaited_.blocked.peer, awaited_.sequence,
+                since_);
+    awaited_ = {};
+  }
+
+ private:
+  static_assert(static_cast<int>(Blocked::On::entry) == static_cast<int>(trace::WaitedOn::entry) &&
+                static_cast<int>(Blocked::On::device) == static_cast<int>(trace::WaitedOn::device));
+
+  const trace::GroupRecorder* group_;
+  Ask ask_;
+  std::uint64_t since_ = 0;
+  AwaitedNow awaited_;
+};
+
+}  // namespace tutti::engine
