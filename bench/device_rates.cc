@@ -1,9 +1,13 @@
-// What calls on device memory take: blocking ones, which one rank launches for all; async ones, which go through host
-// memory; and beside them the same calls on host memory. Ranks are processes that share the first GPU. Then every verb
-// on 64 and 256 MB: the bytes that it must read and write a second, over those of a copy within the device.
+// What calls on device memory take: blocking and async ones, which one rank launches for all, and beside them the same
+// calls on host memory. Ranks are processes that share the first GPU. Before that every verb on 64 and 256 MB: the
+// bytes that it must read and write a second, over those of a copy within the device.
 //
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates
-//   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs
+//   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs     or calls, for one of the two alone
+//   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates tcp       what goes through host memory over TCP
+//
+// Over TCP: the call, the same in host memory, which is what staging could come to if all copies were hidden, and both
+// as two halves at once, one on the caller's thread and one on the progress thread.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -60,14 +64,51 @@ double time_request(tutti::Communicator& comm, const tutti::Request& request, in
   return median(times);
 }
 
+tutti::Request all_reduce_of(void* buffer, std::size_t bytes) {
+  return {.verb = tutti::Verb::all_reduce,
+          .input = buffer,
+          .output = buffer,
+          .input_count = bytes / 4,
+          .output_count = bytes / 4,
+          .element = tutti::DType::float32};
+}
+
 double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bool async = false) {
-  const tutti::Request request{.verb = tutti::Verb::all_reduce,
-                               .input = buffer,
-                               .output = buffer,
-                               .input_count = bytes / 4,
-                               .output_count = bytes / 4,
-                               .element = tutti::DType::float32};
-  return time_request(comm, request, bytes > (4 << 20) ? 12 : 100, async);
+  return time_request(comm, all_reduce_of(buffer, bytes), bytes > (4 << 20) ? 12 : 100, async);
+}
+
+double time_halves(tutti::Communicator& comm, std::byte* buffer, std::size_t bytes) {
+  std::vector<double> times;
+  for (int round = 0; round < 12; ++round) {
+    comm.barrier();
+    const double begin = now_us();
+    tutti::Work first = comm.submit(all_reduce_of(buffer, bytes / 2));
+    comm.run(all_reduce_of(buffer + bytes / 2, bytes / 2));
+    first.wait();
+    if (round >= 3) times.push_back(now_us() - begin);
+  }
+  return median(times);
+}
+
+void print_over_tcp(tutti::Communicator& comm) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  std::byte* const on_device = allocate(kMostBytes);
+  std::vector<std::byte> host(kMostBytes);
+  for (std::size_t bytes = std::size_t{1} << 20; bytes <= kMostBytes; bytes *= 4) {
+    const double device = time_calls(comm, on_device, bytes), plain = time_calls(comm, host.data(), bytes);
+    const double device_halves = time_halves(comm, on_device, bytes), halves = time_halves(comm, host.data(), bytes);
+    if (comm.rank() != 0) continue;
+    std::printf(
+        "%d ranks over TCP  all_reduce %8zu B  device %8.0f us  host %8.0f us  in halves %8.0f us, host %8.0f us\n",
+        comm.size(), bytes, device, plain, device_halves, halves);
+    std::fflush(stdout);
+  }
+}
+
+void report(const std::vector<tutti::RankEnd>& ends) {
+  for (const tutti::RankEnd& end : ends) {
+    if (!end.ok()) std::printf("a rank failed: %s\n", end.message.c_str());
+  }
 }
 
 // Bytes that a copy within the device reads and writes in a microsecond.
@@ -143,11 +184,19 @@ void print_recognition(std::byte* on_device) {
 }  // namespace
 
 int main(int arguments, char** words) {
-  const bool verbs_alone = arguments > 1 && std::string(words[1]) == "verbs";
+  const std::string wanted = arguments > 1 ? words[1] : "both";
+  if (wanted == "tcp") {
+    tutti::Options over_tcp;
+    over_tcp.transport = tutti::TransportKind::tcp;
+    for (const int ranks : {2, 4}) report(tutti::run_processes(ranks, print_over_tcp, over_tcp));
+    return 0;
+  }
   for (const int ranks : {2, 4, 8}) {
-    const auto ends = tutti::run_processes(ranks, [verbs_alone](tutti::Communicator& comm) {
-      for (const std::size_t megabytes : {64, 256}) print_verbs(comm, megabytes << 20);
-      if (verbs_alone) return;
+    const auto ends = tutti::run_processes(ranks, [&wanted](tutti::Communicator& comm) {
+      for (const std::size_t megabytes : {64, 256}) {
+        if (wanted != "calls") print_verbs(comm, megabytes << 20);
+      }
+      if (wanted == "verbs") return;
       constexpr std::size_t kMostBytes = std::size_t{256} << 20, kMostInHost = std::size_t{16} << 20;
       std::byte* const on_device = allocate(kMostBytes);
       std::vector<std::byte> host(kMostInHost);
@@ -166,9 +215,7 @@ int main(int arguments, char** words) {
         std::fflush(stdout);
       }
     });
-    for (const tutti::RankEnd& end : ends) {
-      if (!end.ok()) std::printf("a rank failed: %s\n", end.message.c_str());
-    }
+    report(ends);
   }
   return 0;
 }

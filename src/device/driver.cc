@@ -66,11 +66,11 @@ const Driver* load_named(const std::string& file) {
 
 }  // namespace
 
-void Driver::throw_failure(CuResult result, const std::string& what) const {
+void Driver::throw_failure(CuResult result, std::string_view what) const {
   const char *name = nullptr, *words = nullptr;
   if (cuGetErrorName != nullptr) cuGetErrorName(result, &name);
   if (cuGetErrorString != nullptr) cuGetErrorString(result, &words);
-  throw Error(ErrorCode::system, what +
+  throw Error(ErrorCode::system, std::string(what) +
                                      " failed: " + (name == nullptr ? "CUDA error " + std::to_string(result) : name) +
                                      (words == nullptr ? "" : std::string(" (") + words + ")"));
 }
@@ -145,10 +145,14 @@ int device_of(const Driver& driver, const void* address) {
 }
 
 Current::Current(const Driver& driver, CuContext context) : driver_(&driver) {
+  CuContext now = nullptr;
+  if (driver.cuCtxGetCurrent(&now) == kCuSuccess && now == context) return;
   driver.check(driver.cuCtxPushCurrent_v2(context), "making a device's context current");
+  pushed_ = true;
 }
 
 Current::~Current() {
+  if (!pushed_) return;
   CuContext context = nullptr;
   driver_->cuCtxPopCurrent_v2(&context);
 }

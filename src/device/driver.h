@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tutti::device {
 
@@ -78,6 +79,7 @@ inline constexpr unsigned kCuOnDevice = 2;  // what the memory type says
   X(cuStreamSynchronize, (CuStream stream))                                                                      \
   X(cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))                                         \
   X(cuStreamGetCtx, (CuStream stream, CuContext * context))                                                      \
+  X(cuStreamQuery, (CuStream stream))                                                                            \
   X(cuStreamIsCapturing, (CuStream stream, int* status))                                                         \
   X(cuStreamWaitValue32_v2, (CuStream stream, CuAddress word, std::uint32_t value, unsigned flags))              \
   X(cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))                                \
@@ -96,14 +98,14 @@ struct Driver {
   const char* missing = nullptr;
 
   // Throws Error(system) with the driver's name for what happened, unless it is success. `what`: "a copy to device 0".
-  void check(CuResult result, const std::string& what) const {
+  void check(CuResult result, std::string_view what) const {
     if (result != kCuSuccess) throw_failure(result, what);
   }
   // Throws Error(unsupported) where the driver is too old for what is done here.
   void require_complete() const;
 
  private:
-  [[noreturn]] void throw_failure(CuResult result, const std::string& what) const;
+  [[noreturn]] void throw_failure(CuResult result, std::string_view what) const;
 };
 
 // The one that this process has loaded, as far as has been noticed; nullptr: none. Never unloaded.
@@ -133,7 +135,8 @@ inline bool is_on_device(const void* address) {
   return known != nullptr && device_of(*known, address) != kOnHost;
 }
 
-// A context that is current on this thread for as long as this lives.
+// A context that is current on this thread for as long as this lives. Costs one question where it is already, as within
+// another of these.
 class Current {
  public:
   Current(const Driver& driver, CuContext context);
@@ -143,6 +146,7 @@ class Current {
 
  private:
   const Driver* driver_;
+  bool pushed_ = false;
 };
 
 }  // namespace tutti::device

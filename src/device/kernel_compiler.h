@@ -35,7 +35,7 @@ class KernelCompiler {
   // Whether there are kernels for this at all, whatever the machine: the same on all ranks of one build.
   static bool has_reduce(DType type, ReduceOp op, int sources);
   // The kernel in the current context, which is one of `device`. Throws Error(unsupported) where there is no compiler,
-  // and Error(system) where it or the driver fails.
+  // and Error(system) where it or the driver fails. A kernel stays as long as the process: ask once.
   CuFunction reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources);
   // Likewise, the one that copies.
   CuFunction copy(const Driver& driver, CuDevice device);

@@ -29,23 +29,20 @@ std::uint64_t access_bytes(std::span<void* const> sources, std::span<void* const
 }
 
 // `accesses` of a thread each in each of the pieces.
-void launch(const Driver& driver, CuDevice device, CuStream stream, CuFunction kernel, std::uint64_t accesses,
+void launch(const Driver& driver, const UsedDevice& device, CuStream stream, CuFunction kernel, std::uint64_t accesses,
             unsigned pieces, void** arguments) {
-  int multiprocessors = 0;
-  driver.check(driver.cuDeviceGetAttribute(&multiprocessors, kCuMultiprocessors, device),
-               "asking what the device can do");
-  const auto resident = kBlocksOfMultiprocessor * static_cast<std::uint64_t>(std::max(1, multiprocessors));
+  const auto resident = kBlocksOfMultiprocessor * device.multiprocessors;
   const std::uint64_t most = std::max<std::uint64_t>(1, resident / pieces);
   const auto blocks = static_cast<unsigned>(std::clamp<std::uint64_t>((accesses + kThreads - 1) / kThreads, 1, most));
-  driver.check(driver.cuLaunchKernel(kernel, blocks, pieces, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
-               "launching a kernel on device " + std::to_string(device));
+  const CuResult result =
+      driver.cuLaunchKernel(kernel, blocks, pieces, 1, kThreads, 1, 1, 0, stream, arguments, nullptr);
+  if (result != kCuSuccess) driver.check(result, "launching a kernel on device " + std::to_string(device.device));
 }
 
 }  // namespace
 
-void launch_reduce(const Driver& driver, CuDevice device, CuStream stream, const ReduceLaunch& launched) {
-  CuFunction const kernel = KernelCompiler::of_process().reduce(driver, device, launched.type, launched.op,
-                                                                static_cast<int>(launched.sources.size()));
+void launch_reduce(const Driver& driver, const UsedDevice& device, CuStream stream, CuFunction kernel,
+                   const ReduceLaunch& launched) {
   LaunchOperands operands = operands_of(launched.sources, launched.destinations);
   int destinations = static_cast<int>(launched.destinations.size());
   const std::uint64_t element = size_of(launched.type), bytes = launched.count * element;
@@ -58,8 +55,8 @@ void launch_reduce(const Driver& driver, CuDevice device, CuStream stream, const
          arguments);
 }
 
-void launch_copy(const Driver& driver, CuDevice device, CuStream stream, const CopyLaunch& launched) {
-  CuFunction const kernel = KernelCompiler::of_process().copy(driver, device);
+void launch_copy(const Driver& driver, const UsedDevice& device, CuStream stream, CuFunction kernel,
+                 const CopyLaunch& launched) {
   LaunchOperands operands = operands_of(launched.sources, launched.destinations);
   int destinations = static_cast<int>(launched.destinations.size()), columns = static_cast<int>(launched.columns);
   const auto pieces = static_cast<unsigned>(launched.sources.size()) * launched.columns;

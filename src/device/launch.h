@@ -1,12 +1,13 @@
 // The launches that do a call's work for all ranks: reductions with the bits of kernels::find_reduce, and copies.
 //
-// Into `stream`, in the current context, which is one of `device`. They throw as KernelCompiler does.
+// Into `stream`, in the device's context, which is the current one. They throw where the driver refuses.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "device/driver.h"
+#include "device/used_device.h"
 #include "tutti/types.h"
 
 namespace tutti::device {
@@ -15,14 +16,15 @@ namespace tutti::device {
 // block, else of the one with the block's number.
 struct ReduceLaunch {
   DType type{};
-  ReduceOp op{};
   std::uint32_t divisor = 1;
   std::span<void*const> sources, destinations;
   std::uint64_t count = 0;
   std::uint32_t blocks = 1;
 };
 
-void launch_reduce(const Driver& driver, CuDevice device, CuStream stream, const ReduceLaunch& launch);
+// `kernel` is KernelCompiler::reduce() of as many sources.
+void launch_reduce(const Driver& driver, const UsedDevice& device, CuStream stream, CuFunction kernel,
+                   const ReduceLaunch& launch);
 
 // A source has `columns` pieces of `bytes`. The pieces of source s go to place s of a destination: of all of them where
 // there is one column, else of the one with the column's number. What is in place already stays.
@@ -32,6 +34,8 @@ struct CopyLaunch {
   std::uint32_t columns = 1;
 };
 
-void launch_copy(const Driver& driver, CuDevice device, CuStream stream, const CopyLaunch& launch);
+// `kernel` is KernelCompiler::copy().
+void launch_copy(const Driver& driver, const UsedDevice& device, CuStream stream, CuFunction kernel,
+                 const CopyLaunch& launch);
 
 }  // namespace tutti::device

@@ -22,6 +22,11 @@ bool SharedAllocations::show(const Driver& driver, const void* address, DevicePl
   int attributes[] = {kCuRangeStart, kCuBufferNumber};
   void* values[] = {&begin, &number};
   if (driver.cuPointerGetAttributes(2, attributes, values, at) != kCuSuccess || begin == 0) return false;
+  if (number != 0 && place.allocation == number) {
+    place.address = at;
+    place.offset = at - begin;
+    return true;
+  }
   const std::lock_guard lock(mutex_);
   auto known = shown_.find(number);
   if (known == shown_.end()) {
@@ -34,10 +39,25 @@ bool SharedAllocations::show(const Driver& driver, const void* address, DevicePl
   return true;
 }
 
-std::byte* SharedAllocations::open(const Driver& driver, std::uint64_t process, const DevicePlace& place) {
+void SharedAllocations::close(const Driver& driver, const Opened& opened) {
+  closings_.fetch_add(1, std::memory_order_release);
+  driver.cuIpcCloseMemHandle(opened.address);
+}
+
+std::byte* SharedAllocations::open(const Driver& driver, CuContext context, std::uint64_t process,
+                                   const DevicePlace& place, Last& last) {
   if (process == process_) return reinterpret_cast<std::byte*>(place.address);
-  CuContext context = nullptr;
-  driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
+  const std::uint64_t closings = closings_.load(std::memory_order_acquire);
+  const bool known = last.begin != nullptr && last.context == context && last.process == process &&
+                     last.allocation == place.allocation && last.closings == closings;
+  if (!known)
+    last = {context, process, place.allocation, closings, open(driver, context, process, place) - place.offset};
+  return last.begin + place.offset;
+}
+
+std::byte* SharedAllocations::open(const Driver& driver, CuContext context, std::uint64_t process,
+                                   const DevicePlace& place) {
+  if (process == process_) return reinterpret_cast<std::byte*>(place.address);
   const std::uint64_t base = place.address - place.offset;
   const std::lock_guard lock(mutex_);
   const auto same = [&](const Opened& each) {
@@ -45,13 +65,13 @@ std::byte* SharedAllocations::open(const Driver& driver, std::uint64_t process, 
   };
   auto found = std::ranges::find_if(opened_, same);
   if (found != opened_.end() && found->allocation != place.allocation) {
-    driver.cuIpcCloseMemHandle(found->address);  // it has been freed, or there would be no other at its address
+    close(driver, *found);  // it has been freed, or there would be no other at its address
     opened_.erase(found);
     found = opened_.end();
   }
   if (found == opened_.end()) {
     if (opened_.size() == kMostOpen) {
-      driver.cuIpcCloseMemHandle(opened_.back().address);
+      close(driver, opened_.back());
       opened_.pop_back();
     }
     CuAddress address = 0;

@@ -5,18 +5,23 @@
 #include <string>
 #include <utility>
 
+#include "device/held_streams.h"
 #include "device/shared_allocations.h"
 #include "tutti/error.h"
 
 namespace tutti::device {
 namespace {
 
-constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ";
+constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ",
+               kLaunching[] = "a kernel on ";
 
 std::string name_of_device(CuDevice device) { return "device " + std::to_string(device); }
 
 // Handles of the default streams are small numbers; they belong to whatever context is current.
 bool is_default(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+
+// What is put into this one comes after all streams that block it, too; whether asking it tells of those is not known.
+bool is_legacy(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 1; }
 
 void refuse_capture(const Driver& driver, CuStream stream) {
   int status = 0;
@@ -27,26 +32,14 @@ void refuse_capture(const Driver& driver, CuStream stream) {
               "one; make the call outside of the capture");
 }
 
-// Behind what the stream holds now, in the stream's own context.
-CuEvent mark_end(const Driver& driver, CuStream stream, const UsedDevice& home) {
-  CuContext context = home.context;
-  if (!is_default(stream)) driver.check(driver.cuStreamGetCtx(stream, &context), "asking about the caller's stream");
-  const Current current(driver, context);
+// In the current context, which is the stream's.
+void require_device(const Driver& driver, const UsedDevice& home) {
   CuDevice device = 0;
   driver.check(driver.cuCtxGetDevice(&device), "asking about the caller's stream");
-  if (device != home.device) {
-    throw Error(ErrorCode::invalid_argument, "the stream belongs to " + name_of_device(device) +
-                                                 " and the buffer lies on " + name_of_device(home.device) +
-                                                 "; pass a stream of the buffer's device");
-  }
-  refuse_capture(driver, stream);
-  CuEvent event = nullptr;
-  driver.check(driver.cuEventCreate(&event, kCuEventWithoutTiming), "making an event");
-  if (const CuResult result = driver.cuEventRecord(event, stream); result != kCuSuccess) {
-    driver.cuEventDestroy_v2(event);
-    driver.check(result, "recording an event in the caller's stream");
-  }
-  return event;
+  if (device == home.device) return;
+  throw Error(ErrorCode::invalid_argument, "the stream belongs to " + name_of_device(device) +
+                                               " and the buffer lies on " + name_of_device(home.device) +
+                                               "; pass a stream of the buffer's device");
 }
 
 }  // namespace
@@ -66,13 +59,16 @@ void Staging::start(Way& way, CuStream stream, const char* what, Copy&& copy) {
   const Driver& driver = *pool_->driver_;
   const Current current(driver, way.device->context);
   to_come_.fetch_add(1, std::memory_order_relaxed);
-  for (const StagedPiece& piece : way.pieces) driver.check(copy(piece), what + name_of_device(way.device->device));
+  for (const StagedPiece& piece : way.pieces) {
+    const CuResult result = copy(piece);
+    if (result != kCuSuccess) driver.check(result, what + name_of_device(way.device->device));
+  }
   record(way, stream);
   ask_for_call(way, stream);
 }
 
 void Staging::record(Way& way, CuStream stream) {
-  way.started = true;
+  way.marked = true;
   pool_->driver_->check(pool_->driver_->cuEventRecord(way.event, stream), "recording an event");
 }
 
@@ -80,13 +76,22 @@ void Staging::ask_for_call(Way& way, CuStream stream) {
   pool_->driver_->check(pool_->driver_->cuLaunchHostFunc(stream, wake_rank, &way), "asking the driver for a call");
 }
 
-// Most launches have ended before whoever looks for it would sleep.
+// Most launches have ended before a caller that looks for it would sleep; the progress thread sleeps soon.
+bool Staging::looked_for_long() { return ++looks_ == (background_ ? kLooksOfThread : kLooksOfCaller); }
+
+// There is nothing else in the stream, so that it tells. Behind the launch comes an event only where the driver is
+// asked for a call: by the time that comes the stream has not ended yet, but the event has been reached.
 bool Staging::has_launched() {
-  constexpr int kManyLooks = 200;
   Way& way = launched();
-  if (has_ended(way, "a kernel on ")) return true;
-  if (++looks_ == kManyLooks) {
-    const Current current(*pool_->driver_, way.device->context);
+  if (way.ended) return true;
+  if (way.marked) return has_ended(way, kLaunching);
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, way.device->context);
+  const CuResult result = driver.cuStreamQuery(way.stream);
+  if (result == kCuSuccess) return way.ended = true;
+  if (result != kCuNotReady) driver.check(result, kLaunching + name_of_device(way.device->device));
+  if (looked_for_long()) {
+    record(way, way.stream);
     to_come_.fetch_add(1, std::memory_order_relaxed);
     ask_for_call(way, way.stream);
   }
@@ -95,13 +100,52 @@ bool Staging::has_launched() {
 
 const Driver* Staging::driver() const { return pool_->driver_; }
 
+// Most streams hold nothing when a call is made, and asking costs a fraction of an event. The legacy default stream
+// answers for all that comes before what is put into it, the blocking streams of its context: asking "uses standard
+// default stream semantics", as recording an event does.
+void Staging::come_after(CuStream stream) {
+  const Driver& driver = *pool_->driver_;
+  CuContext context = home().context;
+  if (!is_default(stream)) driver.check(driver.cuStreamGetCtx(stream, &context), "asking about the caller's stream");
+  const Current current(driver, context);
+  if (context != home().context) require_device(driver, home());
+  refuse_capture(driver, stream);
+  reached_ = false;
+  if (!is_legacy(stream)) {
+    const CuResult result = driver.cuStreamQuery(stream);
+    reached_ = result != kCuNotReady;
+    if (reached_) return driver.check(result, "asking about the caller's stream");
+  }
+  mark_end(stream, context);
+}
+
+// In the current context, which is the stream's own. Whoever waits for an earlier use of the event goes on to do so.
+void Staging::mark_end(CuStream stream, CuContext context) {
+  const Driver& driver = *pool_->driver_;
+  if (earlier_ != nullptr && earlier_context_ != context) forget_earlier();
+  if (earlier_ == nullptr) {
+    driver.check(driver.cuEventCreate(&earlier_, kCuEventWithoutTiming), "making an event");
+    earlier_context_ = context;
+  }
+  driver.check(driver.cuEventRecord(earlier_, stream), "recording an event in the caller's stream");
+}
+
 bool Staging::is_reached() {
+  if (reached_) return true;
   const Driver& driver = *pool_->driver_;
   const Current current(driver, context_);
   const CuResult result = driver.cuEventQuery(earlier_);
-  if (result == kCuNotReady) return false;
-  driver.check(result, "waiting for the caller's stream");
-  return true;
+  if (result != kCuNotReady) {
+    driver.check(result, "waiting for the caller's stream");
+    return reached_ = true;
+  }
+  if (looked_for_long()) {
+    Way& way = in_.device != nullptr ? in_ : out_;  // the one that a launch does not take, where there are both
+    driver.check(driver.cuStreamWaitEvent(way.stream, earlier_, 0), "waiting for the caller's stream");
+    to_come_.fetch_add(1, std::memory_order_relaxed);
+    ask_for_call(way, way.stream);
+  }
+  return false;
 }
 
 bool Staging::show(const void* buffer, DevicePlace& place) const {
@@ -121,9 +165,15 @@ void Staging::begin() {
 
 void Staging::forget_earlier() {
   if (earlier_ == nullptr) return;
-  const Current current(*pool_->driver_, context_);
   pool_->driver_->cuEventDestroy_v2(earlier_);  // which the driver does once nobody waits for it any more
   earlier_ = nullptr;
+}
+
+// A context that is not the one that the pool keeps may go with its stream.
+void Staging::settle_earlier() {
+  if (earlier_ == nullptr || earlier_context_ == context_) return;
+  const Current current(*pool_->driver_, context_);
+  forget_earlier();
 }
 
 bool Staging::has_ended(Way& way, const char* what) {
@@ -132,7 +182,7 @@ bool Staging::has_ended(Way& way, const char* what) {
   const Current current(driver, way.device->context);
   const CuResult result = driver.cuEventQuery(way.event);
   if (result == kCuNotReady) return false;
-  driver.check(result, what + name_of_device(way.device->device));
+  if (result != kCuSuccess) driver.check(result, what + name_of_device(way.device->device));
   return way.ended = true;
 }
 
@@ -184,8 +234,13 @@ void Staging::let_output_go() {
       at += piece.bytes;
     }
   }
-  gated_ = false;
+  open_gate();
+}
+
+void Staging::open_gate() {
+  if (!std::exchange(gated_, false)) return;
   gate_.open();
+  HeldStreams::of_process().end_hold();
 }
 
 // Into memory of its own, behind what the caller's stream holds.
@@ -210,7 +265,7 @@ CuAddress Staging::gate_word() {
   return gate_.shown(driver);
 }
 
-void Staging::chain_output(bool keeps_rest) {
+void Staging::chain_output(bool keeps_rest, const Deadline& deadline) {
   const Driver& driver = *pool_->driver_;
   chained_ = out_.device != nullptr;
   if (!chained_ && callers_ == nullptr) return;
@@ -218,6 +273,11 @@ void Staging::chain_output(bool keeps_rest) {
   const Current current(driver, chained_ ? out_.device->context : context_);
   const CuAddress word = gate_word();
   if (chained_ && keeps_rest) keep_output();
+  if (!HeldStreams::of_process().begin_hold(deadline)) {
+    throw Error(ErrorCode::timeout,
+                "an async call that is to hold a stream waits until those of this process that hold none have ended, "
+                "and they have not; wait for them first, or give all of them streams");
+  }
   gated_ = true;
   driver.check(driver.cuStreamWaitValue32_v2(held, word, gate_.value + 1, kCuWaitUntilAtLeast),
                "having a stream wait for an async call");
@@ -236,9 +296,11 @@ StagingPool::~StagingPool() {
     drop(stage->in_);
     drop(stage->out_);
     drop(stage->kept_);
+    drop_event(*stage);
     StreamGates::of_process().give_back(stage->gate_);
   }
   for (Staging* const stage : closing_) give_back_memory(*stage);
+  if (callers_ != nullptr) give_back_memory(*callers_);
   memory_.reset();
   for (const auto& used : devices_) driver_->cuDevicePrimaryCtxRelease_v2(used->device);
 }
@@ -253,6 +315,10 @@ UsedDevice& StagingPool::use(CuDevice device) {
   CuUuid name{};
   driver_->check(driver_->cuDeviceGetUuid_v2(&name, device), "asking for the name of " + name_of_device(device));
   made->name = name.bytes;
+  int multiprocessors = 0;
+  driver_->check(driver_->cuDeviceGetAttribute(&multiprocessors, kCuMultiprocessors, device),
+                 "asking what " + name_of_device(device) + " can do");
+  made->multiprocessors = static_cast<unsigned>(std::max(1, multiprocessors));
   return *devices_.emplace_back(std::move(made));
 }
 
@@ -281,11 +347,45 @@ void StagingPool::drop(Staging::Way& way) {
   driver_->cuCtxPopCurrent_v2(&popped);
 }
 
+void StagingPool::drop_event(Staging& stage) {
+  if (stage.earlier_ == nullptr || driver_->cuCtxPushCurrent_v2(stage.earlier_context_) != kCuSuccess) return;
+  stage.forget_earlier();
+  CuContext popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
+}
+
+StagingPool::Plan& StagingPool::draft() {
+  Plan fresh;
+  fresh.input.swap(draft_.input);
+  fresh.output.swap(draft_.output);
+  fresh.input.clear();
+  fresh.output.clear();
+  return draft_ = std::move(fresh);
+}
+
+// The lists are locked.
+Staging& StagingPool::make_stage() {
+  Staging& made = *all_.emplace_back(std::make_unique<Staging>());
+  made.pool_ = this;
+  made.in_.stage = made.out_.stage = made.kept_.stage = &made;
+  return made;
+}
+
+Staging& StagingPool::callers_stage() {
+  if (callers_ == nullptr) {
+    const std::lock_guard lock(mutex_);
+    callers_ = &make_stage();
+  }
+  if (callers_is_open_ || !callers_->has_called_back()) return idle_stage();
+  give_back_memory(*callers_);
+  callers_is_open_ = true;
+  return *callers_;
+}
+
 Staging& StagingPool::idle_stage() {
   const std::lock_guard lock(mutex_);
-  const auto over = [](const Staging* stage) { return stage->to_come_.load(std::memory_order_acquire) == 0; };
   for (std::size_t i = 0; i < closing_.size();) {
-    if (!over(closing_[i])) {
+    if (!closing_[i]->has_called_back()) {
       ++i;
       continue;
     }
@@ -293,24 +393,19 @@ Staging& StagingPool::idle_stage() {
     closing_[i] = closing_.back();
     closing_.pop_back();
   }
-  if (idle_.empty()) {
-    Staging& made = *all_.emplace_back(std::make_unique<Staging>());
-    made.pool_ = this;
-    made.in_.stage = made.out_.stage = made.kept_.stage = &made;
-    return made;
-  }
+  if (idle_.empty()) return make_stage();
   Staging& stage = *idle_.back();
   idle_.pop_back();
   return stage;
 }
 
 // Stream and event of an earlier call are of use again, unless that was on another device.
-void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces) {
-  way.started = way.ended = false;
+void StagingPool::bind(Staging::Way& way, int device, const std::vector<StagedPiece>& pieces) {
+  way.marked = way.ended = false;
   way.device = nullptr;
   if (device == kOnHost) return;
   way.device = &use(device);
-  way.pieces.swap(pieces);
+  way.pieces.assign(pieces.begin(), pieces.end());
   if (way.context == way.device->context && way.stream != nullptr) return;
   drop(way);
   equip(way);
@@ -318,39 +413,49 @@ void StagingPool::bind(Staging::Way& way, int device, std::vector<StagedPiece>& 
 
 // Both ways come after what the caller's stream holds: the output may still be read there.
 void StagingPool::order(Staging& stage) {
+  if (stage.reached_) return;
   CuResult result = kCuSuccess;
   for (const Staging::Way* const way : {&stage.in_, &stage.out_}) {
     if (way->device == nullptr || result != kCuSuccess) continue;
     const Current current(*driver_, way->device->context);
     result = driver_->cuStreamWaitEvent(way->stream, stage.earlier_, 0);
   }
-  stage.forget_earlier();
   driver_->check(result, "waiting for the caller's stream");
 }
 
-StagingPool::Handle StagingPool::open(const Driver& driver, Plan& plan) {
+StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   driver.require_complete();
   if (driver_ == nullptr) driver_ = &driver;  // there is one; stages that are open read it on other threads
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
-  Handle stage(&idle_stage());
+  Handle stage(plan.background ? &idle_stage() : &callers_stage());
   stage->chained_ = stage->output_ready_ = false;
+  stage->looks_ = 0;
+  stage->background_ = plan.background;
+  stage->loose_ = plan.loose && HeldStreams::of_process().begin_loose();
   stage->kept_.device = nullptr;
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
   stage->callers_ = static_cast<CuStream>(plan.stream);
   stage->context_ = stage->home().context;
   stage->bytes_ = plan.bytes;
-  stage->earlier_ = mark_end(driver, stage->callers_, stage->home());
+  stage->come_after(stage->callers_);
+  if (!plan.holds) stage->callers_ = nullptr;
   stage->deferred_ = plan.deferred;
   if (!plan.deferred) stage->begin();
   return stage;
 }
 
 void StagingPool::close(Staging& stage) {
-  if (std::exchange(stage.gated_, false)) stage.gate_.open();
-  stage.forget_earlier();
+  stage.open_gate();
+  if (std::exchange(stage.loose_, false)) HeldStreams::of_process().end_loose();
+  stage.settle_earlier();
+  if (&stage == callers_) {
+    if (stage.has_called_back()) give_back_memory(stage);
+    callers_is_open_ = false;
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  if (stage.to_come_.load(std::memory_order_acquire) == 0) {
+  if (stage.has_called_back()) {
     recycle(stage);
   } else {
     closing_.push_back(&stage);

@@ -7,38 +7,32 @@
 // that none waits for what another's caller waits for.
 //
 // What is put into a stream while another thread waits inside the driver for a stream that a call holds (as freeing
-// memory does) waits for that thread. So of a call that nobody waits for, everything is put into streams when it is
-// made (chain_output), the way back behind a gate; from then on the driver is only asked about events. Where other
-// ranks are threads of this process, such a thread may be one that the call waits for: there nothing is held by a call
-// that was given no stream.
+// memory does) waits for that thread. So of a call that nobody waits for and that holds a stream, everything is put
+// into streams when it is made (chain_output), the way back behind a gate; from then on the driver is only asked about
+// events. A call that holds none is *loose* (held_streams.h): it moves, or launches, when its turn has come.
 //
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
 // one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/device_place.h"
 #include "device/driver.h"
 #include "device/pinned_memory.h"
 #include "device/seen_memory.h"
 #include "device/stream_gates.h"
+#include "device/used_device.h"
 
 namespace tutti::device {
-
-// A device and its primary context, which the programs of most libraries share.
-struct UsedDevice {
-  CuDevice device = 0;
-  CuContext context = nullptr;
-  std::array<std::byte, 16> name{};  // the same in all processes
-};
 
 // A piece of a buffer and its place in host memory.
 struct StagedPiece {
@@ -62,14 +56,12 @@ class Staging {
   bool output_started() const { return output_ready_ || chained_; }
   // Whether it is back. As has_input().
   bool has_output();
-  // Whether the caller gave a stream.
-  bool is_of_stream() const { return callers_ != nullptr; }
   // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
   // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
   // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that
   // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the
-  // rest shall be what it was.
-  void chain_output(bool keeps_rest);
+  // rest shall be what it was. Throws Error(timeout) where loose calls are under way until the deadline passes.
+  void chain_output(bool keeps_rest, const Deadline& deadline);
 
   // A staging that was deferred moves nothing until begin(), so that a launch may do without: its buffers are shown to
   // other processes, and a launch is started and asked about, as the two ways are.
@@ -83,24 +75,28 @@ class Staging {
   bool is_reached();
   // False where the driver does not show it.
   bool show(const void* buffer, DevicePlace& place) const;
+  // The device's context is current on this thread from now on, until `current` goes.
+  void enter(std::optional<Current>& current) const { current.emplace(*driver(), home().context); }
   // Runs prepare(driver, device) in the device's context.
   template <class Prepare>
   void prepare_launch(Prepare&& prepare) const {
     const Current current(*driver(), home().context);
-    prepare(*driver(), home().device);
+    prepare(*driver(), home());
   }
   // Runs launch(driver, device, stream), which puts work into the stream.
   template <class Launch>
   void start_launch(Launch&& launch) {
     const Current current(*driver(), home().context);
-    launch(*driver(), home().device, launched().stream);
-    record(launched(), launched().stream);
+    launch(*driver(), home(), launched().stream);
+    launched().marked = false;
     looks_ = 0;
   }
   bool has_launched();
 
  private:
   friend class StagingPool;
+
+  static constexpr int kLooksOfThread = 2, kLooksOfCaller = 200;
 
   // One of the two ways.
   struct Way {
@@ -110,7 +106,8 @@ class Staging {
     CuContext context = nullptr;  // of the two that follow
     CuStream stream = nullptr;    // of this way's own: others wait for other streams of the caller's
     CuEvent event = nullptr;      // behind the copies
-    bool started = false, ended = false;
+    bool marked = false;          // it has been recorded
+    bool ended = false;
   };
 
   // The one that a launch takes.
@@ -121,7 +118,16 @@ class Staging {
   void record(Way& way, CuStream stream);
   void ask_for_call(Way& way, CuStream stream);
   const Driver* driver() const;
+  // Whether it is time to ask the driver for a call, because whoever looks may sleep.
+  bool looked_for_long();
+  // Asks whether the caller's stream has come to the call, and if not marks what it holds.
+  void come_after(CuStream stream);
+  void mark_end(CuStream stream, CuContext context);
   void forget_earlier();
+  // At the end of the call: but for an event that the next one may use.
+  void settle_earlier();
+  bool has_called_back() const { return to_come_.load(std::memory_order_acquire) == 0; }
+  void open_gate();
   void start_input();
   CuResult fetch(std::byte* to, const StagedPiece& piece, CuStream stream);
   void put_back(std::uint64_t most_bytes);
@@ -138,9 +144,11 @@ class Staging {
   CuStream callers_ = nullptr;   // the caller's stream
   CuContext context_ = nullptr;  // of the device, to use that stream in
   StreamGate gate_;              // what the way back waits for, or the caller's stream, where `gated_`
-  bool gated_ = false, chained_ = false, deferred_ = false;
-  CuEvent earlier_ = nullptr;    // behind what the caller's stream held; until begin()
-  int looks_ = 0;                // at a launch that has not ended
+  bool gated_ = false, chained_ = false, deferred_ = false, loose_ = false, background_ = false;
+  bool reached_ = false;       // the caller's stream has come to the call
+  CuEvent earlier_ = nullptr;  // else behind what it held when the call was made
+  CuContext earlier_context_ = nullptr;
+  int looks_ = 0;                // at a stream that has not come to the call, or a launch that has not ended
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
   std::size_t bytes_ = 0;        // that begin() takes
@@ -159,16 +167,21 @@ class StagingPool {
   };
   using Handle = std::unique_ptr<Staging, Closer>;
 
-  // What the buffers of a call come to. `input` and `output` are swapped for what earlier stagings had.
+  // What the buffers of a call come to.
   struct Plan {
     std::size_t bytes = 0;
     int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
     std::vector<StagedPiece> input, output;
-    void* stream = nullptr;  // the caller's
-    bool deferred = false;   // nothing moves until begin()
+    void* stream = nullptr;   // the caller's
+    bool holds = true;        // what comes into it later waits for the call, where it is chained
+    bool deferred = false;    // nothing moves until begin()
+    bool background = false;  // whoever looks after the call sleeps soon; else the caller's thread closes it
+    bool loose = false;       // it holds no stream, and none is held: inside LooseCalls that were granted
   };
+  // An empty plan, for the next call of the caller's thread, in the memory of the one before.
+  Plan& draft();
   // Takes memory and starts to bring the input over, unless it is deferred.
-  Handle open(const Driver& driver, Plan& plan);
+  Handle open(const Driver& driver, const Plan& plan);
   // What the calls of this communicator have used; the caller's thread asks.
   SeenMemory& seen() { return seen_; }
 
@@ -178,8 +191,11 @@ class StagingPool {
   UsedDevice& use(CuDevice device);
   void equip(Staging::Way& way);
   void drop(Staging::Way& way);
+  void drop_event(Staging& stage);
+  Staging& make_stage();
   Staging& idle_stage();
-  void bind(Staging::Way& way, int device, std::vector<StagedPiece>& pieces);
+  Staging& callers_stage();
+  void bind(Staging::Way& way, int device, const std::vector<StagedPiece>& pieces);
   void order(Staging& stage);
   void close(Staging& stage);
   void give_back_memory(Staging& stage);
@@ -191,6 +207,10 @@ class StagingPool {
   std::vector<std::unique_ptr<Staging>> all_;
   std::vector<Staging*> idle_;
   std::vector<Staging*> closing_;  // closed, but what they started has not all ended
+  // What a caller that waits takes: one at a time, as a rule, on one thread, without a lock.
+  Staging* callers_ = nullptr;
+  bool callers_is_open_ = false;
+  Plan draft_;
   std::vector<std::unique_ptr<UsedDevice>> devices_;
   std::unique_ptr<PinnedMemory> memory_;
   SeenMemory seen_;

@@ -55,7 +55,7 @@ class DevicePart {
     if (other.shown == 0 || other.device != part_.device) return;
     try {
       const device::Current current(*driver_, context_);
-      SharedAllocations::of_process().open(*driver_, other.process, other.place);
+      SharedAllocations::of_process().open(*driver_, context_, other.process, other.place);
     } catch (const Error&) {
       return;
     }

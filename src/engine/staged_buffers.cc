@@ -39,7 +39,7 @@ class Stager {
   Stager(const device::Driver& driver, Call& call, UnevenChunks& chunks, const GroupView& group)
       : driver_(driver), call_(call), chunks_(chunks), group_(group) {}
 
-  device::StagingPool::Handle stage(device::StagingPool& pool, void* stream, bool may_launch);
+  device::StagingPool::Handle stage(device::StagingPool& pool, const StageManner& manner);
 
  private:
   int device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const;
@@ -102,19 +102,20 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
   part.pieces->push_back({part.data, part.offset, part.bytes});
 }
 
-device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* stream, bool may_launch) {
+device::StagingPool::Handle Stager::stage(device::StagingPool& pool, const StageManner& manner) {
   const int input_device = device_of("input", call_.input, call_.input_bytes, pool.seen());
   const int output_device =
       call_.in_place ? input_device : device_of("output", call_.output, call_.output_bytes, pool.seen());
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
-  device::StagingPool::Plan plan{
-      .bytes = 0,
-      .input_device = input_device,
-      .output_device = output_device,
-      .input = {},
-      .output = {},
-      .stream = stream,
-      .deferred = may_launch && on_one_device(input_device, output_device) && DeviceLaunch::takes(call_, group_.size)};
+  device::StagingPool::Plan& plan = pool.draft();
+  plan.input_device = input_device;
+  plan.output_device = output_device;
+  plan.stream = manner.stream;
+  plan.holds = manner.holds;
+  plan.deferred =
+      manner.may_launch && on_one_device(input_device, output_device) && DeviceLaunch::takes(call_, group_.size);
+  plan.background = manner.background;
+  plan.loose = manner.loose;
   StagedSide input{call_.input, call_.input_bytes, input_device, &plan.input, nullptr, nullptr};
   StagedSide output{call_.output, call_.output_bytes, output_device, &plan.output, nullptr, nullptr};
   if (has_chunks(Buffer::input)) {
@@ -149,9 +150,9 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, void* strea
 }  // namespace
 
 device::StagingPool::Handle stage_buffers(device::StagingPool& pool, const device::Driver& driver, Call& call,
-                                          UnevenChunks& chunks, const GroupView& group, void* stream, bool may_launch) {
+                                          UnevenChunks& chunks, const GroupView& group, const StageManner& manner) {
   try {
-    return Stager(driver, call, chunks, group).stage(pool, stream, may_launch);
+    return Stager(driver, call, chunks, group).stage(pool, manner);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(name_of(call.statement().verb())) + ": " + error.what());
   }

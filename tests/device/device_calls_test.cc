@@ -18,6 +18,7 @@ namespace tutti {
 namespace {
 
 using testing::DeviceBytes;
+using testing::fake;
 using testing::PinnedFloats;
 using testing::Ranks;
 using testing::require;
@@ -71,11 +72,6 @@ Request message_of(const Floats& buffer, int peer, Direction direction, void* st
           .direction = direction,
           .up_to = !sends,
           .peer = peer};
-}
-
-template <class Function>
-Function* fake(const char* name) {
-  return reinterpret_cast<Function*>(testing::fake_function(name));
 }
 
 // What the call throws.

@@ -20,16 +20,12 @@ namespace {
 
 using testing::all_reduce_of;
 using testing::DeviceBytes;
+using testing::fake;
 using testing::error_of;
 using testing::require;
 using testing::TestStream;
 
 constexpr std::string_view kLaunched = "one_launch";
-
-template <class Function>
-Function* fake(const char* name) {
-  return reinterpret_cast<Function*>(testing::fake_function(name));
-}
 
 // Elements of any type, with what floats have special among them.
 std::vector<std::byte> make_values(DType type, std::size_t count, unsigned seed) {
@@ -350,6 +346,133 @@ TEST(DeviceLaunch, BuffersInHostMemoryAndAsyncCallsMixWithOthers) {
       buffer.read(values.data(), buffer.size());
       require(values == std::vector<int>(1000, 6), "another maximum with an async call");
     }
+  }));
+}
+
+// Of a call that nobody waits for, the progress thread launches.
+TEST(AsyncLaunch, IsOneForAllRanks) {
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  testing::expect_all_ok(run_processes(3, [&](Communicator& comm) {
+    constexpr int kCalls = 6;  // more than there are tracks
+    std::vector<std::unique_ptr<DeviceBytes>> buffers;
+    for (int call = 0; call < kCalls; ++call) {
+      buffers.push_back(std::make_unique<DeviceBytes>(4000));
+      const std::vector<int> values(1000, comm.rank() + call);
+      buffers.back()->write(values.data(), 4000);
+    }
+    const int launches = calls == nullptr ? 0 : calls("cuLaunchKernel");
+    const int copies = calls == nullptr ? 0 : calls("cuMemcpyDtoHAsync_v2");
+    std::vector<Work> works;
+    for (const auto& buffer : buffers)
+      works.push_back(comm.submit(all_reduce_of(buffer->data(), buffer->data(), 1000, DType::int32)));
+    wait_all(works);
+    if (calls != nullptr) {
+      std::vector<int> counts = {calls("cuLaunchKernel") - launches, calls("cuMemcpyDtoHAsync_v2") - copies};
+      comm.all_reduce(counts);
+      require(counts[0] == kCalls, std::to_string(counts[0]) + " launches");
+      require(counts[1] == 0, std::to_string(counts[1]) + " copies to the host");
+    }
+    for (int call = 0; call < kCalls; ++call) {
+      std::vector<int> found(1000);
+      buffers[static_cast<std::size_t>(call)]->read(found.data(), 4000);
+      require(found == std::vector<int>(1000, 3 + 3 * call), "another sum");
+    }
+  }));
+}
+
+TEST(AsyncLaunch, FollowsAStreamWithoutHoldingIt) {
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    const TestStream stream;
+    const DeviceBytes buffer(4000);
+    comm.follow_stream(stream.get());
+    for (int round = 0; round < 10; ++round) {
+      const testing::PinnedFloats values(1000), seen(1000);
+      std::fill_n(values.data(), 1000, static_cast<float>(round + comm.rank()));
+      const int launches = calls == nullptr ? 0 : calls("cuLaunchKernel");
+      device::StreamGate gate = stream.hold();
+      stream.write(buffer.data(), values.data(), buffer.size());
+      Work work = comm.all_reduce_async(std::span(reinterpret_cast<float*>(buffer.data()), 1000));
+      comm.barrier();
+      require(!work.test(), "a call ended before its stream came to it");
+      if (comm.rank() == 0) {
+        gate.open();
+        stream.synchronize();  // which goes on without the other rank's
+      }
+      comm.barrier();
+      require(!work.test(), "a call ended before the other rank's stream came to it");
+      comm.barrier();
+      if (comm.rank() == 1) gate.open();
+      work.wait();
+      std::vector<float> found(1000);
+      buffer.read(found.data(), buffer.size());
+      require(found == std::vector<float>(1000, static_cast<float>(2 * round + 1)), "another sum");
+      if (calls != nullptr) {
+        std::vector<int> count = {calls("cuLaunchKernel") - launches};
+        comm.all_reduce(count);
+        require(count[0] == 1, "not launched");
+      }
+      device::StreamGates::of_process().give_back(gate);
+    }
+  }));
+}
+
+// A thread that frees memory waits for all streams, and whoever puts work into one for that thread: no longer than the
+// streams take by themselves.
+TEST(AsyncLaunch, GoesOnWhileMemoryIsFreed) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const DeviceBytes buffer(4000), received(4040);
+    for (int round = 0; round < 10; ++round) {
+      const std::vector<int> values(1000, round);
+      buffer.write(values.data(), buffer.size());
+      std::vector<Work> works;
+      works.push_back(comm.submit(all_reduce_of(buffer.data(), buffer.data(), 1000, DType::int32)));
+      works.push_back(comm.recv_async(std::span(reinterpret_cast<int*>(received.data()), 1000), 1 - comm.rank()));
+      for (int freed = 0; freed < 5; ++freed) const DeviceBytes unwanted(4000);
+      comm.send(std::span<const int>(values), 1 - comm.rank());
+      wait_all(works);
+      std::vector<int> found(1000);
+      buffer.read(found.data(), buffer.size());
+      require(found == std::vector<int>(1000, 2 * round), "another sum");
+      received.read(found.data(), 4000);
+      require(found == values, "another message");
+    }
+  }));
+}
+
+TEST(AsyncLaunch, ACallThatHoldsAStreamWaitsForThoseThatHoldNone) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const TestStream followed, held;
+    const DeviceBytes one(4000), two(4000);
+    const std::vector<int> values(1000, 1);
+    one.write(values.data(), one.size());
+    two.write(values.data(), two.size());
+    comm.run(all_reduce_of(two.data(), two.data(), 1000, DType::int32, ReduceOp::maximum));  // loads the kernel
+    device::StreamGate gate = followed.hold();
+    comm.follow_stream(followed.get());
+    Work work = comm.submit(all_reduce_of(one.data(), one.data(), 1000, DType::int32, ReduceOp::maximum));
+    Request request = all_reduce_of(two.data(), two.data(), 1000, DType::int32);
+    request.stream = held.get();
+    const auto timeout = comm.timeout();
+    comm.set_timeout(std::chrono::milliseconds(50));
+    const Error error = error_of([&] { static_cast<void>(comm.submit(request)); });
+    require(error.code() == ErrorCode::timeout, error.what());
+    require(std::string(error.what()).find("wait for them first") != std::string::npos, error.what());
+    comm.set_timeout(timeout);
+    gate.open();
+    Work second = comm.submit(request);
+    work.wait();
+    // And the other way round: what is made now does not rely on streams that nobody holds.
+    Work third = comm.submit(all_reduce_of(one.data(), one.data(), 1000, DType::int32));
+    { const DeviceBytes unwanted(4000); }
+    second.wait();
+    third.wait();
+    std::vector<int> found(1000);
+    for (const DeviceBytes* buffer : {&one, &two}) {
+      buffer->read(found.data(), buffer->size());
+      require(found == std::vector<int>(1000, 2), "another sum");
+    }
+    device::StreamGates::of_process().give_back(gate);
   }));
 }
 

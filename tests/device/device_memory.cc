@@ -146,11 +146,11 @@ PinnedFloats::~PinnedFloats() {
   ::munmap(data_, bytes_);
 }
 
-TestStream::TestStream(int device) : device_(device) {
+TestStream::TestStream(int device, unsigned flags) : device_(device) {
   CuContext kept = nullptr;
   check(test_driver().cuDevicePrimaryCtxRetain(&kept, device), "keeping the device");
   const WithDevice current(device);
-  check(test_driver().cuStreamCreateWithPriority(&stream_, device::kCuNonBlockingStream, 0), "a stream for tests");
+  check(test_driver().cuStreamCreateWithPriority(&stream_, flags, 0), "a stream for tests");
 }
 
 TestStream::~TestStream() {

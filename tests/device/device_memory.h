@@ -15,6 +15,10 @@ const device::Driver& test_driver();
 bool on_real_device();
 // A function of fake_cuda.h, or nullptr on a real device.
 void* fake_function(const char* name);
+template <class Function>
+Function* fake(const char* name) {
+  return reinterpret_cast<Function*>(fake_function(name));
+}
 
 // The primary context of a device, current on this thread while this lives.
 class WithDevice {
@@ -66,7 +70,7 @@ class PinnedFloats {
 // A stream of the caller's.
 class TestStream {
  public:
-  explicit TestStream(int device = 0);
+  explicit TestStream(int device = 0, unsigned flags = device::kCuNonBlockingStream);
   ~TestStream();
   TestStream(const TestStream&) = delete;
   TestStream& operator=(const TestStream&) = delete;

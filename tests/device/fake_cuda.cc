@@ -42,6 +42,10 @@ void fake_cuda_kill_at(const char* function) {
   const std::lock_guard lock(world().mutex);
   world().deadly = function;
 }
+void fake_cuda_before(const char* function, void (*call)(void* argument), void* argument) {
+  const std::lock_guard lock(world().mutex);
+  world().before[function] = [=] { call(argument); };
+}
 void fake_cuda_seed(unsigned seed) {
   const std::lock_guard lock(world().mutex);
   world().random.seed(seed);
@@ -55,6 +59,7 @@ int fake_cuda_calls(const char* function) {
   const std::lock_guard lock(world().mutex);
   return world().calls[function];
 }
+int fake_cuda_is_inside() { return Inside::depth > 0 ? 1 : 0; }
 int fake_cuda_live() {
   World& w = world();
   const std::lock_guard lock(w.mutex);
@@ -272,11 +277,12 @@ int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* 
   return enqueue(w, find_stream(w, stream), {.ready = {}, .run = copy});
 }
 
-int cuStreamCreateWithPriority(void** stream, unsigned, int) {
+int cuStreamCreateWithPriority(void** stream, unsigned flags, int) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
   auto made = std::make_shared<Stream>();
   made->context = current.back();
+  made->blocking = (flags & 1) == 0;
   *stream = made.get();
   world().streams[made.get()] = std::move(made);
   return kSuccess;
@@ -293,6 +299,13 @@ int cuStreamSynchronize(void* handle) {
   if (stream == nullptr) return kInvalidHandle;
   w.changed.wait(entry.lock(), [&] { return w.broken != 0 || stream->queue.empty(); });
   return w.broken;
+}
+int cuStreamQuery(void* handle) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const std::shared_ptr<Stream> stream = find_stream(world(), handle);
+  if (stream == nullptr) return kInvalidHandle;
+  return has_ended(world(), *stream) ? kSuccess : kNotReady;
 }
 int cuStreamWaitEvent(void* stream, void* handle, unsigned) {
   const Entry entry(__func__, true, true);
@@ -351,6 +364,7 @@ int cuDeviceGetUuid_v2(unsigned char* name, int device) {
   return entry.result();
 }
 int cuCtxGetCurrent(void** context) {
+  const Entry entry(__func__, false);
   *context = current.empty() ? nullptr : current.back();
   return kSuccess;
 }

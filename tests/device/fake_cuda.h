@@ -8,6 +8,8 @@ void fake_cuda_fail(const char* function, int result, int times);
 void fake_cuda_break(int result);
 // The process is killed when it calls the function of that name.
 void fake_cuda_kill_at(const char* function);
+// The next call of the function of that name calls this first.
+void fake_cuda_before(const char* function, void (*call)(void* argument), void* argument);
 // What the order of streams is drawn from.
 void fake_cuda_seed(unsigned seed);
 // The stream is being captured into a graph, or is no more.
@@ -16,6 +18,8 @@ void fake_cuda_capture(void* stream, int captures);
 int fake_cuda_enter(const char* function);
 // Calls of the function of that name so far.
 int fake_cuda_calls(const char* function);
+// Whether this thread is in the driver.
+int fake_cuda_is_inside();
 // Allocations of device memory, streams, events and registered pieces of memory that are there.
 int fake_cuda_live();
 }

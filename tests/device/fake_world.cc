@@ -60,6 +60,7 @@ void play_device() {
     if (result != kSuccess) w.broken = result;
     stream->busy = false;
     stream->queue.pop_front();
+    ++stream->done;
     w.changed.notify_all();
   }
 }
@@ -165,9 +166,37 @@ int run_kernel(World& w, const CopyLaunch& launch) {
   return kSuccess;
 }
 
+bool has_ended(const World& w, const Stream& stream) {
+  const bool is_default = stream.context != nullptr && w.defaults[stream.context->device].get() == &stream;
+  return stream.queue.empty() && (!is_default || std::ranges::all_of(w.streams, [&](const auto& each) {
+           return !each.second->blocking || each.second->context != stream.context || each.second->queue.empty();
+         }));
+}
+
+namespace {
+
+// What is put into the default stream waits for the blocking streams of its context, and they for it.
+std::vector<std::shared_ptr<Stream>> awaited_by(const World& w, const std::shared_ptr<Stream>& stream) {
+  std::vector<std::shared_ptr<Stream>> found;
+  const std::shared_ptr<Stream>& the_default = w.defaults[stream->context->device];
+  if (stream->blocking && the_default != nullptr) found.push_back(the_default);
+  for (const auto& [handle, other] : w.streams) {
+    if (stream == the_default && other->blocking && other->context == stream->context) found.push_back(other);
+  }
+  return found;
+}
+
+}  // namespace
+
 int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work) {
   if (stream == nullptr) return kInvalidHandle;
   if (!work.ready) work.ready = [] { return true; };
+  for (const std::shared_ptr<Stream>& other : awaited_by(w, stream)) {
+    work.ready = [ready = std::move(work.ready), other, number = other->put] {
+      return other->done >= number && ready();
+    };
+  }
+  ++stream->put;
   stream->queue.push_back(std::move(work));
   if (!std::exchange(w.running, true)) std::thread(play_device).detach();
   w.changed.notify_all();

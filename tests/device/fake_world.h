@@ -73,6 +73,8 @@ struct Work {
 struct Stream {
   const Context* context = nullptr;
   std::deque<Work> queue;
+  bool blocking = false;            // it and the default stream come after each other
+  std::uint64_t put = 0, done = 0;  // pieces of work
   bool busy = false;
   bool captures = false;
 };
@@ -104,7 +106,8 @@ struct World {
   std::mt19937 random{1};
   bool running = false;
   unsigned long long allocations = 0;
-  std::string deadly;  // the function that kills the process
+  std::map<std::string, std::function<void()>> before;  // what comes before the next call of a function
+  std::string deadly;                                   // the function that kills the process
   std::vector<std::unique_ptr<FakeKernel>> kernels;
   std::map<const void*, int> device_of_kernel;  // those whose context is there
   int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
@@ -118,6 +121,8 @@ const Registered* registered_around(const World& w, std::uintptr_t address);
 // Where a piece of device memory really is; nullptr where it is none.
 std::byte* alias_of(World& w, Address address, std::size_t bytes);
 bool is_idle(const World& w);
+// Whether all that comes before what is put into this stream now has ended.
+bool has_ended(const World& w, const Stream& stream);
 std::shared_ptr<Stream> find_stream(World& w, void* handle);
 std::shared_ptr<Event> find_event(World& w, void* handle);
 // The pages once more: at an address that the processor cannot touch, and for the thread that plays the device.
@@ -140,11 +145,27 @@ int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch);
 int run_kernel(World& w, const CopyLaunch& launch);
 int enqueue(World& w, const std::shared_ptr<Stream>& stream, Work work);
 
+// What a thread does while it is in the driver.
+struct Inside {
+  Inside() { ++depth; }
+  ~Inside() { --depth; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static inline thread_local int depth = 0;
+};
+
 // An entry point: the lock, what was asked to fail, and what an earlier error makes of all calls.
 class Entry {
  public:
   explicit Entry(const char* function, bool needs_context = true, bool adds_work = false) : lock_(world().mutex) {
     World& w = world();
+    if (const auto found = w.before.find(function); found != w.before.end()) {
+      const std::function<void()> call = std::move(found->second);
+      w.before.erase(found);
+      lock_.unlock();
+      call();
+      lock_.lock();
+    }
     if (adds_work) w.changed.wait(lock_, [&] { return w.waiting == 0 || w.broken != 0; });
     ++w.calls[function];
     if (w.deadly == function) ::raise(SIGKILL);
@@ -174,6 +195,7 @@ class Entry {
   std::unique_lock<std::mutex>& lock() { return lock_; }
 
  private:
+  Inside inside_;
   std::unique_lock<std::mutex> lock_;
   int result_ = kSuccess;
 };

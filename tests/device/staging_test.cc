@@ -18,6 +18,7 @@ namespace {
 
 using device::StagingPool;
 using testing::DeviceBytes;
+using testing::fake;
 using ::testing::HasSubstr;
 using testing::PinnedFloats;
 using testing::test_driver;
@@ -54,10 +55,6 @@ class StagingTest : public ::testing::Test {
         fail(function, 0, 0);
     }
   }
-  template <class Function>
-  static Function* fake(const char* name) {
-    return reinterpret_cast<Function*>(testing::fake_function(name));
-  }
   StagingPool::Handle open(const DeviceBytes& input, const DeviceBytes& output, const TestStream& stream, bool gated) {
     StagingPool::Plan plan{.bytes = input.size() + output.size(),
                            .input_device = 0,
@@ -66,7 +63,7 @@ class StagingTest : public ::testing::Test {
                            .output = {{output.data(), input.size(), output.size()}},
                            .stream = stream.get()};
     StagingPool::Handle staging = pool_.open(test_driver(), plan);
-    if (gated) staging->chain_output(false);
+    if (gated) staging->chain_output(false, {});
     return staging;
   }
   static std::vector<unsigned char> counted(std::size_t bytes) {
@@ -169,7 +166,7 @@ TEST_F(StagingTest, WhatIsChainedKeepsTheRestOfTheOutputWhereAsked) {
     const std::vector<unsigned char> before(1000, 7);
     output.write(before.data(), before.size());
     const StagingPool::Handle stage = open(input, output, stream, false);
-    stage->chain_output(true);
+    stage->chain_output(true, {});
     std::memset(stage->memory() + input.size(), 9, output.size());
     stage->start_output(fresh);
     rank_.sleep_until([&] { return stage->has_output(); });
@@ -259,6 +256,47 @@ TEST_F(StagingTest, MemoryThatCannotBeRegisteredServesToo) {
   EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
 }
 
+// As the driver has it of work that is put into the default stream: it comes after what blocking streams hold.
+TEST_F(StagingTest, TheDefaultStreamComesAfterBlockingStreams) {
+  const DeviceBytes buffer(64);
+  for (const unsigned kind : {0U, device::kCuNonBlockingStream}) {
+    const TestStream other(0, kind);
+    device::StreamGate gate = other.hold();
+    StagingPool::Plan plan{
+        .bytes = 64, .input_device = 0, .input = {{buffer.data(), 0, 64}}, .output = {}, .deferred = true};
+    const StagingPool::Handle stage = pool_.open(driver_, plan);
+    if (kind == device::kCuNonBlockingStream) {
+      while (!stage->is_reached()) std::this_thread::yield();  // whom this stream does not block
+    } else {
+      for (int look = 0; look < 100; ++look) EXPECT_FALSE(stage->is_reached());
+    }
+    gate.open();
+    other.synchronize();
+    while (!stage->is_reached()) std::this_thread::yield();
+  }
+}
+
+// A launch is asked about by its stream, and where that takes long by an event that the rank is woken behind.
+TEST_F(StagingTest, ALaunchWakesWhoSleeps) {
+  const DeviceBytes buffer(64);
+  for (int round = 0; round < 20; ++round) {
+    StagingPool::Plan plan{
+        .bytes = 64, .input_device = 0, .input = {{buffer.data(), 0, 64}}, .output = {}, .deferred = true};
+    const StagingPool::Handle stage = pool_.open(driver_, plan);
+    device::StreamGate gate;
+    stage->start_launch([&](const device::Driver& driver, const device::UsedDevice&, device::CuStream stream) {
+      gate = device::StreamGates::of_process().take(driver);
+      driver.check(
+          driver.cuStreamWaitValue32_v2(stream, gate.shown(driver), gate.value + 1, device::kCuWaitUntilAtLeast),
+          "a launch that takes long");
+    });
+    for (int look = 0; look < 300; ++look) EXPECT_FALSE(stage->has_launched());
+    gate.open();
+    rank_.sleep_until([&] { return stage->has_launched(); });
+    device::StreamGates::of_process().give_back(gate);
+  }
+}
+
 TEST_F(StagingTest, NothingIsLeftBehind) {
   auto* const live = fake<int()>("fake_cuda_live");
   if (live == nullptr) GTEST_SKIP() << "only the fake driver counts";
@@ -275,7 +313,7 @@ TEST_F(StagingTest, NothingIsLeftBehind) {
                            .output = {{output.data(), 64, 64}},
                            .stream = stream.get()};
     const StagingPool::Handle stage = stagings.open(driver_, plan);
-    stage->chain_output(false);
+    stage->chain_output(false, {});
     stage->start_output(64);
   };
   const int before = live();

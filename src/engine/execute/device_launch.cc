@@ -12,12 +12,33 @@ namespace tutti::engine {
 using device::SharedAllocations;
 using transport::DeviceCard;
 
+namespace {
+
+// A launch that had to wait until the device turned to it took longer than the quickest so far by this much; turning to
+// a process that nobody competes with takes half of it.
+constexpr std::chrono::microseconds kTurnOfOthers{300};
+// The device has left others for this rank in the first of them, and would have stayed if it had work of its own.
+constexpr std::uint64_t kSlowInARow = 2;
+
+// What a launch for all ranks reads and writes.
+std::uint64_t bytes_touched(const Call& call, std::size_t sources, std::size_t destinations) {
+  const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
+  const auto share = [&](schedule::Share held) {
+    return held == schedule::Share::own ? call.count * call.unit_bytes : call.moved_bytes;
+  };
+  return sources * share(facts.input) + destinations * share(facts.output);
+}
+
+}  // namespace
+
 DeviceLaunch::DeviceLaunch(transport::Transport& transport, int channel) : transport_(&transport), channel_(channel) {
   if (transport.device_card(channel, 0) == nullptr) return;
   for (int rank = 0; rank < transport.size(); ++rank) {
     cards_.push_back(transport.device_card(channel, rank));
     flags_.push_back(transport.flags(channel, rank));
   }
+  opened_.resize(cards_.size());
+  usual_ = &transport.device_card(0, 0)->usual;
 }
 
 bool DeviceLaunch::takes(const Call& call, int ranks) {
@@ -37,11 +58,16 @@ bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   sequence_ = call.statement().sequence;
   DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
   const auto place = [&](const std::byte* buffer, std::uint64_t bytes, DevicePlace& shown) {
+    if (bytes != 0) return call.staging->show(buffer, shown);
     shown = {};
-    return bytes == 0 || call.staging->show(buffer, shown);
+    return true;
   };
-  if (!place(call.input, call.input_bytes, mine.input) || !place(call.output, call.output_bytes, mine.output))
+  if (!place(call.input, call.input_bytes, mine.input)) return false;
+  if (call.output == call.input && call.output_bytes != 0 && call.input_bytes != 0) {
+    mine.output = mine.input;
+  } else if (!place(call.output, call.output_bytes, mine.output)) {
     return false;
+  }
   mine.fingerprint.store(fingerprint, std::memory_order_relaxed);
   mine.device = call.staging->home().name;
   mine.process = SharedAllocations::of_process().process();
@@ -54,6 +80,7 @@ DeviceLaunch::Progress DeviceLaunch::advance(const Call& call) {
   const auto rank = static_cast<std::uint64_t>(transport_->rank());
   if (launched_) {
     if (!call.staging->has_launched()) return Progress::stuck;
+    judge(call);
     tell(true);
     return Progress::done;
   }
@@ -82,7 +109,14 @@ DeviceLaunch::Progress DeviceLaunch::outcome() const {
 // By the last to arrive.
 void DeviceLaunch::appoint() {
   const std::uint64_t busy = cards_[0]->busy.load(std::memory_order_relaxed);
-  const std::uint64_t appointed = busy >> 16 == sequence_ ? busy & 0xffff : 0;
+  const std::uint64_t usual = usual_->load(std::memory_order_relaxed);
+  std::uint64_t appointed = usual & 0xffff;
+  if (busy >> 16 == sequence_) {
+    appointed = busy & 0xffff;
+  } else if (usual >> 16 >= kSlowInARow) {
+    appointed = static_cast<std::uint64_t>(transport_->rank());
+    usual_->store(appointed, std::memory_order_relaxed);
+  }
   cards_[0]->launcher.store(sequence_ << 16 | appointed, std::memory_order_release);
   if (appointed != static_cast<std::uint64_t>(transport_->rank())) transport_->notify_all();
 }
@@ -132,51 +166,76 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
   }
   try {
     call.staging->prepare_launch(
-        [&](const device::Driver& driver, device::CuDevice device) { prepare(call, driver, device); });
+        [&](const device::Driver& driver, const device::UsedDevice& device) { prepare(call, driver, device); });
   } catch (const Error&) {
     tell(false);  // nothing has been started, and host memory serves
     return Progress::through_host;
   }
-  call.staging->start_launch([&](const device::Driver& driver, device::CuDevice device, device::CuStream stream) {
-    const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
-    const auto ranks = static_cast<std::uint32_t>(transport_->size());
-    const bool by_chunks = facts.cut == schedule::Cut::chunks;
-    if (!facts.reduces) {
-      const bool in_columns = by_chunks && facts.input != schedule::Share::own;
-      return launch_copy(driver, device, stream,
-                         {sources_, destinations_, call.count * call.unit_bytes, in_columns ? ranks : 1});
-    }
-    const Statement statement = call.statement();
-    launch_reduce(driver, device, stream,
-                  {.type = static_cast<DType>(statement.type()),
-                   .op = static_cast<ReduceOp>(statement.op()),
-                   .divisor = call.divisor,
-                   .sources = sources_,
-                   .destinations = destinations_,
-                   .count = call.count,
-                   .blocks = by_chunks ? ranks : 1});
-  });
+  launched_at_ = Clock::now();
+  call.staging->start_launch(
+      [&](const device::Driver& driver, const device::UsedDevice& device, device::CuStream stream) {
+        const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
+        const auto ranks = static_cast<std::uint32_t>(transport_->size());
+        const bool by_chunks = facts.cut == schedule::Cut::chunks;
+        if (!facts.reduces) {
+          const bool in_columns = by_chunks && facts.input != schedule::Share::own;
+          return launch_copy(driver, device, stream, kernel_.function,
+                             {sources_, destinations_, call.count * call.unit_bytes, in_columns ? ranks : 1});
+        }
+        launch_reduce(driver, device, stream, kernel_.function,
+                      {.type = kernel_.type,
+                       .divisor = call.divisor,
+                       .sources = sources_,
+                       .destinations = destinations_,
+                       .count = call.count,
+                       .blocks = by_chunks ? ranks : 1});
+      });
   launched_ = true;
   return Progress::moved;
 }
 
 // All that may fail before anything is started.
-void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, device::CuDevice device) {
+void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, const device::UsedDevice& device) {
   auto& allocations = SharedAllocations::of_process();
   sources_.clear();
   destinations_.clear();
-  for (const DeviceCard* card : cards_) {
-    if (card->input.address != 0) sources_.push_back(allocations.open(driver, card->process, card->input));
-    if (card->output.address != 0) destinations_.push_back(allocations.open(driver, card->process, card->output));
+  for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+    const DeviceCard& card = *cards_[rank];
+    const auto open = [&](const DevicePlace& place, SharedAllocations::Last& last, std::vector<void*>& operands) {
+      if (place.address != 0) operands.push_back(allocations.open(driver, device.context, card.process, place, last));
+    };
+    open(card.input, opened_[rank].input, sources_);
+    open(card.output, opened_[rank].output, destinations_);
   }
-  auto& compiler = device::KernelCompiler::of_process();
+  find_kernel(call, driver, device);
+}
+
+void DeviceLaunch::find_kernel(const Call& call, const device::Driver& driver, const device::UsedDevice& device) {
   const Statement statement = call.statement();
-  if (schedule::facts_of(call.verb).reduces) {
-    compiler.reduce(driver, device, static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
-                    transport_->size());
-  } else {
-    compiler.copy(driver, device);
+  Kernel wanted{.context = device.context, .reduces = schedule::facts_of(call.verb).reduces};
+  if (wanted.reduces) {
+    wanted.type = static_cast<DType>(statement.type());
+    wanted.op = static_cast<ReduceOp>(statement.op());
   }
+  if (kernel_.function != nullptr && kernel_.context == wanted.context && kernel_.reduces == wanted.reduces &&
+      kernel_.type == wanted.type && kernel_.op == wanted.op)
+    return;
+  auto& compiler = device::KernelCompiler::of_process();
+  wanted.function = wanted.reduces ? compiler.reduce(driver, device.device, wanted.type, wanted.op, transport_->size())
+                                   : compiler.copy(driver, device.device);
+  kernel_ = wanted;
+}
+
+// Whether the device had to turn to this rank for the launch, if it is the one that launches as a rule.
+void DeviceLaunch::judge(const Call& call) {
+  const std::uint64_t usual = usual_->load(std::memory_order_relaxed);
+  const auto took = static_cast<double>((Clock::now() - launched_at_).count());
+  const auto bytes = static_cast<double>(bytes_touched(call, sources_.size(), destinations_.size()));
+  const bool slow = best_rate_ > 0 && took > 2 * bytes / best_rate_ + std::chrono::nanoseconds(kTurnOfOthers).count();
+  best_rate_ = std::max(best_rate_, bytes / took);
+  if ((usual & 0xffff) != static_cast<std::uint64_t>(transport_->rank())) return;
+  const std::uint64_t next = slow ? usual + (1 << 16) : usual & 0xffff;
+  if (next != usual) usual_->store(next, std::memory_order_relaxed);
 }
 
 void DeviceLaunch::tell(bool done) {

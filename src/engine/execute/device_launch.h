@@ -5,7 +5,9 @@
 //   one:                                 ... once all have arrived: open all ranks' memory, launch, tell
 //
 // The device is slow to turn to another process. So the one is the last whose stream kept it waiting, which the device
-// has just worked for, and where there is none always the same.
+// has just worked for, and where there is none always the same. Where that one's launches take too long, one after the
+// other, the device turns to others in between, and has no work of this one to stay for: then the last to arrive takes
+// over, which is likeliest to have some.
 //
 // Whether it comes to this is found out together: a rank that states the call without a card (its buffers are in host
 // memory, or cannot be shown) has all others move their buffers through host memory, and so does a launch that cannot
@@ -13,9 +15,11 @@
 // that has shown one of a later call has left this one through host memory.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "device/shared_allocations.h"
 #include "device/staging.h"
 #include "engine/call.h"
 #include "transport/device_card.h"
@@ -41,8 +45,24 @@ class DeviceLaunch {
   int awaited() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // What this rank launched last of its kind, so that the next of the kind need not ask for it again.
+  struct Kernel {
+    device::CuContext context = nullptr;
+    DType type{};
+    ReduceOp op{};
+    bool reduces = false;
+    device::CuFunction function = nullptr;
+  };
+  struct OpenedBuffers {
+    device::SharedAllocations::Last input, output;
+  };
+
   Progress launch(const Call& call);
-  void prepare(const Call& call, const device::Driver& driver, device::CuDevice device);
+  void prepare(const Call& call, const device::Driver& driver, const device::UsedDevice& device);
+  void find_kernel(const Call& call, const device::Driver& driver, const device::UsedDevice& device);
+  void judge(const Call& call);
   bool exchanges_in_place(const Call& call) const;
   // `stuck`: it has not been told yet.
   Progress outcome() const;
@@ -58,9 +78,14 @@ class DeviceLaunch {
   int channel_;
   std::vector<transport::DeviceCard*> cards_;  // by rank; empty where the ranks share no memory
   std::vector<transport::Flags*> flags_;
-  std::uint64_t sequence_ = 0;  // of the call at hand
+  std::atomic<std::uint64_t>* usual_ = nullptr;  // DeviceCard::usual
+  std::uint64_t sequence_ = 0;                   // of the call at hand
   bool waited_ = false, arrived_ = false, launched_ = false;
   std::vector<void*> sources_, destinations_;  // of the launch
+  std::vector<OpenedBuffers> opened_;          // by rank
+  Kernel kernel_;
+  Clock::time_point launched_at_;
+  double best_rate_ = 0;  // bytes a nanosecond that a launch of this rank has read and written
 };
 
 }  // namespace tutti::engine
