@@ -37,6 +37,7 @@
 #include "tutti/error.h"
 #include "tutti/export.h"
 #include "tutti/request.h"
+#include "tutti/trace.h"
 #include "tutti/types.h"
 #include "tutti/work.h"
 
@@ -408,6 +409,9 @@ class TUTTI_API Communicator {
   // The stream of a GPU (cudaStream_t) that the calls which follow are ordered with, unless they name another: see
   // Request::stream. nullptr: none. Groups that are made of this one begin without.
   void set_stream(void* stream);
+  // The same, but nothing that comes into the stream later waits for async calls: their output is there when their
+  // Works have ended.
+  void follow_stream(void* stream);
   void* stream() const;
 
   // The deadline of the calls that follow, until it is set again: for a single call that may take longer, or must not.
@@ -423,6 +427,8 @@ class TUTTI_API Communicator {
 
   // Calls, bytes and waiting so far, by verb. May be asked by any thread.
   Counters counters() const;
+  // What this rank records (tutti/trace.h).
+  Trace trace() const;
   // From now on every call is timed, which takes two readings of the clock and a lock for each: see Counters.
   void time_calls();
 

@@ -223,6 +223,9 @@ tutti_code tutti_get_timeout(tutti_comm comm, int64_t* timeout_ms);
 /* The stream of a GPU (cudaStream_t) that the calls which follow are ordered with, where their buffers lie there: they
  * come after what it holds, and what comes into it after an async call waits until that has ended. NULL: none. */
 tutti_code tutti_set_stream(tutti_comm comm, void* stream);
+/* The same, but nothing that comes into the stream later waits for async calls: their output is there when their
+ * handles have been waited for. */
+tutti_code tutti_follow_stream(tutti_comm comm, void* stream);
 tutti_code tutti_get_stream(tutti_comm comm, void** stream);
 /* The algorithm that the last blocking collective of this rank ran; valid until the next call. */
 tutti_code tutti_last_algorithm(tutti_comm comm, const char** name);
@@ -252,6 +255,19 @@ typedef struct tutti_verb_counters {
 } tutti_verb_counters;
 /* What this rank has called so far, by any thread; what the library does of its own accord is not counted. */
 tutti_code tutti_counters(tutti_comm comm, tutti_verb verb, tutti_verb_counters* counters);
+
+/* A trace of what the ranks do, by time: calls, their steps, waits, buckets and steps of training, and spans of the
+ * program's own. TUTTI_TRACE in the environment and `tutti run --trace` record a whole program; these two a part of it.
+ * Both are collective, while no call is under way. Of each rank the last `events` are kept, 0: 65536. When the trace
+ * stops, all ranks' parts have become `file`. */
+tutti_code tutti_trace_start(tutti_comm comm, const char* file, size_t events);
+tutti_code tutti_trace_stop(tutti_comm comm);
+/* The file that is recorded for, "" where nothing is; valid until the next call. */
+tutti_code tutti_trace_where(tutti_comm comm, const char** file);
+/* A part of the program with a name, in the trace of the rank whose thread this is. Spans of a thread nest, 64 deep;
+ * each end ends the last one that began. Where nothing is recorded they cost next to nothing. */
+tutti_code tutti_span_begin(const char* name);
+tutti_code tutti_span_end(void);
 
 /* The sentence of a step: what was called between two marks of a communicator, what of that was exposed, and where the
  * time went, as a table or as JSON.
@@ -471,6 +487,40 @@ tutti_code tutti_quantised_all_reduce(tutti_quantised quantised, void* values, s
                                       tutti_op op, float* residual);
 /* Not collective; also after tutti_comm_free. Sets *quantised to NULL. NULL is fine. */
 tutti_code tutti_quantised_free(tutti_quantised* quantised);
+
+/* ---- In how few bytes gradients of a model had better travel here; train/advise.h says how that is found out. */
+
+typedef struct tutti_parameter {
+  const char* name;     /* for errors; no two alike */
+  const int64_t* shape; /* `dimensions` extents */
+  size_t dimensions;
+  tutti_type type; /* TUTTI_FLOAT32, TUTTI_BFLOAT16 or TUTTI_FLOAT16 */
+} tutti_parameter;
+/* Filled in by tutti_advise_default, then changed where wanted. */
+typedef struct tutti_advise_settings {
+  size_t size;                  /* of this struct */
+  int stage;                    /* of ZeRO; 0, as it is: data parallel */
+  int measure;                  /* 1: links are measured now; 0: never; -1, as it is: where `tutti tune` has not */
+  double computing_us;          /* forward and backward of a step on one rank; below 0, as it is: not known */
+  double worth;                 /* the share of a step that a change must save: 0.1 */
+  size_t bucket_bytes;          /* of gradients that travel together; 0: what costs least */
+  const int64_t* local_updates; /* steps from one exchange to the next, for each a line: 50 */
+  size_t local_updates_count;
+  int64_t compress_from_step; /* of training: 1-bit Adam wants plain steps before it, and no clipping; */
+  int clips;                  /* where it could not be taken it is told, and not recommended */
+} tutti_advise_settings;
+/* `size` is sizeof(tutti_advise_settings). */
+tutti_code tutti_advise_default(tutti_advise_settings* settings, size_t size);
+/* Collective, of the same model on every rank; all ranks get the same advice. settings may be NULL. */
+typedef struct tutti_advice_s* tutti_advice;
+tutti_code tutti_advise(tutti_comm comm, const tutti_parameter* parameters, size_t count,
+                        const tutti_advise_settings* settings, tutti_advice* advice);
+/* As a table or as JSON; as tutti_report. */
+tutti_code tutti_advice_told(tutti_advice advice, tutti_report_format format, char* text, size_t room, size_t* length);
+/* What is recommended, by the name in the table: "none", "int8", "local 50". Valid until tutti_advice_free. */
+tutti_code tutti_advice_best(tutti_advice advice, const char** name);
+/* Not collective; also after tutti_comm_free. Sets *advice to NULL. NULL is fine. */
+tutti_code tutti_advice_free(tutti_advice* advice);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

@@ -187,6 +187,10 @@ tutti_code tutti_set_stream(tutti_comm comm, void* stream) {
   return guarded([&] { communicator_of(comm).set_stream(stream); });
 }
 
+tutti_code tutti_follow_stream(tutti_comm comm, void* stream) {
+  return guarded([&] { communicator_of(comm).follow_stream(stream); });
+}
+
 tutti_code tutti_get_stream(tutti_comm comm, void** stream) {
   return guarded([&] { place(stream, "tutti_get_stream: stream") = communicator_of(comm).stream(); });
 }

@@ -27,7 +27,7 @@ Communicator& communicator_of(tutti_comm comm) { return group_of(comm).communica
 
 tutti_comm handle_of(Communicator communicator) {
   if (!communicator.valid()) return nullptr;
-  auto group = std::make_shared<Group>(Group{{}, {}, std::move(communicator)});
+  auto group = std::make_shared<Group>(Group{{}, {}, {}, std::move(communicator)});
   const tutti_comm comm = new_record();
   comm->group = std::move(group);
   return comm;

@@ -17,6 +17,7 @@ namespace tutti::capi {
 struct Group {
   std::map<void*, std::shared_ptr<void>> memory;  // symmetric; calls under way end before it goes
   std::string last_algorithm;                     // as it was last asked for
+  std::string trace_file;                         // likewise
   Communicator communicator;
 };
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 
 #include "capi/errors.h"
 #include "capi/handles.h"
+#include "capi/told.h"
 
 using namespace tutti::capi;
 
@@ -54,16 +54,10 @@ tutti_code tutti_take_mark(tutti_comm comm, tutti_mark* mark) {
 tutti_code tutti_report(const tutti_mark* from, const tutti_mark* to, int64_t steps, tutti_report_format format,
                         char* text, size_t room, size_t* length) {
   return guarded([&] {
-    if (text == nullptr && room != 0) reject("tutti_report: text is NULL; pass memory, or a room of 0");
-    if (format != TUTTI_REPORT_TEXT && format != TUTTI_REPORT_JSON)
-      reject("tutti_report: there is no format " + std::to_string(static_cast<int>(format)));
-    const tutti::train::Report report =
-        tutti::train::report(mark_of(from, "tutti_report: from"), mark_of(to, "tutti_report: to"), steps);
-    const std::string told = format == TUTTI_REPORT_TEXT ? to_text(report) : to_json(report);
-    if (length != nullptr) *length = told.size();
-    if (room == 0) return;
-    const std::size_t kept = std::min(told.size(), room - 1);
-    std::memcpy(text, told.data(), kept);
-    text[kept] = '\0';
+    tell(
+        [&] {
+          return tutti::train::report(mark_of(from, "tutti_report: from"), mark_of(to, "tutti_report: to"), steps);
+        },
+        format, text, room, length, "tutti_report");
   });
 }

@@ -4,6 +4,7 @@
 // order that all ranks share: an async call may start at different moments on different ranks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "kernels/kernels.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/layout.h"
+#include "trace/recorder.h"
 #include "transport/transport.h"
 #include "tutti/op.h"
 #include "tutti/types.h"
@@ -81,8 +83,9 @@ struct Call {
   std::uint64_t elements = 0;  // what a person would call the count
   std::uint64_t detail = 0;
 
-  device::Staging* staging = nullptr;        // of buffers on a device: `input` and `output` stand in for them
-  const schedule::Algorithm* row = nullptr;  // the algorithm to run, where it is not to be chosen
+  device::Staging* staging = nullptr;              // of buffers on a device: `input` and `output` stand in for them
+  const schedule::Algorithm* row = nullptr;        // the algorithm to run, where it is not to be chosen
+  const trace::GroupRecorder* recorder = nullptr;  // of what the call does, where that is recorded
 
   // Filled in by the engine.
   std::uint64_t sequence = 0;     // of the collective, or of the message in its direction; kUnnumbered until it has one
@@ -98,6 +101,10 @@ struct Call {
   }
   bool is_message() const { return verb == Verb::send_recv; }
   int tag() const { return static_cast<int>(statement().mark()); }  // of a message
+  // What counters and traces have of it: of a v-variant whose counts not all ranks know, those that this one does.
+  std::uint64_t counted_bytes() const {
+    return uneven ? std::max({moved_bytes, input_bytes, output_bytes}) : moved_bytes;
+  }
   // What a rank that makes this call says of it: the same on all ranks that make the same call. A receive whose message
   // is not known yet has no number, and leaves open what its caller left open.
   Statement statement() const { return {sequence + 1, kinds, elements, detail}; }

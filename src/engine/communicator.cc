@@ -82,8 +82,14 @@ std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return e
 std::shared_ptr<void> Communicator::allocate_device_bytes(std::size_t bytes, int device) {
   return engine().allocate_device(bytes, device);
 }
-void Communicator::set_stream(void* stream) { engine().set_stream(stream); }
+void Communicator::set_stream(void* stream) { engine().set_stream(stream, true); }
+void Communicator::follow_stream(void* stream) { engine().set_stream(stream, false); }
 void* Communicator::stream() const { return engine().stream(); }
+
+Trace Communicator::trace() const {
+  engine();
+  return Trace(engine_);
+}
 
 Communicator Communicator::split(int color, int key) { return Communicator(engine::split(engine(), color, key)); }
 Communicator Communicator::subgroup(std::span<const int> ranks) {

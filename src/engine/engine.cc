@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "device/held_streams.h"
 #include "engine/execute/waiter.h"
+#include "engine/tracing/tracer.h"
 
 namespace tutti::engine {
 namespace {
@@ -18,18 +20,20 @@ std::size_t most_own_bytes(const Offers& offers, int ranks) {
   return std::max<std::size_t>(schedule::kLineBytes, slot / static_cast<std::size_t>(ranks));
 }
 
-// Of a v-variant whose counts not all ranks know, those that this one does.
-std::uint64_t bytes_to_count(const Call& call) {
-  return call.uneven ? std::max({call.moved_bytes, call.input_bytes, call.output_bytes}) : call.moved_bytes;
-}
+// Calls of fewer have no steps in traces: to record them would take longer than they do.
+constexpr std::uint64_t kFewestBytesWithSteps = 4 << 10;
 
-// A blocking call that may have buffers on a device, or is timed.
+// A blocking call that may have buffers on a device, or is timed, or recorded.
 struct Attended {
-  Attended(device::StagingPool::Handle stage, CallCounter& counter, Verb verb)
-      : staging(std::move(stage)), timed(counter, verb) {}
+  Attended(device::StagingPool::Handle stage, CallCounter& counter, Verb verb, const trace::GroupRecorder* recorder)
+      : staging(std::move(stage)), timed(counter, verb), entered(recorder == nullptr ? 0 : recorder->recorder->now()) {
+    if (staging != nullptr && staging->is_deferred()) staging->enter(current);
+  }
 
   device::StagingPool::Handle staging;
+  std::optional<device::Current> current;  // once, for all that a launch asks of the driver
   TimedBlockingCall timed;
+  std::uint64_t entered;
 };
 
 }  // namespace
@@ -44,8 +48,10 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       chooser_(transport_->size(), transport_->offers(),
                choice::forced_algorithms(options_.algorithm, options_.deterministic), options_.deterministic),
       mailbox_(*transport_, plans_, chooser_, kTracks),
+      records_(*transport_, chooser_, options_.check == Check::full),
+      async_records_(*transport_, chooser_, options_.check == Check::full),
       explainer_(*transport_, mailbox_, first_error_, origin_.silence, [this] { return async_.owns_mailbox(); }),
-      async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads}) {
+      async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads, async_records_}) {
   set_timeout(options_.timeout);
   for (const ScheduleFile& file : *origin_.schedules) bring(file);
   const bool full = options_.check == Check::full;
@@ -121,26 +127,39 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
   std::optional<Attended> attended;
-  if (device::driver() != nullptr || counter_.timed()) [[unlikely]]
-    attended.emplace(stage(call, chunks_, request.stream, true), counter_, call.verb);
+  call.recorder = recorder_of(call.moved_bytes);
+  if (device::driver() != nullptr || counter_.timed() || call.recorder != nullptr) [[unlikely]]
+    attended.emplace(stage(call, chunks_, request, Waits::caller), counter_, call.verb, call.recorder);
   admit(call);
-  counter_.count(call.verb, bytes_to_count(call));
+  counter_.count(call.verb, call.counted_bytes());
   drive(track);
   last_algorithm_ = track.algorithm();
-  if (attended && attended->staging != nullptr) [[unlikely]]
-    tell_way(call.verb, attended->staging->is_deferred());
+  if (attended) [[unlikely]] {
+    if (call.recorder != nullptr)
+      records_.record(*call.recorder, call, track.row(), {attended->entered, attended->entered}, false);
+    if (attended->staging != nullptr) tell_way(call.verb, attended->staging->is_deferred());
+  }
   return {};
 }
 
 void Engine::run_own(const Request& request) {
   const VerbCounters before = counter_.read()[request.verb];
   const bool timed = counter_.set_timed(false);
-  run(request);
+  own_call_ = true;
+  run(request);  // what fails here is the end of this communicator
+  own_call_ = false;
   counter_.put_back(request.verb, before);
   counter_.set_timed(timed);
 }
 
 void Engine::drive(Track& track) {
+  if (track.call().recorder == nullptr) [[likely]]
+    return drive(track, Unwatched());
+  drive_recorded(track);
+}
+
+template <class Watch>
+void Engine::drive(Track& track, Watch&& watch) {
   Waiter waiter(*transport_);
   bool finished = false;
   try {
@@ -151,7 +170,7 @@ void Engine::drive(Track& track) {
       if (track.announced()) tell_waiting(track);
       return false;
     };
-    finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
+    finished = waiter.until_finished(look, hopeless, watch) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     throw async_.fail_from_caller(error, track);
   }
@@ -159,19 +178,34 @@ void Engine::drive(Track& track) {
   if (!counter_.timed()) counter_.add_wait(track.call().verb, waiter.waited());
 }
 
+void Engine::drive_recorded(Track& track) {
+  drive(track, WaitRecord(*track.call().recorder, [&] { return AwaitedNow{track.blocked(), track.call().sequence}; }));
+}
+
+const trace::GroupRecorder* Engine::find_recorder(trace::Recorder& recorder, std::uint64_t bytes) {
+  if (own_call_) return nullptr;
+  if (recorders_.empty() || recorders_.back().id != recorder.id()) {
+    std::vector<int> members;
+    for (int rank = 0; rank < size(); ++rank) members.push_back(tracer().rank_in_trace(origin_.job_rank(rank)));
+    const std::uint64_t id = origin_.number == 0 ? tracer().id() : mix(tracer().id(), origin_.number) >> 16;
+    const std::uint16_t number = recorder.add_communicator(id, members);
+    recorders_.push_back({recorder.id(), {{{&recorder, number, false}, {&recorder, number, true}}}});
+  }
+  return &recorders_.back().groups[bytes >= kFewestBytesWithSteps ? 1 : 0];
+}
+
 std::shared_ptr<Pending> Engine::make_pending(const Request& request) {
   auto pending = std::make_shared<Pending>();
   pending->call = call_of(request, view_, pending->chunks);
   pending->own = request.op.own();
   pending->told = first_error_.told();
-  pending->staging = stage(pending->call, pending->chunks, request.stream);
   return pending;
 }
 
 std::shared_ptr<Pending> Engine::submit(const Request& request) {
   require_alive();
   const std::shared_ptr<Pending> pending = make_pending(request);
-  enqueue({&pending, 1});
+  enqueue({&request, 1}, {&pending, 1});
   return pending;
 }
 
@@ -180,18 +214,21 @@ std::vector<std::shared_ptr<Pending>> Engine::submit_all(std::span<const Request
   std::vector<std::shared_ptr<Pending>> calls;
   calls.reserve(requests.size());
   for (const Request& request : requests) calls.push_back(make_pending(request));
-  if (!calls.empty()) enqueue(calls);
+  if (!calls.empty()) enqueue(requests, calls);
   return calls;
 }
 
-void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
+void Engine::enqueue(std::span<const Request> requests, std::span<const std::shared_ptr<Pending>> calls) {
+  const device::LooseCalls loose(
+      device::driver() != nullptr &&
+      std::ranges::none_of(requests, [this](const Request& request) { return holds_stream(request); }));
+  const Waits waits = loose.granted() ? Waits::nobody_loose : Waits::nobody;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    calls[i]->staging = stage(calls[i]->call, calls[i]->chunks, requests[i], waits);
   async_.join_thread();
-  // Ranks that are threads have one context, whose held streams any of them may wait for inside the driver: also the
-  // one that the call waits for. So theirs hold only the streams that they are given.
   for (const auto& pending : calls) {
-    device::Staging* const staging = pending->staging.get();
-    if (staging != nullptr && (staging->is_of_stream() || !transport_->has_peer_in_process()))
-      staging->chain_output(pending->call.is_message());
+    if (pending->staging == nullptr || loose.granted()) continue;
+    pending->staging->chain_output(pending->call.is_message(), Deadline::after(options_.timeout));
   }
   for (const auto& pending : calls) {
     Call& call = pending->call;
@@ -202,8 +239,10 @@ void Engine::enqueue(std::span<const std::shared_ptr<Pending>> calls) {
       pending->track = &next_track();
       admit(call);
     }
-    counter_.count(call.verb, bytes_to_count(call));
+    counter_.count(call.verb, call.counted_bytes());
     if (counter_.timed()) pending->began = counter_.begin();
+    call.recorder = recorder_of(call.moved_bytes);
+    if (call.recorder != nullptr) pending->times.entered = call.recorder->recorder->now();
   }
   async_.enqueue(calls);
 }

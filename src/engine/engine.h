@@ -11,6 +11,7 @@
 
 #include <array>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,7 @@
 #include "engine/request.h"
 #include "engine/request_cache.h"
 #include "engine/staged_buffers.h"
+#include "engine/tracing/call_records.h"
 #include "tutti/communicator.h"
 
 namespace tutti::engine {
@@ -87,11 +89,7 @@ class Engine final {
   // More ranks than cores.
   bool crowded() const { return transport_->oversubscribed(); }
 
-  // Records the steps of collectives from now on; `communicator` is what traces of all ranks know it by. The recorder
-  // lives as long as this engine or until another, or nullptr, takes its place. While no call is under way.
-  void record_to(trace::Recorder* recorder, std::uint64_t communicator) {
-    for (const auto& track : tracks_) track->record_to(recorder, communicator);
-  }
+  Tracer& tracer() const { return *origin_.tracer; }
 
   // `row`: the algorithm to run, all ranks alike; nullptr = choose.
   Received run(const Request& request, const schedule::Algorithm* row = nullptr);
@@ -117,8 +115,11 @@ class Engine final {
   std::shared_ptr<void> allocate(std::size_t bytes);
   // engine_device.cc: memory of a device, which all ranks that share it have opened. Fails on all ranks or on none.
   std::shared_ptr<void> allocate_device(std::size_t bytes, int device);
-  // For calls that name none, from now on.
-  void set_stream(void* stream) { stream_ = stream; }
+  // For calls that name none, from now on. `holds`: async calls hold it until they have ended.
+  void set_stream(void* stream, bool holds) {
+    stream_ = stream;
+    holds_stream_ = holds;
+  }
   void* stream() const { return stream_; }
   Counters counters() const { return counter_.read(); }
   void time_calls() { counter_.set_timed(true); }
@@ -132,17 +133,28 @@ class Engine final {
   void bring(const ScheduleFile& file);
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
-  void enqueue(std::span<const std::shared_ptr<Pending>> calls);
+  // Whether an async call has what comes into a stream of the caller's later wait for it.
+  bool holds_stream(const Request& request) const {
+    return request.stream != nullptr || (stream_ != nullptr && holds_stream_);
+  }
+  void enqueue(std::span<const Request> requests, std::span<const std::shared_ptr<Pending>> calls);
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
   // Has host memory stand in for buffers on a device; nullptr: there are none. A call that its caller waits for may do
-  // without: of others the progress thread would have to launch, and may find another thread waiting inside the driver.
-  device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, void* stream, bool waited_for = false) {
+  // without, and one that is made while no stream is held: of others the progress thread would have to launch, and may
+  // find another thread waiting inside the driver. Ranks that are threads make calls of both kinds at once, because one
+  // that is about to hold a stream would wait for a call that counts on the very rank: theirs are not counted as loose.
+  enum class Waits : std::uint8_t { caller, nobody, nobody_loose };
+  device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, const Request& request, Waits waits) {
     const device::Driver* const driver = device::driver();
     if (driver == nullptr) [[likely]]
       return nullptr;
-    return stage_buffers(staging_, *driver, call, chunks, view_, stream == nullptr ? stream_ : stream,
-                         waited_for && transport_->device_card(0, 0) != nullptr);
+    return stage_buffers(staging_, *driver, call, chunks, view_,
+                         {.stream = request.stream == nullptr ? stream_ : request.stream,
+                          .holds = holds_stream(request),
+                          .may_launch = waits != Waits::nobody && transport_->device_card(0, 0) != nullptr,
+                          .background = waits != Waits::caller,
+                          .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
   void admit(Call& call);
@@ -150,6 +162,17 @@ class Engine final {
   void locate(Call& call) const;
   // Runs the track's draft to its end.
   void drive(Track& track);
+  template <class Watch>
+  void drive(Track& track, Watch&& watch);
+  // What records a call of so many bytes; nullptr: nothing is recorded of it.
+  const trace::GroupRecorder* recorder_of(std::uint64_t bytes) {
+    trace::Recorder* const recorder = origin_.tracer->recorder();
+    if (recorder == nullptr) [[likely]]
+      return nullptr;
+    return find_recorder(*recorder, bytes);
+  }
+  const trace::GroupRecorder* find_recorder(trace::Recorder& recorder, std::uint64_t bytes);
+  void drive_recorded(Track& track);
   void meet_to_allocate(std::size_t bytes);
   // engine_device.cc: says once for each verb which way its calls on device memory take.
   void tell_way(Verb verb, bool launched);
@@ -161,10 +184,13 @@ class Engine final {
   Received run_message(const Request& request, const schedule::Algorithm* row);
   // Both say how long the caller had to wait, as Waiter::waited().
   std::chrono::nanoseconds run_messages(std::span<Message> messages);
+  template <class Watch>
+  std::chrono::nanoseconds run_messages(std::span<Message> messages, Watch&& watch);
   Call call_of_probe(int source, int tag, const Element& element);
   void look_alone(Message& probe);
   void look_beside_others(Message& probe);
-  std::chrono::nanoseconds run_beside_others(std::span<Message> messages);
+  template <class Watch>
+  std::chrono::nanoseconds run_beside_others(std::span<Message> messages, Watch&& watch);
   // The first blocking send whose receiver waits in a collective, and is going to for ever: this rank has not made that
   // one, and will not before the send ends.
   Stuck find_crossed(std::span<const Message> messages) const;
@@ -186,6 +212,8 @@ class Engine final {
   GroupView view_;
   device::StagingPool staging_;
   void* stream_ = nullptr;                    // of calls that name none
+  bool holds_stream_ = true;                  // until async ones have ended
+  bool own_call_ = false;                     // of the library's: neither counted nor recorded
   std::array<std::uint32_t, 2> told_ways_{};  // by way, a bit for each verb
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand
@@ -200,6 +228,12 @@ class Engine final {
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
   CallCounter counter_;  // the caller's thread counts
+  struct Recorders {
+    std::uint64_t id = 0;                        // of the recorder
+    std::array<trace::GroupRecorder, 2> groups;  // of calls without their steps, and with them
+  };
+  std::deque<Recorders> recorders_;  // so far: calls that are under way may have earlier ones
+  CallRecords records_, async_records_;
 
   FirstError first_error_;
   Explainer explainer_;

@@ -115,13 +115,14 @@ void learn_wire(Engine& engine, const Log& log) {
     const bool leads = engine.rank() == 0;
     const std::chrono::milliseconds timeout = engine.timeout();
     engine.set_timeout(std::max(timeout, Engine::kPatienceToBegin));
-    const double wire = measure_wire(engine, leads ? peer : 0, leads);
+    const choice::Wire wire = measure_wire(engine, leads ? peer : 0, leads);
     engine.set_timeout(timeout);
     if (leads) {
       choice::put_wire(costs, wire);
       std::ostringstream words;
-      words << std::setprecision(2) << "between the hosts of ranks 0 and " << peer << ": " << 8e-9 / wire
-            << " Gbit/s each way, measured just now";
+      words << std::setprecision(2) << "between the hosts of ranks 0 and " << peer << ": "
+            << 8e-9 / wire.seconds_per_byte << " Gbit/s each way, " << 1e6 * wire.message
+            << " us for a short message, measured just now";
       log.info(words.str());
     }
   }
@@ -228,7 +229,7 @@ std::unique_ptr<transport::Transport> make_linked(const LinkedGroup& group, std:
   if (!group.linked.mixed) return outer;
   transport::MixedTransport::Parts parts;
   parts.hosts = group.hosts();
-  parts.memory = transport::MemoryTransport::offers_beside_streams(parts.hosts.most_on_one(outer->size()));
+  parts.memory = memory_offers(parts.hosts.most_on_one(outer->size()), true);
   parts.single_copy = single_copy;
   parts.inner = std::move(inner);
   parts.outer = std::move(outer);
@@ -288,6 +289,7 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   static_cast<void>(choice::forced_algorithms(options.algorithm, options.deterministic));  // said before ranks meet
   Origin origin;
   origin.schedules = schedules_for(options, met.size);
+  origin.job_ranks = all_of(origin.job_size = met.size);
   origin.memory_ranks = met.memory_ranks;
   origin.silence = met.silence;
   origin.log = log;
@@ -318,7 +320,6 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   say(mixed ? std::string("shared memory inside hosts, ") + row.name + " across" : row.name);
   auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
   origin.linked = link(row, met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
-  origin.job_ranks = all_of(met.size);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
   return finish(make_linked(group, std::move(met.control), std::move(memory), std::nullopt, deadline));
 }
@@ -329,7 +330,7 @@ std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, c
   Origin origin;
   origin.schedules = schedules_for(options, mapper->size());
   origin.memory = mapper->regrouping();
-  origin.memory_ranks = all_of(mapper->size());
+  origin.memory_ranks = origin.job_ranks = all_of(origin.job_size = mapper->size());
   auto transport = std::make_unique<transport::MemoryTransport>(std::move(mapper), kChannels, deadline);
   return with_costs(std::make_unique<Engine>(std::move(transport), options, Log(), std::move(origin)),
                     {rendezvous::host_name()}, Log());
@@ -344,8 +345,8 @@ GroupPlace make_place(const Engine& parent, const std::vector<int>& members) {
         transport::MemoryTransport::arena_bytes(here, use_of_memory(static_cast<std::size_t>(here), members.size())),
         here);
   constexpr int kCounterBits = 40;  // numbers are never used again
-  if (from.linked != nullptr && !members.empty() && members.front() == parent.rank())
-    place.number = (static_cast<std::uint64_t>(from.linked->rank) + 1) << kCounterBits | ++from.linked->groups;
+  if (!members.empty() && members.front() == parent.rank())
+    place.number = (static_cast<std::uint64_t>(from.job_rank(parent.rank())) + 1) << kCounterBits | ++*from.groups;
   return place;
 }
 
@@ -370,11 +371,12 @@ std::unique_ptr<Engine> make_engine(const Engine& parent, const std::vector<int>
     transport = std::make_unique<transport::MemoryTransport>(
         std::move(mapper), use_of_memory(origin.memory_ranks.size(), members.size()), deadline, hopeless);
   }
+  origin.number = place.number;
   origin.job_ranks.clear();
+  for (const int member : members) origin.job_ranks.push_back(from.job_rank(member));
   if (from.memory != nullptr && origin.memory_ranks.size() == members.size()) {
     origin.linked = nullptr;
   } else {
-    for (const int member : members) origin.job_ranks.push_back(from.job_ranks[static_cast<std::size_t>(member)]);
     const LinkedGroup group{*from.linked, origin.job_ranks, rank, place.number};
     auto control = members.size() == 1 ? nullptr : from.linked->plane->enter(place.number, origin.job_ranks);
     transport = make_linked(group, std::move(control), std::move(transport),

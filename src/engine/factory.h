@@ -26,7 +26,7 @@ std::unique_ptr<Engine> make_engine(std::unique_ptr<transport::Mapper> mapper, c
                                     const Deadline& deadline);
 // How the members of a new group find each other. A record without pointers.
 struct GroupPlace {
-  std::uint64_t number = 0;  // by which their processes know it, where not all share memory
+  std::uint64_t number = 0;  // by which their processes know it
   std::uint64_t memory = 0;  // where in the memory of their host
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/environment.h"
 #include "engine/factory.h"
+#include "engine/tracing/tracer.h"
 #include "rendezvous/address.h"
 #include "rendezvous/launch/arrange.h"
 #include "rendezvous/meeting.h"
@@ -39,6 +40,7 @@ std::vector<std::string> settings_of(const Options& options, const Environment& 
   std::vector<std::string> settings = engine::settings(options);
   settings.push_back("TUTTI_SUSPECT_MS=" + std::to_string(meeting.suspicion.count()));
   settings.push_back("TUTTI_SILENCE_MS=" + std::to_string(meeting.silence.count()));
+  settings.push_back(std::string("TUTTI_TRACE=") + (environment.get("TUTTI_TRACE") ? "set" : "unset"));
   settings.push_back("TUTTI_SHARED_BUCKETS=" + environment.word("TUTTI_SHARED_BUCKETS").value_or("1"));
   return settings;
 }
@@ -75,6 +77,8 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.settings = settings_of(options, environment, meeting);
   meeting.deadline = deadline;
   meeting.log = log;
+  const std::optional<std::string> traced = environment.get("TUTTI_TRACE");
+  const auto events = static_cast<std::uint64_t>(environment.number("TUTTI_TRACE_EVENTS").value_or(0));
   std::optional<rendezvous::Met> met;
   try {
     met = rendezvous::meet(meeting);
@@ -84,7 +88,9 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   }
   // The others return only after they have heard from rank 0 once more, in make_engine.
   if (place.withdraw) place.withdraw();
-  return Communicator(engine::make_engine(*std::move(met), options, log, Deadline::after(options.timeout)));
+  auto engine = engine::make_engine(*std::move(met), options, log, Deadline::after(options.timeout));
+  if (traced) engine::start_process_trace(*engine, {*traced, events});
+  return Communicator(std::move(engine));
 }
 
 // The program's store as the meeting sees it.

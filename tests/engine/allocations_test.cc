@@ -8,6 +8,7 @@
 #include "engine/counting.h"
 #include "engine/execute/track.h"
 #include "schedule/verbs.h"
+#include "trace/folder.h"
 
 namespace tutti {
 namespace {
@@ -180,6 +181,7 @@ struct Case {
   Ranks kind;
   int ranks;
   Check check = Check::quick;
+  bool recorded = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.ranks << " " << testing::name_of(c.kind); }
@@ -193,7 +195,9 @@ class Allocations : public ::testing::TestWithParam<Case> {
     // Where ranks share no memory symmetric memory is ordinary.
     for (const bool symmetric : {false, true}) {
       if (symmetric && c.kind == Ranks::tcp) continue;
+      const testing::Folder folder;
       const auto rank = [&](Communicator& comm) {
+        if (c.recorded) comm.trace().start(folder.path() + "/run.json", 1024);
         Desk desk(comm, symmetric, c.kind == Ranks::tcp);
         body(desk);
         desk.require_none();
@@ -211,10 +215,13 @@ TEST_P(Allocations, OfNoMessage) { run(every_message); }
 INSTANTIATE_TEST_SUITE_P(Groups, Allocations,
                          ::testing::Values(Case{Ranks::threads, 2}, Case{Ranks::threads, 4}, Case{Ranks::processes, 2},
                                            Case{Ranks::processes, 3}, Case{Ranks::tcp, 2}, Case{Ranks::tcp, 3},
-                                           Case{Ranks::threads, 3, Check::full}),
+                                           Case{Ranks::threads, 3, Check::full},
+                                           Case{Ranks::threads, 3, Check::quick, true},
+                                           Case{Ranks::processes, 2, Check::quick, true}),
                          [](const auto& test) {
                            return testing::name_of(test.param.kind) + "_" + std::to_string(test.param.ranks) +
-                                  (test.param.check == Check::full ? "_checked" : "");
+                                  (test.param.check == Check::full ? "_checked" : "") +
+                                  (test.param.recorded ? "_recorded" : "");
                          });
 
 // That the counters count: a vector, a string, what is aligned, and a lock.

@@ -8,10 +8,13 @@
 namespace {
 
 thread_local bool counting = false;
+thread_local int (*is_apart)() = nullptr;
 thread_local tutti::testing::Counts counts;
 
+bool counts_now() { return counting && (is_apart == nullptr || is_apart() == 0); }
+
 void note_allocation() {
-  if (counting) ++counts.allocations;
+  if (counts_now()) ++counts.allocations;
 }
 
 }  // namespace
@@ -50,14 +53,15 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
 }
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
   static const auto real = reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-  if (counting) ++counts.locks;
+  if (counts_now()) ++counts.locks;
   return real(mutex);
 }
 }
 
 namespace tutti::testing {
 
-void start_counting() {
+void start_counting(int (*apart)()) {
+  is_apart = apart;
   counts = {};
   counting = true;
 }

@@ -9,7 +9,8 @@ struct Counts {
 };
 
 // Between the two this thread is counted; stop_counting() says what it did since the last start.
-void start_counting();
+// While `apart` says that this thread is in what does not count, nothing does.
+void start_counting(int (*apart)() = nullptr);
 Counts stop_counting();
 
 }  // namespace tutti::testing

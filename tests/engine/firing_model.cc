@@ -147,10 +147,10 @@ std::string FiringModel::unmet_of(int rank, int lane) {
 }
 
 std::string FiringModel::fire(int rank, const trace::TraceEvent& event) {
-  const auto lane = static_cast<int>(event.lane);
+  const auto lane = static_cast<int>(event.name);
   if (lane >= static_cast<int>(program(rank).lanes.size()) || done(rank, lane)) return "the lane is over, or none";
   const Head& at = head(rank, lane);
-  if (event.segment != at.segment || event.step != at.step) {
+  if (event.segment() != at.segment || event.step() != at.step) {
     return "the lane is at step " + std::to_string(at.step) + " of segment " + std::to_string(at.segment);
   }
   std::string unmet = unmet_of(rank, lane);

@@ -85,10 +85,10 @@ Advance HeldRun::advance(int rank) {
 }
 
 void HeldRun::require_allowed(int rank, const trace::TraceEvent& event) {
-  const std::string where = "step " + std::to_string(event.step) + " of lane " + std::to_string(event.lane) +
-                            ", segment " + std::to_string(event.segment) + ", was done: ";
+  const std::string where = "step " + std::to_string(event.step()) + " of lane " + std::to_string(event.name) +
+                            ", segment " + std::to_string(event.segment()) + ", was done: ";
   const bool named = event.communicator == Lockstep::kCommunicator && event.sequence == group_.epoch() &&
-                     event.begin_ns <= event.end_ns;
+                     event.begin <= event.end;
   if (!named) fail(rank, where + "recorded as one of another call");
   if (const std::string unmet = model_.fire(rank, event); !unmet.empty()) fail(rank, where + unmet);
 }

@@ -13,10 +13,11 @@
 namespace tutti::testing {
 namespace {
 
-constexpr std::uint64_t kEvents = 1 << 14;  // more than one advance of a rank is ever good for
+// More than one advance of a rank is ever good for.
+constexpr trace::RingShape kShape{.events = 1 << 14, .names = 1, .communicators = 1, .members = 1};
 
 std::shared_ptr<std::byte> make_ring() {
-  const std::size_t bytes = trace::ring_bytes(kEvents);
+  const std::size_t bytes = trace::ring_bytes(kShape);
   void* const memory = std::aligned_alloc(alignof(trace::RingHeader), bytes);
   std::memset(memory, 0, bytes);
   return {static_cast<std::byte*>(memory), std::free};
@@ -39,9 +40,9 @@ Lockstep::Lockstep(int ranks)
   for (int rank = 0; rank < ranks; ++rank) {
     Rank& mine = at(rank);
     mine.ring = make_ring();
-    mine.recorder = std::make_unique<trace::Recorder>(mine.ring, rank, ranks, kEvents);
+    mine.recorder = std::make_unique<trace::Recorder>(mine.ring, trace::RingFacts{.rank = rank, .size = ranks}, kShape);
+    mine.group = {mine.recorder.get(), kCommunicator, true};
     mine.operation = std::make_unique<engine::Operation>(*mine.transport);
-    mine.operation->record_to(mine.recorder.get(), kCommunicator);
   }
 }
 
@@ -60,6 +61,7 @@ void Lockstep::start(std::span<const schedule::Lowered> programs, int landing_pl
         std::make_unique<engine::Plan>(programs[rank], *mine.transport, engine::PlanChannel{}, members, landing_plane);
     mine.binding = bindings[rank];
     mine.binding.epoch = mine.binding.fingerprint = mine.binding.sequence = epoch_;
+    mine.binding.recorder = &mine.group;
     mine.binding.input_windows = inputs_.data();
     mine.binding.output_windows = outputs_.data();
     mine.operation->start(*mine.plan, mine.binding);
@@ -69,7 +71,7 @@ void Lockstep::start(std::span<const schedule::Lowered> programs, int landing_pl
 Lockstep::Advanced Lockstep::advance(int rank) {
   Rank& mine = at(rank);
   const engine::Advance outcome = mine.operation->advance();
-  trace::Recording recording = trace::read_recording({mine.ring.get(), trace::ring_bytes(kEvents)}, mine.seen);
+  trace::Recording recording = trace::read_recording({mine.ring.get(), trace::ring_bytes(kShape)}, mine.seen);
   require(recording.lost() == 0, "the ring of a rank is too small for one advance");
   mine.seen = recording.written;
   return {outcome, std::move(recording.events)};

@@ -14,7 +14,7 @@ namespace tutti::testing {
 
 class Lockstep {
  public:
-  static constexpr std::uint64_t kCommunicator = 5;
+  static constexpr std::uint16_t kCommunicator = 5;
 
   explicit Lockstep(int ranks);
 
@@ -36,6 +36,7 @@ class Lockstep {
     std::unique_ptr<transport::Transport> transport;
     std::shared_ptr<std::byte> ring;
     std::unique_ptr<trace::Recorder> recorder;
+    trace::GroupRecorder group;
     std::unique_ptr<engine::Operation> operation;
     std::unique_ptr<engine::Plan> plan;
     engine::Binding binding;

@@ -2,17 +2,16 @@
 // choose from.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <thread>
 
 #include "check.h"
+#include "cost_file.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/verbs.h"
 #include "topology/discover/cost_file.h"
@@ -21,6 +20,8 @@
 namespace tutti {
 namespace {
 
+using testing::CostFile;
+using testing::Costs;
 using testing::error_of;
 using testing::Ranks;
 using testing::require;
@@ -37,31 +38,6 @@ topology::CostTable simple_costs() {
   rates.cores = 64;
   return {rates, rates, {}, {}};
 }
-
-// Where groups of this process look for their costs while it lives.
-class CostFile {
- public:
-  CostFile() : path_(std::filesystem::temp_directory_path() / ("tutti-predict-test-" + std::to_string(::getpid()))) {
-    ::setenv("TUTTI_COSTS", path_.c_str(), 1);
-  }
-  CostFile(const CostFile&) = delete;
-  CostFile& operator=(const CostFile&) = delete;
-  ~CostFile() {
-    ::unsetenv("TUTTI_COSTS");
-    std::filesystem::remove(path_);
-  }
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-// The costs that they take.
-class Costs : CostFile {
- public:
-  explicit Costs(const topology::CostTable& costs) { std::ofstream(path()) << topology::to_text(costs); }
-};
 
 // A call of `bytes` (of the vector, or of all chunks), in the caller's memory.
 Request request_of(Verb verb, std::size_t bytes, int ranks, void* input, void* output) {
@@ -232,8 +208,8 @@ TEST(Predict, FullChecksCostMore) {
 // By (verb, bytes), as a communicator with these options sees it.
 using Prices = std::map<std::pair<Verb, std::size_t>, double>;
 
-// Nothing where the transport does not offer what the algorithm needs.
-std::optional<Prices> prices_with(const std::string& algorithm, int ranks) {
+// Of this verb, or of all. Nothing where the transport does not offer what the algorithm needs.
+std::optional<Prices> prices_with(const std::string& algorithm, int ranks, std::optional<Verb> only = std::nullopt) {
   Options options;
   options.algorithm = algorithm;
   Prices prices;
@@ -241,7 +217,7 @@ std::optional<Prices> prices_with(const std::string& algorithm, int ranks) {
     std::vector<float> in(1 << 18), out(1 << 18);
     for (std::size_t v = 0; v < kVerbs; ++v) {
       const Verb verb = static_cast<Verb>(v);
-      if (verb == Verb::send_recv) continue;
+      if (verb == Verb::send_recv || (only && verb != *only)) continue;
       for (std::size_t bytes = 256; bytes <= 1 << 20; bytes *= 16) {
         const double us = comm.predicted_us(request_of(verb, bytes, ranks, in.data(), out.data()));
         if (comm.rank() == 0) prices[{verb, bytes}] = us;
@@ -262,9 +238,8 @@ TEST(Predict, WhatIsChosenIsTheCheapest) {
     for (const schedule::Algorithm& row : schedule::algorithms()) {
       const bool elsewhere = row.only_messages || row.user_windows;
       if (row.verb == Verb::send_recv || !row.is_for_even() || elsewhere || !row.canonical()) continue;
-      const auto prices = prices_with(std::string(name_of(row.verb)) + "=" + std::string(row.name), ranks);
+      const auto prices = prices_with(std::string(name_of(row.verb)) + "=" + std::string(row.name), ranks, row.verb);
       for (const auto& [cell, us] : prices.value_or(Prices())) {
-        if (cell.first != row.verb) continue;
         const auto found = least.emplace(cell, us).first;
         found->second = std::min(found->second, us);
       }

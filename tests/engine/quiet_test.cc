@@ -149,9 +149,11 @@ TEST(Quiet, TaggedMessages) {
 TEST(Quiet, Recording) {
   const testing::Folder folder;
   expect_quiet([&](Communicator& comm) {
-    return [recorder = std::make_shared<trace::Recorder>(folder.path(), comm.rank(), comm.size(), 1024)] {
-      const std::uint64_t now_ns = trace::Recorder::now_ns();
-      recorder->record({.begin_ns = now_ns, .end_ns = now_ns});
+    return [recorder = std::make_shared<trace::Recorder>(folder.path(),
+                                                         trace::RingFacts{.rank = comm.rank(), .size = comm.size()},
+                                                         trace::RingShape{.events = 1024})] {
+      const std::uint64_t now = recorder->now();
+      recorder->record({.name = recorder->name("a span"), .begin = now, .end = now});
     };
   });
 }

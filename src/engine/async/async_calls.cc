@@ -85,6 +85,16 @@ bool AsyncCalls::test(Pending& pending) {
   return pending.ended();
 }
 
+AwaitedNow AsyncCalls::awaited_by(const Pending& pending) const {
+  const auto state = pending.state.load(std::memory_order_relaxed);
+  if (pending.track != nullptr) {  // the call, or one that it has to follow
+    if (state >= Pending::State::finished || pending.track->queued.load(std::memory_order_relaxed) == 0) return {};
+    return {pending.track->blocked(), pending.track->call().sequence};
+  }
+  if (state != Pending::State::running) return {};
+  return {with_.mailbox.blocked(pending.message), pending.call.sequence};
+}
+
 void AsyncCalls::wait_until(Pending& pending, const Deadline& deadline) {
   const Seat seat(*this);
   Stuck stuck;
@@ -95,7 +105,13 @@ void AsyncCalls::wait_until(Pending& pending, const Deadline& deadline) {
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
   Waiter waiter(with_.transport, deadline);
   const TimedWait timed(with_.counter, pending.call.verb);
-  const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
+  Waiter::Outcome outcome = Waiter::Outcome::finished;
+  if (const trace::GroupRecorder* const group = pending.call.recorder; group != nullptr) {
+    const RecordedWork work(*group, pending.call.sequence);
+    outcome = waiter.until_finished(look, hopeless, WaitRecord(*group, [&] { return awaited_by(pending); }));
+  } else {
+    outcome = waiter.until_finished(look, hopeless);
+  }
   if (!with_.counter.timed()) with_.counter.add_wait(pending.call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);
   if (outcome == Waiter::Outcome::timed_out) {
@@ -186,6 +202,7 @@ Advance AsyncCalls::progress_track(Track& track) {
   try {
     if (first->state.load(std::memory_order_relaxed) == Pending::State::queued) {
       track.draft() = first->call;
+      if (first->call.recorder != nullptr) first->times.taken_up = first->call.recorder->recorder->now();
       track.start();
       first->state.store(Pending::State::running, std::memory_order_relaxed);
     }
@@ -195,6 +212,8 @@ Advance AsyncCalls::progress_track(Track& track) {
     return Advance::moved;
   }
   if (advance != Advance::finished) return advance;
+  if (first->call.recorder != nullptr)
+    with_.records.record(*first->call.recorder, first->call, track.row(), first->times, true);
   {
     const std::lock_guard lock(queue_mutex_);
     track.queue.pop_front();
@@ -213,6 +232,7 @@ Advance AsyncCalls::progress_messages() {
       const std::lock_guard lock(queue_mutex_);
       for (Pending* const pending : posted_) {
         pending->state.store(Pending::State::running, std::memory_order_relaxed);
+        if (pending->call.recorder != nullptr) pending->times.taken_up = pending->call.recorder->recorder->now();
         mailbox.post(pending->message);
       }
       posted_.clear();
@@ -235,6 +255,8 @@ void AsyncCalls::finish_messages() {
     if (message->owner == nullptr) continue;  // a blocking one, whose caller looks for itself
     Pending& pending = *message->owner;
     pending.received = message->received;
+    if (pending.call.recorder != nullptr)
+      with_.records.record_message(*pending.call.recorder, pending.call, pending.times, true);
     // The last one takes its place.
     const std::shared_ptr<Pending> owner = std::move(messages_[pending.place]);
     if (messages_.back() != nullptr) {

@@ -37,6 +37,8 @@
 #include "engine/failures/explainer.h"
 #include "engine/failures/first_error.h"
 #include "engine/messages/mailbox.h"
+#include "engine/tracing/call_records.h"
+#include "engine/tracing/wait_record.h"
 #include "runtime/progress_thread.h"
 #include "transport/transport.h"
 
@@ -53,6 +55,7 @@ class AsyncCalls final : private runtime::Driven {
     FirstError& first_error;
     CallCounter& counter;
     runtime::ProgressThreads& threads;
+    CallRecords& records;  // whoever has the right to drive uses them
   };
 
   // The right to drive, taken over from the progress thread for as long as this lives.
@@ -138,6 +141,8 @@ class AsyncCalls final : private runtime::Driven {
   Error fail(const std::exception& thrown, const Track& track);
   // The call spoken of fails with the error as it is; of the others it says what became of their output.
   void fail_all(const Error& error, const Pending* spoken_of);
+  // What the call waits for.
+  AwaitedNow awaited_by(const Pending& pending) const;
   // The one that runs on the track, or nullptr.
   const Pending* running_on(const Track& track);
 

@@ -13,6 +13,7 @@
 #include "engine/call_counter.h"
 #include "engine/execute/track.h"
 #include "engine/messages/message.h"
+#include "engine/tracing/call_records.h"
 #include "tutti/op.h"
 #include "tutti/work.h"
 
@@ -33,6 +34,7 @@ struct Pending {
   std::exception_ptr error;                 // written before state becomes failed
   std::shared_ptr<std::atomic<bool>> told;  // FirstError's, which a Work may outlive
   CallCounter::Clock::time_point began;     // where calls are timed
+  CallTimes times;                          // where calls are recorded
   // Guarded by the queue mutex of AsyncCalls:
   std::function<void()> on_end;
   Event* awaited_by = nullptr;  // rung when it ends

@@ -33,7 +33,10 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   places_ = &plan.places;
   if (binding.mover != nullptr) require_movable(plan, binding);
   heads_.resize(plan.lanes.size());
-  if (recorder_ != nullptr) started_ns_.resize(plan.lanes.size());
+  if (records()) {
+    started_at_.resize(plan.lanes.size());
+    plan.find_peers();
+  }
   slots_.resize(plan.most_operands);
   pieces_.resize(plan.most_operands);
   stream_.resize(plan.most_pieces);
@@ -88,7 +91,7 @@ Advance Operation::advance_lanes() {
   bool moved = false;
   int rounds = 0;
   // Between the end of a step and that of the next there are only looks at heads that are not ready.
-  std::uint64_t last_ns = kRecords ? trace::Recorder::now_ns() : 0;
+  std::uint64_t last = kRecords ? binding_->recorder->recorder->now() : 0;
   for (bool again = lanes_left_ != 0; again;) {
     again = false;
     // A copy out of a peer's memory takes long, and this rank's own messages must go on meanwhile: who only receives
@@ -102,12 +105,12 @@ Advance Operation::advance_lanes() {
       if (outcome == StepOutcome::blocked) continue;
       moved = true;
       if (outcome == StepOutcome::started) {
-        if (kRecords && !head.started) started_ns_[i] = last_ns;
+        if (kRecords && !head.started) started_at_[i] = last;
         head.started = true;
         continue;
       }
       again = true;
-      if (kRecords) last_ns = record(i, last_ns);
+      if (kRecords) last = record(i, last);
       go_on(lane, head);
       if (lanes_left_ == 0) return ends() ? Advance::finished : Advance::moved;
     }
@@ -124,22 +127,23 @@ template Advance Operation::advance_lanes<false>();
 template Advance Operation::advance_lanes<true>();
 
 // Before anybody is told that the step is done: a trace never lacks what a peer has seen. Returns when it was done.
-std::uint64_t Operation::record(std::size_t lane, std::uint64_t last_ns) const {
+std::uint64_t Operation::record(std::size_t lane, std::uint64_t last) const {
   const LaneHead& head = heads_[lane];
-  const PlanStep& step = plan_->steps[head.step];
-  const auto first = plan_->operands.begin() + step.operands_begin, end = plan_->operands.begin() + step.operands_end;
-  const auto peer =
-      std::find_if(first, end, [&](const PlanOperand& operand) { return operand.rank != transport_->rank(); });
-  const std::uint64_t end_ns = trace::Recorder::now_ns();
-  recorder_->record({.communicator = communicator_,
-                     .sequence = binding_->sequence,
-                     .segment = head.segment,
-                     .begin_ns = head.started ? started_ns_[lane] : last_ns,
-                     .end_ns = end_ns,
-                     .lane = static_cast<std::uint32_t>(lane),
-                     .step = head.step - plan_->lanes[lane].steps_begin,
-                     .peer = peer == end ? -1 : peer->rank});
-  return end_ns;
+  const StepPeers& peers = plan_->step_peers[head.step];
+  trace::Recorder& recorder = *binding_->recorder->recorder;
+  const std::uint64_t now = recorder.now();
+  recorder.record({.kind = trace::EventKind::step,
+                   .what = static_cast<std::uint8_t>(plan_->steps[head.step].op),
+                   .flags = peers.flags,
+                   .communicator = binding_->recorder->communicator,
+                   .name = static_cast<std::uint16_t>(lane),
+                   .sequence = binding_->sequence,
+                   .begin = head.started ? started_at_[lane] : last,
+                   .end = now,
+                   .middle = trace::TraceEvent::which_step(head.step - plan_->lanes[lane].steps_begin, head.segment),
+                   .amount = peers.to.word(),
+                   .other = peers.from.word()});
+  return now;
 }
 
 StepOutcome Operation::try_step(const PlanStep& step, LaneHead& head) {

@@ -36,9 +36,10 @@ struct Binding {
   // Where set, it does what steps do within memory. Not for plans over streams, nor for the caller's operator.
   Mover* mover = nullptr;
   std::uint64_t fingerprint = 0;
-  std::uint64_t sequence = 0;    // of the call: what a trace knows it by
-  bool outgrows_caches = false;  // what goes to outputs need not be kept in them
-  std::uint64_t epoch = 0;       // of this channel's flags; unused by plans without flags
+  const trace::GroupRecorder* recorder = nullptr;  // where set, it records the steps that are done
+  std::uint64_t sequence = 0;                      // of the call: what a trace knows it by
+  bool outgrows_caches = false;                    // what goes to outputs need not be kept in them
+  std::uint64_t epoch = 0;                         // of this channel's flags; unused by plans without flags
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
   std::byte* const* output_windows = nullptr;
@@ -78,14 +79,9 @@ class Operation {
 
   explicit Operation(transport::Transport& transport) : transport_(&transport) {}
 
-  // Records every step that is done from now on, as one of this communicator's; nullptr: no more.
-  void record_to(trace::Recorder* recorder, std::uint64_t communicator) {
-    recorder_ = recorder;
-    communicator_ = communicator;
-  }
   // The binding must last until the operation has finished, and may be asked about until another one starts.
   void start(const Plan& plan, const Binding& binding);
-  Advance advance() { return recorder_ == nullptr ? advance_lanes<false>() : advance_lanes<true>(); }
+  Advance advance() { return records() ? advance_lanes<true>() : advance_lanes<false>(); }
 
   // What the first stuck lane waits for.
   Blocked blocked() const;
@@ -107,7 +103,8 @@ class Operation {
   std::uint64_t segments_of(const PlanLane& lane) const;
   template <bool kRecords>
   Advance advance_lanes();
-  std::uint64_t record(std::size_t lane, std::uint64_t last_ns) const;
+  bool records() const { return binding_->recorder != nullptr && binding_->recorder->steps; }
+  std::uint64_t record(std::size_t lane, std::uint64_t last) const;
   StepOutcome try_step(const PlanStep& step, LaneHead& head);
   StepOutcome run(const PlanStep& step, LaneHead& head);
   // To the next step of the lane: the one at its head is done.
@@ -181,13 +178,11 @@ class Operation {
   std::byte* address(const PlanOperand& operand, std::uint64_t segment, std::uint64_t begin) const;
 
   transport::Transport* transport_;
-  trace::Recorder* recorder_ = nullptr;
-  std::uint64_t communicator_ = 0;
   const Plan* plan_ = nullptr;
   const Binding* binding_ = nullptr;
   const Places* places_ = nullptr;  // the plan's, fitted to this call
   std::vector<LaneHead> heads_;
-  std::vector<std::uint64_t> started_ns_;  // by lane, where that is recorded: when its step was started
+  std::vector<std::uint64_t> started_at_;  // by lane, where that is recorded: when its step was started
   std::vector<std::byte*> slots_;          // per operand of the step at hand, for slots
   std::vector<void*> pieces_;              // per operand of the step at hand, the address of the piece at hand
   std::vector<transport::Piece> stream_;   // the pieces of a message

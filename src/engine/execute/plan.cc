@@ -1,6 +1,7 @@
 #include "engine/execute/plan.h"
 
 #include <algorithm>
+#include <span>
 
 #include "schedule/verbs.h"
 #include "tutti/error.h"
@@ -110,6 +111,7 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
   compiled.alone = operand.kind != Operand::Kind::slot &&
                    schedule::holding_of(program, operand.buffer, rank) == schedule::Holding::own;
   if (operand.kind == Operand::Kind::slot) {
+    compiled.channel = static_cast<std::uint8_t>(operand.channel);
     const EdgeOffers& edge = lowered.offers.of(program.rank, rank);
     compiled.stream = !edge.operands_in_slots;
     compiled.single_copy = is_single_copy(edge);
@@ -135,6 +137,35 @@ PlanOperand Plan::compile_operand(const Operand& operand, bool source, transport
     uses_scratch = true;
   }
   return compiled;
+}
+
+// Of a step that sends or receives, those at the other ends of its messages alone.
+void Plan::find_peers() const {
+  if (!step_peers.empty()) return;
+  const auto peers_of = [&](std::uint32_t begin, std::uint32_t end, std::uint8_t flag, int channel, StepPeers& peers) {
+    const auto listed = std::span(operands).subspan(begin, end - begin);
+    const int self = members[static_cast<std::size_t>(lowered.program.rank)];
+    const bool messages =
+        std::ranges::any_of(listed, [](const PlanOperand& it) { return it.kind == Operand::Kind::slot; });
+    trace::RankSet ranks;
+    for (const PlanOperand& operand : listed) {
+      const bool slot = operand.kind == Operand::Kind::slot;
+      if (operand.rank == self || slot != messages) continue;
+      ranks.add(operand.rank);
+      if (slot) peers.flags = static_cast<std::uint8_t>(peers.flags | flag | (operand.channel & 7) << channel);
+    }
+    return ranks;
+  };
+  using trace::TraceEvent;
+  for (const PlanStep& step : steps) {
+    StepPeers& peers = step_peers.emplace_back();
+    peers.to = peers_of(step.operands_begin, step.sources_begin, TraceEvent::kGives, TraceEvent::kGivesChannel, peers);
+    peers.from = peers_of(step.sources_begin, step.operands_end, TraceEvent::kTakes, TraceEvent::kTakesChannel, peers);
+    for (std::uint32_t i = step.waits_begin; peers.from.empty() && i < step.waits_end; ++i) {
+      if (step.op == schedule::StepOp::wait && waits[i].rank != members[static_cast<std::size_t>(lowered.program.rank)])
+        peers.from.add(waits[i].rank);
+    }
+  }
 }
 
 // The operand whose blocks say how much a step moves. Chunks that land take the next free blocks of scratch, whose

@@ -11,6 +11,7 @@
 
 #include "engine/execute/places.h"
 #include "schedule/lower.h"
+#include "trace/event.h"
 #include "transport/transport.h"
 
 namespace tutti::engine {
@@ -44,6 +45,7 @@ struct PlanOperand {
   std::byte* scratch = nullptr;             // own or window onto scratch
   transport::Sender* sender = nullptr;      // slot as destination
   transport::Receiver* receiver = nullptr;  // slot as source
+  std::uint8_t channel = 0;                 // slot: of the program
   bool stream = false;                      // slot: the message leaves from own memory, or lands there
   bool single_copy = false;                 // and stays in the sender's until its receiver has copied it
 
@@ -76,6 +78,12 @@ struct PlanStep {
   bool uniform = true;         // all operands name the same blocks
 };
 
+// Whom a step gives to and takes from, for traces.
+struct StepPeers {
+  trace::RankSet to, from;
+  std::uint8_t flags = 0;  // of a trace::TraceEvent
+};
+
 struct PlanLane {
   std::uint32_t steps_begin = 0, steps_end = 0;
   std::atomic<std::uint64_t>* progress = nullptr;  // nullptr: nobody waits for it
@@ -105,7 +113,10 @@ struct Plan {
   bool uses_flags = false;        // publishes lanes
   bool lanes_wait = false;        // for each other, this rank's or others'
   bool uses_scratch = false;
-  bool single_copy = false;                             // of some messages
+  bool single_copy = false;  // of some messages
+  // Of all steps, once somebody records them; belongs to whoever runs the plan, as what follows.
+  mutable std::vector<StepPeers> step_peers;
+  void find_peers() const;
   mutable Places places;                                // belongs to whoever runs the plan: its channel's one thread
   std::deque<std::atomic<std::uint64_t>> own_progress;  // of lanes that nobody but this rank waits for
 

@@ -60,6 +60,7 @@ void Track::start() {
   call_.kinds |= Statement::programs_bits(mine);
   binding_.fingerprint = mix(call.fingerprint, mine);
   binding_.sequence = call.sequence;
+  binding_.recorder = call.recorder;
   binding_.gate = {};
   binding_.reduce = call.reduce;
   binding_.own = call.own;

@@ -44,16 +44,16 @@ class Track {
   // every result depends on every rank, along messages that were all compared.
   static const schedule::Algorithm& check();
 
-  // Records the steps of calls, but not those of the check before them. While none runs.
-  void record_to(trace::Recorder* recorder, std::uint64_t communicator) {
-    operation_.record_to(recorder, communicator);
-  }
   // The call to start: to be filled in while none runs.
   Call& draft() { return call_; }
   void start();
   Advance advance();
   std::string_view algorithm() const { return algorithm_ == nullptr ? "one_launch" : algorithm_->name; }
+  // nullptr: one launch on a device did it all.
+  const schedule::Algorithm* row() const { return algorithm_; }
   const Call& call() const { return call_; }
+  // What it waits for, of a call that is under way.
+  Blocked blocked() const;
   const schedule::Program* program() const;
   // Whether the caller's output is no longer what it was before the call.
   bool touched_output() const {
@@ -103,7 +103,6 @@ class Track {
   bool is_later(const Failure& failure) const;
   bool in_grace();
   std::vector<int> absent_ranks() const;
-  Blocked blocked() const;
 
   transport::Transport* transport_;
   Plans* plans_;

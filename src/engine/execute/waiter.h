@@ -13,6 +13,7 @@
 #include "base/interrupt.h"
 #include "base/pause.h"
 #include "engine/execute/operation.h"
+#include "engine/tracing/wait_record.h"
 #include "transport/transport.h"
 
 namespace tutti::engine {
@@ -29,27 +30,35 @@ class Waiter {
       : transport_(&transport), deadline_(deadline), place_(place) {}
 
   // Calls look() (an Advance()) until it has finished, the deadline has passed, or hopeless() (a bool() that may be
-  // slow, called between looks that found nothing to do) says that waiting is in vain.
-  template <class Look, class Hopeless>
-  Outcome until_finished(Look&& look, Hopeless&& hopeless) {
+  // slow, called between looks that found nothing to do) says that waiting is in vain. `watch` is told of waiting.
+  template <class Look, class Hopeless, class Watch = Unwatched>
+  Outcome until_finished(Look&& look, Hopeless&& hopeless, Watch&& watch = {}) {
     for (;;) {
       const Advance advance = look();
-      if (advance == Advance::finished) return Outcome::finished;
+      if (advance == Advance::finished) {
+        watch.over();
+        return Outcome::finished;
+      }
       if (rounds_ == kUnasked) {
         rounds_ = 0;
         crowded_ = transport_->oversubscribed();
       }
       if (advance == Advance::moved) {
         rounds_ = 0;
+        watch.over();
       } else if (rounds_ < spin_rounds()) {
+        if (rounds_ == 0) watch.stuck();
         ++rounds_;
         pause_core();
       } else if (rounds_ < spin_rounds() + yield_rounds()) {
-        if (rounds_ == spin_rounds()) begin_to_yield();
+        if (rounds_ == spin_rounds()) {
+          begin_to_yield();
+          watch.spun();
+        }
         ++rounds_;
         ::sched_yield();
         if (yields_until_.passed()) rounds_ = spin_rounds() + yield_rounds();
-      } else if (const auto outcome = sleep(look, hopeless)) {
+      } else if (const auto outcome = sleep(look, hopeless, watch)) {
         return *outcome;
       }
     }
@@ -88,13 +97,14 @@ class Waiter {
     if (since_ == Clock::time_point()) since_ = Clock::now();
   }
 
-  template <class Look, class Hopeless>
-  std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless) {
+  template <class Look, class Hopeless, class Watch>
+  std::optional<Outcome> sleep(Look&& look, Hopeless&& hopeless, Watch&& watch) {
     const std::uint32_t ticket = transport_->prepare_sleep();
     Advance advance = look();
     const bool in_vain = advance == Advance::stuck && hopeless();
     // What peers published before they failed or left counts: only what is still missing now will never come.
     if (in_vain) advance = look();
+    if (advance == Advance::finished || advance == Advance::moved) watch.over();
     if (advance == Advance::finished) return Outcome::finished;
     if (advance == Advance::moved) {
       rounds_ = 0;

@@ -54,13 +54,16 @@ Received Engine::run_message(const Request& request, const schedule::Algorithm* 
   Call call;
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
-  const device::StagingPool::Handle staging = stage(call, chunks_, request.stream);
+  const device::StagingPool::Handle staging = stage(call, chunks_, request, Waits::caller);
   admit_message(call);
   counter_.count(call.verb, call.moved_bytes);
   const TimedBlockingCall timed(counter_, call.verb);
   Message message(call);
+  call.recorder = recorder_of(call.moved_bytes);
+  const std::uint64_t entered = call.recorder == nullptr ? 0 : call.recorder->recorder->now();
   const std::chrono::nanoseconds waited = run_messages({&message, 1});
   if (!counter_.timed()) counter_.add_wait(call.verb, waited);
+  if (call.recorder != nullptr) records_.record_message(*call.recorder, call, {entered, entered}, false);
   return message.received;
 }
 
@@ -80,8 +83,8 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
   const bool both = calls[0].input_bytes != 0 && calls[1].output_bytes != 0;
   if (both && calls[0].input < out + calls[1].output_bytes && out < calls[0].input + calls[0].input_bytes)
     throw Error(ErrorCode::invalid_argument, "send_recv: what is sent and what is received overlap; use two buffers");
-  const device::StagingPool::Handle stagings[] = {stage(calls[0], chunks_, sent.stream),
-                                                  stage(calls[1], chunks_, received.stream)};
+  const device::StagingPool::Handle stagings[] = {stage(calls[0], chunks_, sent, Waits::caller),
+                                                  stage(calls[1], chunks_, received, Waits::caller)};
   for (Call& call : calls) {
     call.row = row;
     admit_message(call);
@@ -89,8 +92,13 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
   }
   const TimedBlockingCall timed(counter_, Verb::send_recv);
   Message messages[] = {Message(calls[0]), Message(calls[1])};
+  for (Call& call : calls) call.recorder = recorder_of(call.moved_bytes);
+  const std::uint64_t entered = calls[0].recorder == nullptr ? 0 : calls[0].recorder->recorder->now();
   const std::chrono::nanoseconds waited = run_messages(messages);
   if (!counter_.timed()) counter_.add_wait(Verb::send_recv, waited);
+  for (const Call& call : calls) {
+    if (call.recorder != nullptr) records_.record_message(*call.recorder, call, {entered, entered}, false);
+  }
   return messages[1].received;
 }
 
@@ -189,7 +197,19 @@ void Engine::carry(std::span<const Letter> letters, int tag) {
 }
 
 std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
-  if (async_.has_messages()) return run_beside_others(messages);
+  const trace::GroupRecorder* const recorder = messages.front().call->recorder;
+  if (recorder == nullptr) [[likely]]
+    return run_messages(messages, Unwatched());
+  return run_messages(messages, WaitRecord(*recorder, [&] {
+                        const auto open = std::ranges::find_if(messages, [](const Message& it) { return !it.ended; });
+                        if (open == messages.end()) return AwaitedNow();
+                        return AwaitedNow{mailbox_.blocked(*open), open->call->sequence};
+                      }));
+}
+
+template <class Watch>
+std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages, Watch&& watch) {
+  if (async_.has_messages()) return run_beside_others(messages, watch);
   Waiter waiter(*transport_);
   Stuck stuck;
   bool finished = false;
@@ -205,7 +225,7 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
       if (!stuck.any()) stuck = find_crossed(messages);
       return stuck.any();
     };
-    finished = waiter.until_finished(look, hopeless) == Waiter::Outcome::finished;
+    finished = waiter.until_finished(look, hopeless, watch) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
     mailbox_.clear();
     throw async_.fail_from_caller(error_of_messages(error));
@@ -241,7 +261,8 @@ void Engine::tell_waiting(const Track& track) {
 }
 
 // As a caller who waits for an async call: it takes over all work meanwhile.
-std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) {
+template <class Watch>
+std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages, Watch&& watch) {
   const auto first_open = [&] {
     return std::find_if(messages.begin(), messages.end(), [](const Message& it) { return !it.ended; });
   };
@@ -266,7 +287,7 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages) 
   std::optional<Error> error;
   try {
     for (Message& message : messages) mailbox_.post(message);
-    if (waiter.until_finished(look, hopeless) == Waiter::Outcome::hopeless) error = seat.fail(stuck);
+    if (waiter.until_finished(look, hopeless, watch) == Waiter::Outcome::hopeless) error = seat.fail(stuck);
   } catch (const std::exception& own) {
     error = seat.fail(error_of_messages(own));
     stuck.message = messages.data();

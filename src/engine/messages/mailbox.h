@@ -49,7 +49,8 @@ class Mailbox {
   // is judged while it is the first that waits for its source, as a queue's first call is.
   Message* find_hopeless();
   const Diagnosis& diagnosis() const { return diagnosis_; }
-  // What the message waits for, in words.
+  // What the message waits for, also in words.
+  Blocked blocked(const Message& message) const;
   std::string where(const Message& message) const;
 
   // Where the diagnosis is that the two ends of a message differ: what each of them called.
@@ -120,7 +121,6 @@ class Mailbox {
   bool is_hopeless(Message& message);
   Message* find_hopeless_receive();
   bool all_departed(const Blocked& blocked) const;
-  Blocked blocked(const Message& message) const;
 
   transport::Transport* transport_;
   Plans* plans_;
