@@ -36,6 +36,16 @@ for hook in topk power_sgd one_bit; do
   run $hook-from-50 --compress $hook --compress-from 50
   set -- "$@" "$(curve $hook-from-50 "$hook from step 50")"
 done
+run topk-by-deviation --compress topk --compress-from 50 --by-deviation
+set -- "$@" "$(curve topk-by-deviation "topk by deviation")"
+run topk-by-deviation-forgetful --compress topk --compress-from 50 --by-deviation --no-error-feedback
+for rank in 2 4; do
+  name=power_sgd-$rank-by-deviation
+  run $name --compress power_sgd --power-rank $rank --compress-from 50 --by-deviation
+  set -- "$@" "$(curve $name "power_sgd ($rank) by deviation")"
+  run $name-forgetful --compress power_sgd --power-rank $rank --compress-from 50 --by-deviation --no-error-feedback
+done
+run one_bit-forgetful --compress one_bit --compress-from 50 --no-error-feedback
 run topk-forgetful --compress topk --compress-from 50 --no-error-feedback
 set -- "$@" "$(curve topk-forgetful "topk without feedback")"
 "$curves" "$picture" "The small GPT, $ranks ranks: loss with gradients in fewer bytes" "$@"

@@ -1,6 +1,8 @@
-// Losses over steps as a picture, for docs/fewer-bytes.md: a line for each run, named with the bytes that it sent.
+// Losses over steps, or over time, as a picture, for docs/fewer-bytes.md and docs/strategies.md: a line for each run.
 //
-//   loss_curves OUT.svg TITLE NAME=FILE...     files as `gpt --losses FILE` writes them: a step and a loss a line
+//   loss_curves OUT.svg TITLE [--seconds] NAME=FILE...
+//
+// Files have a step and a loss a line, as `gpt --losses FILE` writes them, or for --seconds a time and a loss.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -40,7 +42,7 @@ Run read_run(const std::string& word) {
   return run;
 }
 
-std::string draw(const std::string& title, const std::vector<Run>& runs) {
+std::string draw(const std::string& title, const std::vector<Run>& runs, bool over_time) {
   double last = 0, low = runs[0].losses[1].y, high = low;
   for (const Run& run : runs) {
     last = std::max(last, run.losses.back().x);
@@ -60,10 +62,11 @@ std::string draw(const std::string& title, const std::vector<Run>& runs) {
     const double loss = low + (high - low) * mark / kMarks, step = last * mark / kMarks;
     svg.line({kLeft, y(loss)}, {kWidth - kRight, y(loss)}, "#dddddd");
     svg.text({kLeft - 8, y(loss) + 4}, formatted("%.2f", loss), {12, Svg::Anchor::end});
-    svg.text({x(step), kHeight - kBottom + 18}, formatted("%.0f", step), {12, Svg::Anchor::middle});
+    svg.text({x(step), kHeight - kBottom + 18}, formatted(over_time ? "%.1f" : "%.0f", step),
+             {12, Svg::Anchor::middle});
   }
-  svg.text({kLeft, kTop - 8}, "loss of text that is not learned");
-  svg.text({(kLeft + kWidth - kRight) / 2, kHeight - 12}, "steps", {12, Svg::Anchor::middle});
+  svg.text({kLeft, kTop - 8}, over_time ? "loss of examples that are not learned" : "loss of text that is not learned");
+  svg.text({(kLeft + kWidth - kRight) / 2, kHeight - 12}, over_time ? "seconds" : "steps", {12, Svg::Anchor::middle});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<Svg::Point> points;
     for (const Svg::Point& point : runs[i].losses) points.push_back({x(point.x), y(point.y)});
@@ -79,10 +82,12 @@ std::string draw(const std::string& title, const std::vector<Run>& runs) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 4) throw std::runtime_error("usage: loss_curves OUT.svg TITLE NAME=FILE...");
+    const bool over_time = argc > 3 && std::string(argv[3]) == "--seconds";
+    const int first = over_time ? 4 : 3;
+    if (argc <= first) throw std::runtime_error("usage: loss_curves OUT.svg TITLE [--seconds] NAME=FILE...");
     std::vector<Run> runs;
-    for (int i = 3; i < argc; ++i) runs.push_back(read_run(argv[i]));
-    tutti::tools::write_picture(argv[1], draw(argv[2], runs));
+    for (int i = first; i < argc; ++i) runs.push_back(read_run(argv[i]));
+    tutti::tools::write_picture(argv[1], draw(argv[2], runs, over_time));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

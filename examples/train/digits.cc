@@ -11,11 +11,15 @@
 #include <tutti/train/advise.h>
 #include <tutti/train/checkpoint.h>
 #include <tutti/train/local_updates.h>
+#include <tutti/train/metrics.h>
+#include <tutti/train/noise_scale.h>
+#include <tutti/train/progress.h>
 #include <tutti/train/sampler.h>
 #include <tutti/train/strategy.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +43,7 @@ namespace {
 namespace train = tutti::train;
 
 constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--local-updates H] [--steps N] [--batch N]
-              [--save DIR] [--save-every N] [--resume DIR] [--report] [--advise] [--json] [--svg FILE]
+              [--save DIR] [--save-every N] [--resume DIR] [--report] [--noise] [--advise] [--json] [--svg FILE]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
                 zero3 (values, too: a layer is gathered when it is used)
@@ -49,6 +53,7 @@ constexpr const char* kHelp = R"(usage: digits [--strategy S] [--compress C] [--
   --save-every N  steps from one to the next (50); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
   --report      what a step says to other ranks, what a rank holds, and where the time went
+  --noise       whether a larger batch would be worth it, by how much the ranks' gradients differ
   --advise      which of the options below would be worth it here, by what a step computes and what calls take
   --json        the report for scripts, instead of all other output
   --svg FILE    the buckets of the last step, drawn
@@ -61,7 +66,7 @@ struct Arguments {
   std::string strategy = "dp", svg, save, resume;
   std::int64_t steps = 200, batch = 128, save_every = 50;
   examples::FewerBytes fewer;
-  bool report = false, advise = false, json = false, help = false;
+  bool report = false, noise = false, advise = false, json = false, help = false;
 };
 
 Arguments parse(std::span<char*> words) {
@@ -89,6 +94,8 @@ Arguments parse(std::span<char*> words) {
       arguments.svg = value();
     } else if (word == "--report") {
       arguments.report = true;
+    } else if (word == "--noise") {
+      arguments.noise = true;
     } else if (word == "--advise") {
       arguments.advise = true;
     } else if (word == "--json") {
@@ -232,6 +239,7 @@ train::Strategy make(const Arguments& arguments, tutti::Communicator& comm, cons
   const train::Optimizer optimizer = train::AdamW{.learning_rate = 3e-3};
   train::StrategyOptions options;
   options.clip_norm = 5;
+  options.measure_noise = arguments.noise;
   arguments.fewer.apply_to(options, arguments.steps);
   options.bucket_bytes = 16 << 10;  // small, so that this small network has several
   if (name == "dp") return train::data_parallel(comm, parameters, optimizer, options);
@@ -315,6 +323,35 @@ class Saving {
   std::optional<std::int64_t> under_way_;
 };
 
+// What all ranks have seen, in a line every so many steps; how fast it went is in the report's.
+class Telling {
+ public:
+  Telling(const Arguments& arguments, tutti::Communicator& comm, std::int64_t first_step)
+      : arguments_(arguments), comm_(comm), progress_{.total_steps = arguments.steps, .first_step = first_step} {}
+
+  // After every step, on all ranks: the mean loss of this rank's examples.
+  void step(std::int64_t step, double loss, std::size_t examples, double norm) {
+    constexpr std::int64_t kSteps = 50;  // from line to line
+    if (examples > 0) metrics_.add("loss", loss, examples);
+    if (comm_.rank() == 0) metrics_.add("norm", norm);
+    progress_.examples += static_cast<double>(arguments_.batch);
+    progress_.step = step;
+    if (arguments_.json || (step % kSteps != 0 && step != arguments_.steps)) return;
+    const std::vector<train::Metric> seen = metrics_.reduce(comm_);
+    metrics_.clear();
+    if (arguments_.report)
+      progress_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    if (comm_.rank() == 0) std::printf("%s\n", train::to_text(progress_, seen).c_str());
+  }
+
+ private:
+  const Arguments& arguments_;
+  tutti::Communicator& comm_;
+  train::Progress progress_;
+  train::Metrics metrics_{{{.name = "loss"}, {.name = "norm"}}};
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 // Up to `steps` steps, from the position on. `own` are the ranks of this replica.
 void learn(const Arguments& arguments, tutti::Communicator& comm, tutti::Communicator& own, train::Strategy& strategy,
            train::LocalUpdates* local, train::TrainingPosition position, bool tells) {
@@ -323,6 +360,10 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, tutti::Communi
   train::Sampler sampler({.examples = kExamples, .batch = arguments.batch, .seed = 1}, 0, 1);
   sampler.set_position(position.sampler);
   Saving saving(arguments, own, local, tells);
+  Telling telling(arguments, comm, position.step);
+  train::NoiseScale noise;
+  // A replica's own ranks are compared, each of which has its share of the replica's.
+  const double share = static_cast<double>(arguments.batch) / comm.size();
   while (position.step < arguments.steps) {
     const std::vector<Example> batch = part_of(comm, sampler.next());
     // Ranks may have one example more than others, or none: the mean is over examples.
@@ -333,15 +374,18 @@ void learn(const Arguments& arguments, tutti::Communicator& comm, tutti::Communi
     const double loss = loss_and_gradient(batch, outputs.back());
     backward(strategy, batch, outputs, outputs.back());
     const train::StepResult result = local != nullptr ? local->step().inner : strategy.step();
-    if (tells && (position.step % 50 == 0 || position.step + 1 == arguments.steps)) {
-      std::printf("step %4lld: loss of rank 0 %.4f, norm of all gradients %.4f\n",
-                  static_cast<long long>(position.step), loss, result.gradient_norm);
-    }
     ++position.step;
+    telling.step(position.step, loss, batch.size(), result.gradient_norm);
+    if (arguments.noise)
+      noise.add({.small_batch = share,
+                 .small_squares = result.rank_squares,
+                 .large_batch = share * own.size(),
+                 .large_squares = result.gradient_norm * result.gradient_norm});
     position.sampler = sampler.position();
     saving.step(strategy, position);
   }
   saving.finish();
+  if (arguments.noise && tells) std::printf("%s\n", noise.to_text(share * own.size()).c_str());
 }
 
 int run(Arguments arguments, tutti::Communicator comm) {
@@ -349,6 +393,8 @@ int run(Arguments arguments, tutti::Communicator comm) {
   // Replicas of so many ranks each, or all ranks train as one.
   std::optional<train::Replicas> replicas = arguments.fewer.make_replicas(comm, arguments.batch);
   tutti::Communicator& own = replicas ? replicas->inside : comm;
+  if (arguments.noise && own.size() == 1)
+    throw std::runtime_error("--noise compares gradients of ranks that train as one; run it on 2 of them or more");
   train::Strategy strategy = make(arguments, own, first.parameters);
   std::optional<train::LocalUpdates> local = arguments.fewer.make_local_updates(replicas, strategy);
   for (std::string* folder : {&arguments.save, &arguments.resume}) *folder = arguments.fewer.folder(*folder, replicas);

@@ -24,6 +24,9 @@ constexpr const char* kFewerBytesHelp =
                 (momentum as signs; dp alone); docs/fewer-bytes.md
   --compress-from N  the first step that compresses (0, of one_bit a fifth of the steps); those before it send
                 gradients as they are
+  --by-deviation  topk and power_sgd: gradients over their deviations are compressed, which AdamW wants (dp alone)
+  --most-beta1 X  of AdamW from then on, with --by-deviation (0.5)
+  --power-rank N  columns of power_sgd's thin matrices (4)
   --no-error-feedback  what compression loses is lost, to see what that does
   --local-updates H  replicas train by themselves and exchange what they have learned every H steps; every rank is one,
                 or every --replica-ranks N of them, which train by --strategy. --save DIR is a folder in DIR for each
@@ -54,7 +57,9 @@ inline double real_of(std::string_view option, std::string_view text) {
 struct FewerBytes {
   std::string compress = "none";
   std::optional<std::int64_t> compress_from = {};
-  bool error_feedback = true;
+  bool error_feedback = true, by_deviation = false;
+  std::optional<std::int64_t> power_rank = {};
+  std::optional<double> most_beta1 = {};
   std::int64_t local_updates = 0, replica_ranks = 1;
   tutti::train::LocalUpdatesOptions local = {};
 
@@ -66,6 +71,12 @@ struct FewerBytes {
       (void)tutti::train::compression_named(compress);  // or it says which there are
     } else if (word == "--compress-from") {
       compress_from = number_of(word, value(), 0);
+    } else if (word == "--by-deviation") {
+      by_deviation = true;
+    } else if (word == "--most-beta1") {
+      most_beta1 = real_of(word, value());
+    } else if (word == "--power-rank") {
+      power_rank = number_of(word, value());
     } else if (word == "--no-error-feedback") {
       error_feedback = false;
     } else if (word == "--local-updates") {
@@ -92,10 +103,30 @@ struct FewerBytes {
     options.compression = tutti::train::compression_named(compress);
     options.compress_from_step = compress_from.value_or(0);
     options.error_feedback = error_feedback;
-    if (!std::holds_alternative<tutti::train::OneBitAdam>(options.compression)) return;
-    // Momentum as signs begins where variances are known, and has no gradients of all ranks to clip.
+    if (power_rank) set_power_rank(options.compression);
+    if (by_deviation) set_by_deviation(options.compression);
+    if (most_beta1 && !by_deviation) throw std::runtime_error("--most-beta1 goes with --by-deviation");
+    const bool signs = std::holds_alternative<tutti::train::OneBitAdam>(options.compression);
+    if (!by_deviation && !signs) return;
+    // What freezes variances begins where they are known.
     options.compress_from_step = compress_from.value_or(std::max<std::int64_t>(1, steps / 5));
-    options.clip_norm.reset();
+    if (signs) options.clip_norm.reset();  // which has no gradients of all ranks to clip
+  }
+  void set_power_rank(tutti::train::Compression& compression) const {
+    auto* const power = std::get_if<tutti::train::PowerSgd>(&compression);
+    if (power == nullptr) throw std::runtime_error("--power-rank goes with --compress power_sgd");
+    power->rank = static_cast<std::size_t>(*power_rank);
+  }
+  void set_by_deviation(tutti::train::Compression& compression) const {
+    const auto set = [&](auto& settings) {
+      if constexpr (requires { settings.by_deviation; }) {
+        settings.by_deviation = true;
+        settings.most_beta1 = most_beta1.value_or(settings.most_beta1);
+      } else {
+        throw std::runtime_error("--by-deviation goes with --compress topk or power_sgd");
+      }
+    };
+    std::visit(set, compression);
   }
   // Where there are replicas at all. Each trains on examples of its own, so there must be one for every rank.
   std::optional<tutti::train::Replicas> make_replicas(tutti::Communicator& comm, std::int64_t batch) const {

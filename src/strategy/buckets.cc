@@ -92,17 +92,35 @@ std::vector<std::size_t> completed_order(std::span<const std::size_t> seen, std:
   return order;
 }
 
-std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size_t bytes)>& price_us) {
-  std::size_t best = kSmallestCap;
-  double best_us = 0;
-  for (std::size_t cap = kSmallestCap; cap <= kLargestCap; cap *= 2) {
+std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size_t bytes)>& price_us,
+                         double backward_us) {
+  struct Cost {
+    double first_us = 0, then_us = 0;
+
+    auto operator<=>(const Cost&) const = default;
+  };
+  const auto cost_of = [&](std::size_t cap) -> Cost {
     const std::size_t whole = bytes / cap, rest = bytes % cap;
     const double last_us = price_us(std::min(cap, bytes));
     const double rest_us = rest > 0 && whole > 0 ? price_us(rest) : 0;
-    const double us = static_cast<double>(std::max<std::size_t>(1, whole)) * last_us + rest_us + last_us;
-    if (cap == kSmallestCap || us < best_us) {
+    const double count = static_cast<double>(std::max<std::size_t>(1, whole));
+    const double all_us = count * last_us + rest_us;
+    if (backward_us <= 0) return {all_us + last_us, 0};
+    // The links are busy from the first bucket on, or from the last whole one, or from the rest.
+    const auto ready_us = [&](std::size_t made) {
+      return backward_us * static_cast<double>(std::min(made, bytes)) / static_cast<double>(bytes);
+    };
+    const double end_us =
+        std::max(ready_us(cap) + all_us, ready_us(whole > 0 ? whole * cap : bytes) + last_us + rest_us);
+    return {std::max(end_us, backward_us + rest_us) - backward_us, all_us};
+  };
+  std::size_t best = kSmallestCap;
+  Cost least;
+  for (std::size_t cap = kSmallestCap; cap <= kLargestCap; cap *= 2) {
+    const Cost cost = cost_of(cap);
+    if (cap == kSmallestCap || cost < least) {
       best = cap;
-      best_us = us;
+      least = cost;
     }
     if (cap >= bytes) break;  // larger ones cut nothing
   }

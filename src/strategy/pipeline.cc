@@ -64,6 +64,13 @@ std::optional<PipelineMessage> message_of(const PipelineShape& shape, int stage,
                          boundary};
 }
 
+std::vector<PipelineProgram> of_all_stages(const PipelineShape& shape,
+                                           PipelineProgram (*program)(const PipelineShape&, int)) {
+  std::vector<PipelineProgram> programs;
+  for (int stage = 0; stage < shape.stages; ++stage) programs.push_back(program(shape, stage));
+  return programs;
+}
+
 std::string of_microbatch(int microbatch) { return " of micro-batch " + std::to_string(microbatch); }
 
 }  // namespace
@@ -114,10 +121,18 @@ PipelineProgram pipeline_program(const PipelineShape& shape, int stage) {
   return with_messages(shape, stage, actions_of(shape, stage));
 }
 
+PipelineProgram forward_program(const PipelineShape& shape, int stage) {
+  Actions actions;
+  for (int k = 0; k < shape.microbatches * shape.chunks; ++k) actions.push_back(turn(shape, PipelineWork::forward, k));
+  return with_messages(shape, stage, actions);
+}
+
 std::vector<PipelineProgram> pipeline_programs(const PipelineShape& shape) {
-  std::vector<PipelineProgram> programs;
-  for (int stage = 0; stage < shape.stages; ++stage) programs.push_back(pipeline_program(shape, stage));
-  return programs;
+  return of_all_stages(shape, pipeline_program);
+}
+
+std::vector<PipelineProgram> forward_programs(const PipelineShape& shape) {
+  return of_all_stages(shape, forward_program);
 }
 
 int activations_held(const PipelineShape& shape, int stage) {
@@ -125,6 +140,8 @@ int activations_held(const PipelineShape& shape, int stage) {
   if (shape.schedule == PipelineSchedule::zb_h1) return std::min(all, shape.stages);
   return std::min(all, warm_up(shape, stage) + 1);
 }
+
+std::string stage_in_words(int stage) { return "stage " + std::to_string(stage); }
 
 std::string in_words(const PipelineShape& shape, const PipelineAction& action) {
   std::string words(name_of(action.work));

@@ -106,6 +106,9 @@ void require_possible(const PipelineShape& shape);
 // What a stage does; other stages' programs are not looked at. The shape is possible.
 PipelineProgram pipeline_program(const PipelineShape& shape, int stage);
 std::vector<PipelineProgram> pipeline_programs(const PipelineShape& shape);
+// The same without backwards: every micro-batch goes through all places, and that is all.
+PipelineProgram forward_program(const PipelineShape& shape, int stage);
+std::vector<PipelineProgram> forward_programs(const PipelineShape& shape);
 // The same of any order of actions: the messages that join them. Receives start so many actions ahead.
 PipelineProgram with_messages(const PipelineShape& shape, int stage, const std::vector<PipelineAction>& actions,
                               std::size_t ahead = 1);
@@ -113,6 +116,7 @@ PipelineProgram with_messages(const PipelineShape& shape, int stage, const std::
 // Forwards whose backward has not ended, at most, on a stage: what it keeps activations of.
 int activations_held(const PipelineShape& shape, int stage);
 
+std::string stage_in_words(int stage);
 // "backward of micro-batch 3", and "... on chunk 1" where there are several.
 std::string in_words(const PipelineShape& shape, const PipelineAction& action);
 // "the gradient of micro-batch 3", and "... across boundary 5" where there are several chunks.

@@ -18,15 +18,14 @@ using Found = std::optional<PipelineProblem>;
 // What crosses a boundary: of a micro-batch.
 using Crossing = std::tuple<Cargo, int, int>;
 
-std::string stage_in_words(int stage) { return "stage " + std::to_string(stage); }
-
 // One stage by itself, step by step.
 class StageCheck {
  public:
-  StageCheck(const PipelineShape& shape, int stage, const PipelineProgram& program)
-      : shape_(shape), stage_(stage), program_(program) {}
+  // `held` states activations; none where there are no backwards to keep them for.
+  StageCheck(const PipelineShape& shape, int stage, const PipelineProgram& program, std::optional<int> held)
+      : shape_(shape), stage_(stage), program_(program), held_(held) {}
 
-  Found run(int held) {
+  Found run() {
     for (const PipelineStep& step : program_) {
       for (const PipelineMessage& message : step.batch)
         if (Found found = take(message)) return found;
@@ -35,7 +34,7 @@ class StageCheck {
       if (Found found = well_formed(*step.action)) return found;
       if (Found found = in_order(*step.action)) return found;
       if (Found found = supplied(*step.action)) return found;
-      if (Found found = keeps(*step.action, held)) return found;
+      if (Found found = keeps(*step.action)) return found;
     }
     return complete();
   }
@@ -124,11 +123,13 @@ class StageCheck {
     return {};
   }
 
-  Found keeps(const PipelineAction& action, int held) {
+  Found keeps(const PipelineAction& action) {
+    if (!held_) return {};
     if (action.work == PipelineWork::forward) {
-      if (++kept_ > held)
+      if (++kept_ > *held_)
         return problem(Kind::memory, in_words(shape_, action) + " makes it keep activations of " +
-                                         std::to_string(kept_) + " micro-batches; stated are " + std::to_string(held));
+                                         std::to_string(kept_) + " micro-batches; stated are " +
+                                         std::to_string(*held_));
     } else if (action.work != PipelineWork::input_gradient) {
       --kept_;
     }
@@ -143,7 +144,7 @@ class StageCheck {
       for (int microbatch = 0; microbatch < shape_.microbatches; ++microbatch) {
         const auto is_done = [&](PipelineWork work) { return done_.contains({work, microbatch, chunk}); };
         if (!is_done(PipelineWork::forward)) return lacks(PipelineWork::forward, microbatch, chunk);
-        if (is_done(PipelineWork::backward)) continue;
+        if (!held_ || is_done(PipelineWork::backward)) continue;
         if (!is_done(PipelineWork::input_gradient)) return lacks(PipelineWork::backward, microbatch, chunk);
         if (!is_done(PipelineWork::weight_gradient)) return lacks(PipelineWork::weight_gradient, microbatch, chunk);
       }
@@ -158,6 +159,7 @@ class StageCheck {
   const PipelineShape& shape_;
   int stage_;
   const PipelineProgram& program_;
+  std::optional<int> held_;
   std::set<std::tuple<PipelineWork, int, int>> done_;
   std::deque<Crossing> receives_;   // under way
   std::set<Crossing> here_, made_;  // received, and made, but not used or sent yet
@@ -223,6 +225,20 @@ Found check_deadlock(const PipelineShape& shape, const std::vector<PipelineProgr
   return problem;
 }
 
+Found verify(const PipelineShape& shape, const std::vector<PipelineProgram>& programs,
+             const std::vector<std::optional<int>>& held) {
+  if (programs.size() != static_cast<std::size_t>(shape.stages) || held.size() != programs.size())
+    return PipelineProblem{Kind::malformed, std::to_string(programs.size()) + " programs and " +
+                                                std::to_string(held.size()) + " statements of activations for " +
+                                                std::to_string(shape.stages) + " stages"};
+  for (std::size_t stage = 0; stage < programs.size(); ++stage) {
+    StageCheck check(shape, static_cast<int>(stage), programs[stage], held[stage]);
+    if (Found found = check.run()) return found;
+  }
+  if (Found found = check_matching(shape, programs)) return found;
+  return check_deadlock(shape, programs);
+}
+
 }  // namespace
 
 std::string text_of(const PipelineProblem& problem) {
@@ -233,22 +249,17 @@ std::string text_of(const PipelineProblem& problem) {
 
 Found verify_pipeline(const PipelineShape& shape, const std::vector<PipelineProgram>& programs,
                       const std::vector<int>& held) {
-  if (programs.size() != static_cast<std::size_t>(shape.stages) || held.size() != programs.size())
-    return PipelineProblem{Kind::malformed, std::to_string(programs.size()) + " programs and " +
-                                                std::to_string(held.size()) + " statements of activations for " +
-                                                std::to_string(shape.stages) + " stages"};
-  for (std::size_t stage = 0; stage < programs.size(); ++stage) {
-    StageCheck check(shape, static_cast<int>(stage), programs[stage]);
-    if (Found found = check.run(held[stage])) return found;
-  }
-  if (Found found = check_matching(shape, programs)) return found;
-  return check_deadlock(shape, programs);
+  return verify(shape, programs, {held.begin(), held.end()});
 }
 
 Found verify_pipeline(const PipelineShape& shape, const std::vector<PipelineProgram>& programs) {
   std::vector<int> held;
   for (int stage = 0; stage < shape.stages; ++stage) held.push_back(activations_held(shape, stage));
   return verify_pipeline(shape, programs, held);
+}
+
+Found verify_forwards(const PipelineShape& shape, const std::vector<PipelineProgram>& programs) {
+  return verify(shape, programs, std::vector<std::optional<int>>(static_cast<std::size_t>(shape.stages)));
 }
 
 }  // namespace tutti::strategy

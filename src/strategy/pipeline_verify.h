@@ -32,5 +32,8 @@ std::optional<PipelineProblem> verify_pipeline(const PipelineShape& shape, const
 // The same with what activations_held() states.
 std::optional<PipelineProblem> verify_pipeline(const PipelineShape& shape,
                                                const std::vector<PipelineProgram>& programs);
+// The same of programs without backwards, which keep nothing.
+std::optional<PipelineProblem> verify_forwards(const PipelineShape& shape,
+                                               const std::vector<PipelineProgram>& programs);
 
 }  // namespace tutti::strategy

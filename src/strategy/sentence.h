@@ -27,10 +27,16 @@ struct CompressedCalls {
   bool operator==(const CompressedCalls&) const = default;
 };
 
+// As Phrase has them.
+struct CallTimesUs {
+  double under_way_us = 0, exposed_us = 0;
+};
+
 // What of a strategy its sentence depends on.
 struct StepShape {
   int stage = 0;  // of ZeRO; 0 is data parallel
   int ranks = 1;
+  int model_ranks = 1;                            // that have the model together and agree about its norm
   int state_arrays = 2;                           // of the optimizer: fp32 numbers per element
   std::optional<std::uint64_t> state_bytes = {};  // of the optimizer, where it keeps no fp32 numbers
   bool weighted = false;                          // by examples
@@ -45,6 +51,8 @@ struct StepShape {
   // By bucket, where gradients are compressed: nothing where this one's are not.
   std::vector<std::optional<CompressedCalls>> compressed = {};
   bool compresses_yet = false;  // in this step
+  // By bucket, where they were measured: calls of its gradients, and those that gather its values.
+  std::vector<CallTimesUs> gradient_times = {}, value_times = {};
 };
 
 train::Sentence sentence_of(const BucketLayout& layout, const StepShape& shape);

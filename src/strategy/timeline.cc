@@ -23,16 +23,24 @@ double exposed_us(double start_us, double end_us, double computed_us) {
   return std::max(0.0, end_us - std::max(start_us, computed_us));
 }
 
-double busy_us(std::span<const train::BucketTimes> timeline) {
-  std::vector<std::pair<double, double>> spans;
-  for (const train::BucketTimes& bucket : timeline) spans.emplace_back(bucket.start_us, bucket.end_us);
-  std::sort(spans.begin(), spans.end());
+double overlap_us(SpanUs one, SpanUs other) {
+  return std::max(0.0, std::min(one.end_us, other.end_us) - std::max(one.begin_us, other.begin_us));
+}
+
+double busy_us(std::vector<SpanUs> spans) {
+  std::ranges::sort(spans, {}, &SpanUs::begin_us);
   double busy = 0, until = 0;
-  for (const auto& [start, end] : spans) {
-    busy += std::max(0.0, end - std::max(start, until));
+  for (const auto& [begin, end] : spans) {
+    busy += std::max(0.0, end - std::max(begin, until));
     until = std::max(until, end);
   }
   return busy;
+}
+
+double busy_us(std::span<const train::BucketTimes> timeline) {
+  std::vector<SpanUs> spans;
+  for (const train::BucketTimes& bucket : timeline) spans.push_back({bucket.start_us, bucket.end_us});
+  return busy_us(std::move(spans));
 }
 
 std::string bytes_in_words(std::uint64_t bytes) {

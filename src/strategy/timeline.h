@@ -19,9 +19,15 @@ struct PricedBucket {
 // `computed_us`, when backward is done, is exposed.
 std::vector<train::BucketTimes> play_buckets(std::span<const PricedBucket> buckets, double computed_us);
 
+struct SpanUs {
+  double begin_us = 0, end_us = 0;
+};
+
 // What of start .. end lies behind `computed_us`.
 double exposed_us(double start_us, double end_us, double computed_us);
+double overlap_us(SpanUs one, SpanUs other);
 // How long at least one of them was under way.
+double busy_us(std::vector<SpanUs> spans);
 double busy_us(std::span<const train::BucketTimes> timeline);
 
 std::string table_of(std::span<const train::BucketTimes> timeline);

@@ -130,6 +130,14 @@ class CodesExchange : public BucketExchange {
   void rescale(double factor) override {
     if (codes_.has_unit) scale_floats(residual_.data(), residual_.size(), factor);
   }
+  std::vector<KeptFloats> kept() override {
+    std::vector<KeptFloats> kept;
+    if (!residual_.empty()) kept.push_back({"lost", residual_});
+    if (!owners_residual_.empty())
+      kept.push_back({"owners_lost", owners_residual_, static_cast<std::size_t>(shape_.rank) * shape_.share(), true});
+    return kept;
+  }
+  void go_on(std::uint64_t starts) override { exchange_.go_on(starts); }
   strategy::CompressedCalls calls() const override { return codes_.calls(shape_); }
 
  private:
@@ -196,6 +204,22 @@ std::optional<strategy::CompressedCalls> calls_of(const Compression& compression
   return {};
 }
 
+namespace {
+
+template <class Settings>
+void check_most_beta1(const Settings* settings, const char* name) {
+  if (settings == nullptr || (settings->most_beta1 >= 0 && settings->most_beta1 <= 1)) return;
+  refuse_call(name + (" with most_beta1 " + std::to_string(settings->most_beta1)) + "; give a number from 0 to 1");
+}
+
+template <class Settings>
+std::string by_deviation_in_words(const Settings& settings) {
+  if (!settings.by_deviation) return "";
+  return ", by deviation with a beta1 of at most " + std::to_string(settings.most_beta1);
+}
+
+}  // namespace
+
 void check_compression(const Compression& compression) {
   if (const Quantise* settings = std::get_if<Quantise>(&compression)) check_settings(*settings);
   if (const OneBitAdam* signs = std::get_if<OneBitAdam>(&compression)) check_block(signs->block);
@@ -206,6 +230,8 @@ void check_compression(const Compression& compression) {
       refuse_call("top-k with momentum " + std::to_string(top->momentum) + "; give one from 0 on, below 1");
   }
   const PowerSgd* power = std::get_if<PowerSgd>(&compression);
+  check_most_beta1(std::get_if<TopK>(&compression), "top-k");
+  check_most_beta1(power, "PowerSgd");
   if (power != nullptr && power->rank == 0) refuse_call("PowerSgd of rank 0; give a rank from 1 on");
   const Cast* cast = std::get_if<Cast>(&compression);
   if (cast != nullptr && cast->type != DType::bfloat16 && cast->type != DType::float16)
@@ -229,11 +255,11 @@ std::string to_text(const Compression& compression) {
   if (const Quantise* settings = std::get_if<Quantise>(&compression)) return to_text(*settings);
   if (const TopK* top = std::get_if<TopK>(&compression)) {
     return "the largest " + std::to_string(100 * top->share) + " %, momentum " + std::to_string(top->momentum) +
-           (top->not_finite == NotFinite::fail ? "" : ", NaN passed on");
+           by_deviation_in_words(*top) + (top->not_finite == NotFinite::fail ? "" : ", NaN passed on");
   }
   if (const PowerSgd* power = std::get_if<PowerSgd>(&compression)) {
     return "PowerSgd of rank " + std::to_string(power->rank) + ", seed " + std::to_string(power->seed) +
-           (power->not_finite == NotFinite::fail ? "" : ", NaN passed on");
+           by_deviation_in_words(*power) + (power->not_finite == NotFinite::fail ? "" : ", NaN passed on");
   }
   if (const OneBitAdam* signs = std::get_if<OneBitAdam>(&compression)) {
     return "OneBitAdam in blocks of " + std::to_string(signs->block) +

@@ -13,6 +13,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "strategy/buckets.h"
@@ -56,6 +58,16 @@ bool is_compressed(const Compression& compression, const std::function<bool(cons
 // What the ranks' gradients are multiplied by before they are added; the mean where there is none.
 using GradientShare = std::optional<double>;
 
+// Numbers that an exchange keeps from one step to the next, under a name.
+struct KeptFloats {
+  std::string_view name;
+  std::span<float> values;
+  std::size_t first = 0;  // their place in the bucket
+  // Each rank has a part of them, of pieces that it owns, and not numbers of its own for the whole bucket.
+  bool by_owner = false;
+  std::optional<std::size_t> parameter = {};  // set: they belong to it, and to no place
+};
+
 class BucketExchange {
  public:
   virtual ~BucketExchange() = default;
@@ -71,6 +83,11 @@ class BucketExchange {
 
   // The unit of gradients changes by this factor, and so does that of what was lost.
   virtual void rescale(double) {}
+
+  // For checkpoints, between steps. A run that goes on with them after so many calls of start() comes to the bits of
+  // one that was never stopped.
+  virtual std::vector<KeptFloats> kept() { return {}; }
+  virtual void go_on(std::uint64_t /*starts*/) {}
 
   // What it says in a step, and keeps between steps.
   virtual strategy::CompressedCalls calls() const = 0;

@@ -24,37 +24,37 @@ BucketMemory::BucketMemory(Communicator& communicator, const strategy::BucketLay
     block.own_count = stage == 0 ? bucket.elements : bucket.shard(communicator.size());
     block.own_begin = stage == 0 ? 0 : static_cast<std::size_t>(communicator.rank()) * block.own_count;
     const std::size_t own_bytes = block.own_count * size_of(block.type);
-    block.values = communicator.allocate_bytes(cut_values_ ? own_bytes : block.bytes);
+    block.values = allocate(communicator, cut_values_ ? own_bytes : block.bytes);
     if (stage < 2) {
-      block.gradients = communicator.allocate_bytes(block.bytes);
+      block.gradients = allocate(communicator, block.bytes);
     } else {
-      block.reduced = communicator.allocate_bytes(own_bytes);
+      block.reduced = allocate(communicator, own_bytes);
     }
     largest = std::max(largest, block.bytes);
   }
   if (stage < 2) return;
   for (std::size_t i = 0; i < std::min(strategy::kGradientBuffers, layout.buckets.size()); ++i)
-    buffers_.push_back(communicator.allocate_bytes(largest));
+    buffers_.push_back(allocate(communicator, largest));
 }
 
-bool BucketMemory::has_free_buffer() const {
-  return std::ranges::any_of(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
-}
+bool BucketMemory::is_free(const Memory& buffer) { return buffer.begin.use_count() == 1; }
+
+bool BucketMemory::has_free_buffer() const { return std::ranges::any_of(buffers_, is_free); }
 
 std::byte* BucketMemory::lend(std::size_t bucket) {
   Block& block = buckets_[bucket];
-  const auto free = std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
+  const auto free = std::ranges::find_if(buffers_, is_free);
   if (free != buffers_.end()) {
     block.gradients = *free;
   } else {
     const auto release = [](void* memory) { ::operator delete(memory, kAlignment); };
-    block.gradients = std::shared_ptr<void>(::operator new(block.bytes, kAlignment), release);
+    block.gradients = {std::shared_ptr<void>(::operator new(block.bytes, kAlignment), release), block.bytes};
   }
   return bytes_of(block.gradients);
 }
 
 void BucketMemory::take_back(std::size_t bucket) {
-  if (!buffers_.empty()) buckets_[bucket].gradients.reset();
+  if (!buffers_.empty()) buckets_[bucket].gradients = {};
 }
 
 void BucketMemory::begin_states(const Optimizer& optimizer, std::span<const std::vector<strategy::ShardPart>> parts) {
@@ -83,6 +83,20 @@ std::uint64_t BucketMemory::state_bytes() const {
   for (const Block& block : buckets_)
     for (int state = 0; state < 2; ++state)
       bytes += block.coded.empty() ? block.states[state].size() * sizeof(float) : block.codes[state].size();
+  return bytes;
+}
+
+StateBytes BucketMemory::bytes() const {
+  StateBytes bytes{.optimizer = state_bytes()};
+  for (const Memory& buffer : buffers_) bytes.in_flight += buffer.bytes;
+  for (const Block& block : buckets_) {
+    bytes.values += block.values.bytes;
+    bytes.gradients += block.reduced.bytes;
+    bytes.master += block.master.size() * sizeof(float);
+    const bool borrowed =
+        std::ranges::any_of(buffers_, [&](const Memory& buffer) { return buffer.begin == block.gradients.begin; });
+    if (!borrowed) bytes.gradients += block.gradients.bytes;
+  }
   return bytes;
 }
 

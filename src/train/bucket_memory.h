@@ -16,6 +16,7 @@
 #include "strategy/buckets.h"
 #include "tutti/communicator.h"
 #include "tutti/train/optimizer.h"
+#include "tutti/train/report.h"
 
 namespace tutti::train {
 
@@ -37,7 +38,7 @@ class BucketMemory {
   // What a reduction leaves for this rank, and its optimizer reads.
   std::byte* own_gradients(std::size_t bucket) const {
     const Block& block = buckets_[bucket];
-    return block.reduced ? bytes_of(block.reduced) : gradients(bucket) + own_offset(bucket);
+    return block.reduced.begin ? bytes_of(block.reduced) : gradients(bucket) + own_offset(bucket);
   }
 
   // Stages 2 and 3: whether a buffer in symmetric memory is free; lends memory, as it is; takes it back.
@@ -52,6 +53,8 @@ class BucketMemory {
   // parts.
   Shard shard(std::size_t bucket, std::size_t first, std::size_t count);
   std::uint64_t state_bytes() const;
+  // What was really allocated and is there now: values, gradients, masters, states, and what is in flight.
+  StateBytes bytes() const;
 
   // States of 8 bits as float32, in Shard::states, until they are taken, as they are then, or hidden. Others are there
   // always.
@@ -65,24 +68,32 @@ class BucketMemory {
     strategy::ShardPart part;
     std::size_t at = 0;  // in the codes
   };
+  struct Memory {
+    std::shared_ptr<void> begin;
+    std::size_t bytes = 0;
+  };
   struct Block {
     DType type = DType::float32;
     std::size_t bytes = 0;
     std::size_t own_begin = 0, own_count = 0;
-    std::shared_ptr<void> values, gradients, reduced;
+    Memory values, gradients, reduced;
     std::vector<float> master;
     std::vector<float> states[2];
     std::vector<CodedPart> coded;  // in the order of their offsets
     std::vector<std::byte> codes[2];
   };
-  static std::byte* bytes_of(const std::shared_ptr<void>& memory) { return static_cast<std::byte*>(memory.get()); }
+  static Memory allocate(Communicator& communicator, std::size_t bytes) {
+    return {communicator.allocate_bytes(bytes), bytes};
+  }
+  static bool is_free(const Memory& buffer);
+  static std::byte* bytes_of(const Memory& memory) { return static_cast<std::byte*>(memory.begin.get()); }
   std::size_t own_offset(std::size_t bucket) const {
     return buckets_[bucket].own_begin * size_of(buckets_[bucket].type);
   }
 
   std::vector<Block> buckets_;
   bool cut_values_ = false;
-  std::vector<std::shared_ptr<void>> buffers_;  // stages 2 and 3; free where nobody else holds one
+  std::vector<Memory> buffers_;  // stages 2 and 3; free where nobody else holds one
 };
 
 }  // namespace tutti::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <new>
 #include <numeric>
 #include <random>
@@ -13,6 +14,7 @@
 #include "train/checkpoint_files.h"
 #include "train/checkpoint_folder.h"
 #include "train/local_updater.h"
+#include "train/whole_runs.h"
 #include "train/words.h"
 #include "tutti/train/local_updates.h"
 
@@ -69,8 +71,46 @@ CheckpointIndex facts_of(const Strategy& strategy, const TrainingPosition& posit
   index.arrays = arrays_of(strategy.optimizer());
   if (strategy.options().loss_scale)
     index.loss_scale = SavedLossScale{strategy.loss_scale(), strategy.steps_since_overflow()};
-  index.parameters = strategy.parameters();
+  for (const Parameter& parameter : strategy.parameters()) index.parameters.push_back(whole_of(parameter));
   return index;
+}
+
+// Where ranks have parts of a model, all parameters of all of them; the first rank that has one tells where it stands.
+Parameters parameters_of_all(Communicator& comm, const Parameters& own) {
+  std::string text;
+  all_or_none(comm, [&] { text = to_text(own); });
+  const std::vector<std::string> texts = texts_of_all(comm, text);
+  text.clear();
+  all_or_none(comm, [&] {
+    Parameters all;
+    std::map<std::string, std::size_t> places;
+    for (const std::string& of_rank : texts) {
+      for (const Parameter& parameter : parameters_from_text(of_rank)) {
+        const auto [place, is_new] = places.emplace(parameter.name, all.size());
+        if (is_new) {
+          all.push_back(parameter);
+        } else if (all[place->second].shape != parameter.shape || all[place->second].type != parameter.type) {
+          refuse_call("parameter \"" + parameter.name + "\" is " + in_words(parameter.shape) + " on one rank and " +
+                      in_words(all[place->second].shape) + " on another; name what differs apart");
+        }
+      }
+    }
+    if (comm.rank() == 0) text = to_text(all);
+  });
+  std::size_t length = text.size();
+  comm.broadcast(one(length), 0);
+  text.resize(length);
+  comm.broadcast(text, 0);
+  return parameters_from_text(text);
+}
+
+// Of this rank's parameters.
+std::vector<std::size_t> numbers_in(const Parameters& all, const Parameters& own) {
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < all.size(); ++i) places.emplace(all[i].name, i);
+  std::vector<std::size_t> numbers;
+  for (const Parameter& parameter : own) numbers.push_back(places.at(parameter.name));
+  return numbers;
 }
 
 }  // namespace
@@ -78,6 +118,7 @@ CheckpointIndex facts_of(const Strategy& strategy, const TrainingPosition& posit
 void CheckpointWriting::take_copy() {
   std::size_t total = 0;
   for (const CheckpointSlice& slice : piece.slices) total += slice.count * index.arrays.size();
+  for (const CheckpointSlice& slice : kept.slices) total += slice.count;
   float* to = nullptr;
   try {
     to = copy.of(total);
@@ -85,33 +126,52 @@ void CheckpointWriting::take_copy() {
     throw Error(ErrorCode::system, "there is no memory for a copy of " + std::to_string((total * sizeof(float)) >> 20) +
                                        " MB of what is to be saved in the background; save() needs none");
   }
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const std::size_t count = piece.slices[i / index.arrays.size()].count;
-    std::copy_n(sources[i], count, to);
-    sources[i] = std::exchange(to, to + count);
-  }
+  const auto take = [&](const float*& source, std::size_t count) {
+    std::copy_n(source, count, to);
+    source = std::exchange(to, to + count);
+  };
+  for (std::size_t i = 0; i < sources.size(); ++i) take(sources[i], piece.slices[i / index.arrays.size()].count);
+  for (std::size_t i = 0; i < kept_sources.size(); ++i) take(kept_sources[i], kept.slices[i].count);
 }
 
-void CheckpointWriting::write(int rank) noexcept {
-  try {
-    const std::vector<std::pair<std::string, std::string>> metadata{{"format", "tutti"},
-                                                                    {"rank", std::to_string(rank)},
-                                                                    {"ranks", std::to_string(index.ranks)},
-                                                                    {"step", std::to_string(index.position.step)}};
-    const std::string path = unfinished + "/" + piece.file;
+void CheckpointWriting::write_pieces(int rank) {
+  const std::vector<std::pair<std::string, std::string>> metadata{{"format", "tutti"},
+                                                                  {"rank", std::to_string(rank)},
+                                                                  {"ranks", std::to_string(index.ranks)},
+                                                                  {"step", std::to_string(index.position.step)}};
+  const auto write_file = [&](CheckpointPiece& written_piece, const auto& make_header, const auto& write_arrays) {
+    const std::string path = unfinished + "/" + written_piece.file;
     std::string header;
     try {
-      header = safetensors_header(index.parameters, index.arrays, metadata, piece.slices);
+      header = make_header();
     } catch (const Error& error) {
       throw Error(error.code(), path + " " + error.what());
     }
     PieceFile file(path);
     file.write(std::as_bytes(std::span(header)));
-    const std::size_t arrays = index.arrays.size();
-    for (std::size_t array = 0; array < arrays; ++array)
-      for (std::size_t i = 0; i < piece.slices.size(); ++i)
-        file.write(std::as_bytes(std::span(sources[i * arrays + array], piece.slices[i].count)));
-    file.finish(piece);
+    write_arrays(file);
+    file.finish(written_piece);
+  };
+  write_file(
+      piece, [&] { return safetensors_header(index.parameters, index.arrays, metadata, piece.slices); },
+      [&](PieceFile& file) {
+        const std::size_t arrays = index.arrays.size();
+        for (std::size_t array = 0; array < arrays; ++array)
+          for (std::size_t i = 0; i < piece.slices.size(); ++i)
+            file.write(std::as_bytes(std::span(sources[i * arrays + array], piece.slices[i].count)));
+      });
+  if (!index.compression) return;
+  write_file(
+      kept, [&] { return safetensors_header(index.parameters, metadata, kept.slices); },
+      [&](PieceFile& file) {
+        for (std::size_t i = 0; i < kept.slices.size(); ++i)
+          file.write(std::as_bytes(std::span(kept_sources[i], kept.slices[i].count)));
+      });
+}
+
+void CheckpointWriting::write(int rank) noexcept {
+  try {
+    write_pieces(rank);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -159,6 +219,14 @@ void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& positio
   const std::vector<OwnedPart> owned = strategy.owned();
   auto writing = std::make_unique<CheckpointWriting>();
   writing->index = facts_of(strategy, position, comm_.size());
+  const bool has_all = strategy.ranks() == comm_.size();
+  for (const Parameter& parameter : strategy.parameters())
+    if (has_all && parameter.part && parameter.part->count != parameter.part->row)
+      refuse_call("parameter \"" + parameter.name +
+                  "\" is a part of a larger one, whose other parts ranks beyond these have; make Checkpoints over all "
+                  "ranks of the mesh");
+  if (!has_all) writing->index.parameters = parameters_of_all(comm_, writing->index.parameters);
+  const std::vector<std::size_t> numbers = numbers_in(writing->index.parameters, strategy.parameters());
   const std::size_t inner = writing->index.arrays.size();
   if (outer != nullptr) {
     writing->index.local_updates = outer->rounds;
@@ -167,18 +235,26 @@ void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& positio
   writing->unfinished = make_unfinished(position.step);
   writing->piece.file = piece_name(rank);
   const auto add = [&](const OwnedPart& part) {
-    writing->piece.slices.push_back({part.parameter, part.first, part.count, {}});
-    const float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
-    writing->sources.insert(writing->sources.end(), places, places + inner);
-    if (outer == nullptr) return;
-    const std::vector<float*> more = outer->places(part.parameter, part.first);
-    writing->sources.insert(writing->sources.end(), more.begin(), more.end());
+    const Parameter& parameter = strategy.parameters()[part.parameter];
+    // What ranks with other parts of the model hold alike is written by the one that counts it.
+    const auto& counts = strategy.options().counts_in_norm;
+    if (counts && !counts(parameter)) return;
+    for (const WholeRun& run : whole_runs(parameter, part.first, part.count)) {
+      writing->piece.slices.push_back({numbers[part.parameter], run.whole, run.count, {}});
+      const float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
+      for (std::size_t array = 0; array < inner; ++array)
+        writing->sources.push_back(part.count == 0 ? nullptr : places[array] + (run.local - part.first));
+      if (outer == nullptr) continue;
+      const std::vector<float*> more = outer->places(part.parameter, run.local);
+      writing->sources.insert(writing->sources.end(), more.begin(), more.end());
+    }
   };
-  for (const OwnedPart& part : strategy.stage() == 0 ? share_of(owned, rank, comm_.size()) : owned)
+  for (const OwnedPart& part : strategy.stage() == 0 ? share_of(owned, strategy.rank(), strategy.ranks()) : owned)
     if (part.count != 0) add(part);
   // Parameters without elements are nobody's, and part of the model.
-  for (std::size_t i = 0; rank == 0 && i < strategy.size(); ++i)
+  for (std::size_t i = 0; strategy.rank() == 0 && i < strategy.size(); ++i)
     if (strategy.elements(i) == 0) add({.parameter = i, .first = 0, .count = 0, .shard = {}});
+  if (has_all) add_kept(*writing, strategy, rank);  // otherwise its parameters have other numbers here
   writing_ = std::move(writing);
 }
 
@@ -225,8 +301,10 @@ void CheckpointFolder::finish() {
       if (writing->failure) std::rethrow_exception(writing->failure);
     });
     const std::vector<std::string> pieces = texts_of_all(comm_, to_text(writing->piece));
+    std::vector<std::string> kept;
+    if (writing->index.compression) kept = texts_of_all(comm_, to_text(writing->kept));
     all_or_none(comm_, [&] {
-      if (comm_.rank() == 0) commit(*writing, pieces);
+      if (comm_.rank() == 0) commit(*writing, pieces, kept);
     });
   } catch (const Error&) {
     give_up(*writing);
@@ -239,10 +317,21 @@ void CheckpointFolder::give_up(const CheckpointWriting& writing) const {
   if (comm_.rank() == 0) std::filesystem::remove_all(writing.unfinished, ignored);
 }
 
-void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const {
+void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std::string>& pieces,
+                              const std::vector<std::string>& kept) const {
   for (const std::string& piece : pieces) writing.index.pieces.push_back(piece_from_text(piece));
+  for (const std::string& piece : kept) writing.index.compression->pieces.push_back(piece_from_text(piece));
   const std::string path = path_of(checkpoint_name(writing.index.position.step));
-  write_text(writing.unfinished + "/" + kIndexFile, to_text(writing.index));
+  const std::string text = to_text(writing.index);
+  try {
+    static_cast<void>(index_from_text(text));
+  } catch (const Error& error) {
+    refuse_call(
+        "the checkpoint would not load: it " + std::string(error.what()) +
+        "; make Checkpoints over all ranks that have the model and no others, and where ranks have parts of it, "
+        "have counts_in_norm take what several hold alike on one of them");
+  }
+  write_text(writing.unfinished + "/" + kIndexFile, text);
   put_in_place(writing.unfinished, path);
   if (options_.keep == 0) return;
   const std::vector<std::int64_t> steps = saved_steps(path_);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/formatted.h"
 #include "base/system_error.h"
 
 namespace tutti::train {
@@ -141,11 +142,8 @@ std::string unfinished_name(std::int64_t step, std::uint64_t number) {
   return checkpoint_name(step) + std::string(kUnfinished) + std::to_string(number);
 }
 
-std::string piece_name(int rank) {
-  char name[32];
-  std::snprintf(name, sizeof name, "rank-%05d.safetensors", rank);
-  return name;
-}
+std::string piece_name(int rank) { return formatted("rank-%05d.safetensors", rank); }
+std::string compression_name(int rank) { return formatted("compression-%05d.safetensors", rank); }
 
 std::vector<std::int64_t> saved_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;

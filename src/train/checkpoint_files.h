@@ -61,5 +61,6 @@ void remove_unfinished(const std::string& folder);
 // A name for a checkpoint that is being written; the number tells it from others.
 std::string unfinished_name(std::int64_t step, std::uint64_t number);
 std::string piece_name(int rank);
+std::string compression_name(int rank);  // of what compression keeps
 
 }  // namespace tutti::train

@@ -17,6 +17,7 @@
 
 #include "base/thread.h"
 #include "train/checkpoint_index.h"
+#include "train/trainer.h"
 #include "tutti/communicator.h"
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/strategy.h"
@@ -48,12 +49,36 @@ struct CheckpointWriting {
   std::string unfinished;  // the folder's path
   CheckpointPiece piece;
   std::vector<const float*> sources;  // slice by slice, of each array in turn
-  FloatMemory copy;                   // where they lie, if they were copied
+  CheckpointPiece kept;               // by compression, where the index has that
+  std::vector<const float*> kept_sources;
+  FloatMemory copy;  // where they lie, if they were copied
   std::exception_ptr failure;
   std::atomic<bool> written = false;
 
   void take_copy();
   void write(int rank) noexcept;
+
+ private:
+  void write_pieces(int rank);
+};
+
+// ---- What compression keeps (checkpoint_compression.cc).
+
+// Codes and selections go by bucket, so that the bits of what goes on depend on what lies beside what: in a strategy
+// that has not made a step gradients lie in the order that was saved. Collective.
+void lay_out_as_saved(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy);
+
+// What it kept on this rank, read but not yet in its place.
+struct LoadedCompression {
+  FloatMemory memory;  // in the order of Trainer::kept()
+  // Whether the checkpoint has all of it: of other settings, or of another number of ranks, it has nothing.
+  bool is_whole = false;
+
+  // Reads from the checkpoint at `path`; `numbers`: the strategy's, of each parameter of the index. Throws where a file
+  // is damaged.
+  void read(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy, int rank,
+            const std::string& path);
+  void put_in_place(const CheckpointIndex& index, Strategy& strategy);
 };
 
 class CheckpointFolder {
@@ -73,10 +98,12 @@ class CheckpointFolder {
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   std::string make_unfinished(std::int64_t step);
   void begin(Strategy& strategy, const TrainingPosition& position, const OuterArrays* outer);
+  static void add_kept(CheckpointWriting& writing, Strategy& strategy, int rank);
   void finish();
   // What is under way comes to nothing.
   void give_up(const CheckpointWriting& writing) const;
-  void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces) const;
+  void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces,
+              const std::vector<std::string>& kept) const;
   std::optional<std::string> index_text(std::optional<std::int64_t>& step);
 
   Communicator comm_;  // of our own

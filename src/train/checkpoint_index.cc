@@ -38,6 +38,7 @@ IndexJson json_of(const CheckpointPiece& piece) {
   for (const CheckpointSlice& slice : piece.slices) {
     slices.push_back(
         {{"parameter", slice.parameter}, {"first", slice.first}, {"count", slice.count}, {"offsets", slice.offsets}});
+    if (!slice.array.empty()) slices.back()["array"] = slice.array;
   }
   return {{"file", piece.file}, {"bytes", piece.bytes}, {"sha256", piece.checksums}, {"slices", std::move(slices)}};
 }
@@ -63,6 +64,7 @@ CheckpointPiece piece_in(const IndexJson& json) {
     read.first = count_in(slice.at("first"));
     read.count = count_in(slice.at("count"));
     for (const IndexJson& offset : slice.at("offsets")) read.offsets.push_back(count_in(offset));
+    read.array = slice.value("array", "");
   }
   return piece;
 }
@@ -71,6 +73,23 @@ DType type_named(const std::string& name) {
   for (const DType type : {DType::float32, DType::bfloat16, DType::float16})
     if (name_of(type) == name) return type;
   throw Error(ErrorCode::invalid_argument, "has a parameter of type \"" + name + "\", which cannot be trained");
+}
+
+IndexJson json_of(const Parameters& parameters) {
+  IndexJson list = IndexJson::array();
+  for (const Parameter& parameter : parameters)
+    list.push_back({{"name", parameter.name}, {"type", name_of(parameter.type)}, {"shape", parameter.shape}});
+  return list;
+}
+
+Parameters parameters_in(const IndexJson& json) {
+  Parameters parameters;
+  for (const IndexJson& parameter : json) {
+    parameters.push_back({.name = parameter.at("name"),
+                          .type = type_named(parameter.at("type")),
+                          .shape = parameter.at("shape").get<std::vector<std::int64_t>>()});
+  }
+  return parameters;
 }
 
 // Calls `read` and puts what JSON has to say into words.
@@ -103,11 +122,12 @@ CheckpointIndex index_in(const IndexJson& json) {
     index.loss_scale = SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
   if (const auto found = json.find("local_updates"); found != json.end())
     index.local_updates = SavedRounds{whole_number_in(found->at("steps")), whole_number_in(found->at("origin"))};
-  for (const IndexJson& parameter : json.at("parameters")) {
-    index.parameters.push_back({.name = parameter.at("name"),
-                                .type = type_named(parameter.at("type")),
-                                .shape = parameter.at("shape").get<std::vector<std::int64_t>>()});
+  if (const auto found = json.find("compression"); found != json.end()) {
+    index.compression = SavedCompression{found->at("settings"), whole_number_in(found->at("steps"))};
+    for (const IndexJson& number : found->at("order")) index.compression->order.push_back(count_in(number));
+    for (const IndexJson& piece : found->at("pieces")) index.compression->pieces.push_back(piece_in(piece));
   }
+  index.parameters = parameters_in(json.at("parameters"));
   index.checksum_bytes = count_in(json.at("checksum_bytes"));
   for (const IndexJson& piece : json.at("pieces")) index.pieces.push_back(piece_in(piece));
   return index;
@@ -117,6 +137,27 @@ void check_index(bool good, const std::string& words) {
   if (!good) throw Error(ErrorCode::invalid_argument, words);
 }
 
+// What a file may be, and that its slices lie in it. What compression keeps is one array a slice, and may be longer
+// than its parameter.
+void check_piece(const CheckpointIndex& index, const CheckpointPiece& piece, bool is_kept) {
+  const bool plain = !piece.file.empty() && piece.file[0] != '.' && piece.file.find('/') == std::string::npos;
+  check_index(plain, "has a piece in \"" + piece.file + "\", which is no name of a file beside it");
+  check_index(piece.checksums.size() == (piece.bytes + index.checksum_bytes - 1) / index.checksum_bytes,
+              "has " + std::to_string(piece.checksums.size()) + " checksums of " + piece.file);
+  for (const CheckpointSlice& slice : piece.slices) {
+    check_index(slice.parameter < index.parameters.size(),
+                "has a slice of parameter " + std::to_string(slice.parameter) + ", which it does not list");
+    check_index(slice.offsets.size() == (is_kept ? 1 : index.arrays.size()),
+                "has a slice with another number of arrays");
+    const std::size_t elements = index.parameters[slice.parameter].elements();
+    check_index(is_kept || (slice.first <= elements && slice.count <= elements - slice.first),
+                "has a slice beyond the end of \"" + index.parameters[slice.parameter].name + "\"");
+    for (const std::size_t offset : slice.offsets)
+      check_index(offset <= piece.bytes && slice.count <= (piece.bytes - offset) / sizeof(float),
+                  "has a slice beyond the end of " + piece.file);
+  }
+}
+
 void check_pieces(const CheckpointIndex& index) {
   check_index(index.checksum_bytes > 0, "has checksums of 0 bytes");
   check_index(index.position.step >= 0 && index.updates >= 0, "counts steps or updates from below 0");
@@ -124,23 +165,16 @@ void check_pieces(const CheckpointIndex& index) {
     check_index(index.local_updates->origin >= 0 && index.local_updates->origin <= index.local_updates->steps,
                 "has local updates that began after they ended");
   }
-  for (const CheckpointPiece& piece : index.pieces) {
-    const bool plain = !piece.file.empty() && piece.file[0] != '.' && piece.file.find('/') == std::string::npos;
-    check_index(plain, "has a piece in \"" + piece.file + "\", which is no name of a file beside it");
-    check_index(piece.checksums.size() == (piece.bytes + index.checksum_bytes - 1) / index.checksum_bytes,
-                "has " + std::to_string(piece.checksums.size()) + " checksums of " + piece.file);
-    for (const CheckpointSlice& slice : piece.slices) {
-      check_index(slice.parameter < index.parameters.size(),
-                  "has a slice of parameter " + std::to_string(slice.parameter) + ", which it does not list");
-      check_index(slice.offsets.size() == index.arrays.size(), "has a slice with another number of arrays");
-      const std::size_t elements = index.parameters[slice.parameter].elements();
-      check_index(slice.first <= elements && slice.count <= elements - slice.first,
-                  "has a slice beyond the end of \"" + index.parameters[slice.parameter].name + "\"");
-      for (const std::size_t offset : slice.offsets)
-        check_index(offset <= piece.bytes && slice.count <= (piece.bytes - offset) / sizeof(float),
-                    "has a slice beyond the end of " + piece.file);
-    }
-  }
+  for (const CheckpointPiece& piece : index.pieces) check_piece(index, piece, /*is_kept=*/false);
+  if (!index.compression) return;
+  check_index(index.compression->steps > 0 && std::ssize(index.compression->pieces) == index.ranks,
+              "has what compression keeps of other steps or ranks than its own");
+  for (const CheckpointPiece& piece : index.compression->pieces) check_piece(index, piece, /*is_kept=*/true);
+  std::vector<std::size_t> order = index.compression->order;
+  std::ranges::sort(order);
+  bool is_order = order.size() == index.parameters.size();
+  for (std::size_t i = 0; is_order && i < order.size(); ++i) is_order = order[i] == i;
+  check_index(is_order, "does not have every parameter once in the order of buckets");
 }
 
 void check_every_element(const CheckpointIndex& index) {
@@ -215,10 +249,16 @@ std::string to_text(const CheckpointIndex& index) {
   }
   if (index.local_updates)
     document["local_updates"] = {{"steps", index.local_updates->steps}, {"origin", index.local_updates->origin}};
+  if (index.compression) {
+    IndexJson kept = IndexJson::array();
+    for (const CheckpointPiece& piece : index.compression->pieces) kept.push_back(json_of(piece));
+    document["compression"] = {{"settings", index.compression->settings},
+                               {"steps", index.compression->steps},
+                               {"order", index.compression->order},
+                               {"pieces", std::move(kept)}};
+  }
   document["arrays"] = index.arrays;
-  IndexJson& parameters = document["parameters"] = IndexJson::array();
-  for (const Parameter& parameter : index.parameters)
-    parameters.push_back({{"name", parameter.name}, {"type", name_of(parameter.type)}, {"shape", parameter.shape}});
+  document["parameters"] = json_of(index.parameters);
   document["checksum_bytes"] = index.checksum_bytes;
   IndexJson& pieces = document["pieces"] = IndexJson::array();
   for (const CheckpointPiece& piece : index.pieces) pieces.push_back(json_of(piece));
@@ -243,45 +283,78 @@ CheckpointIndex index_from_text(const std::string& text) {
   });
 }
 
+std::string to_text(const Parameters& parameters) { return dumped(json_of(parameters)); }
+
+Parameters parameters_from_text(const std::string& text) {
+  return in_words_of_json([&] { return parameters_in(IndexJson::parse(text)); });
+}
+
 std::string to_text(const CheckpointPiece& piece) { return dumped(json_of(piece)); }
 
 CheckpointPiece piece_from_text(const std::string& text) {
   return in_words_of_json([&] { return piece_in(IndexJson::parse(text)); });
 }
 
+namespace {
+
+// The tensors of a file so far.
+class SafetensorsHeader {
+ public:
+  explicit SafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata) {
+    for (const auto& [name, value] : metadata) document_["__metadata__"][name] = value;
+  }
+  // `array` is behind the parameter's name, empty for the parameter itself.
+  void add(const Parameter& parameter, const std::string& array, CheckpointSlice& slice) {
+    const bool whole = slice.count == parameter.elements();
+    std::string name = parameter.name + (array.empty() ? "" : "." + array);
+    if (!whole) name += "[" + std::to_string(slice.first) + ":" + std::to_string(slice.first + slice.count) + "]";
+    check_index(!document_.contains(name), "cannot have two tensors named \"" + name +
+                                               "\"; give parameters names that do not end like optimizer states");
+    const std::size_t begin = end_;
+    end_ += slice.count * sizeof(float);
+    slice.offsets.push_back(begin);
+    nlohmann::json& tensor = document_[name];
+    tensor["dtype"] = "F32";
+    tensor["shape"] = whole ? nlohmann::json(parameter.shape) : nlohmann::json::array({slice.count});
+    tensor["data_offsets"] = {begin, end_};
+  }
+  // The bytes of it, behind which the tensors lie.
+  std::string text(std::vector<CheckpointSlice>& slices) const {
+    std::string text = dumped(document_);
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t length = text.size();
+    std::string header(sizeof length, '\0');
+    for (std::size_t byte = 0; byte < sizeof length; ++byte)
+      header[byte] = static_cast<char>(length >> (8 * byte) & 0xff);
+    header += text;
+    for (CheckpointSlice& slice : slices)
+      for (std::size_t& offset : slice.offsets) offset += header.size();
+    return header;
+  }
+
+ private:
+  nlohmann::json document_;  // which finds names fast, and there are many
+  std::size_t end_ = 0;
+};
+
+}  // namespace
+
 std::string safetensors_header(const Parameters& parameters, const std::vector<std::string>& arrays,
                                const std::vector<std::pair<std::string, std::string>>& metadata,
                                std::vector<CheckpointSlice>& slices) {
-  nlohmann::json document;  // which finds names fast, and there are many
-  for (const auto& [name, value] : metadata) document["__metadata__"][name] = value;
-  std::size_t end = 0;
-  for (std::size_t array = 0; array < arrays.size(); ++array) {
-    for (CheckpointSlice& slice : slices) {
-      const Parameter& parameter = parameters[slice.parameter];
-      const bool whole = slice.count == parameter.elements();
-      std::string name = parameter.name + (array == 0 ? "" : "." + arrays[array]);
-      if (!whole) name += "[" + std::to_string(slice.first) + ":" + std::to_string(slice.first + slice.count) + "]";
-      check_index(!document.contains(name), "cannot have two tensors named \"" + name +
-                                                "\"; give parameters names that do not end like optimizer states");
-      const std::size_t begin = end;
-      end += slice.count * sizeof(float);
-      slice.offsets.push_back(begin);
-      nlohmann::json& tensor = document[name];
-      tensor["dtype"] = "F32";
-      tensor["shape"] = whole ? nlohmann::json(parameter.shape) : nlohmann::json::array({slice.count});
-      tensor["data_offsets"] = {begin, end};
-    }
-  }
-  std::string text = dumped(document);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t length = text.size();
-  std::string header(sizeof length, '\0');
-  for (std::size_t byte = 0; byte < sizeof length; ++byte)
-    header[byte] = static_cast<char>(length >> (8 * byte) & 0xff);
-  header += text;
-  for (CheckpointSlice& slice : slices)
-    for (std::size_t& offset : slice.offsets) offset += header.size();
-  return header;
+  SafetensorsHeader header(metadata);
+  for (std::size_t array = 0; array < arrays.size(); ++array)
+    for (CheckpointSlice& slice : slices)
+      header.add(parameters[slice.parameter], array == 0 ? "" : arrays[array], slice);
+  return header.text(slices);
+}
+
+std::string safetensors_header(const Parameters& parameters,
+                               const std::vector<std::pair<std::string, std::string>>& metadata,
+                               std::vector<CheckpointSlice>& slices) {
+  SafetensorsHeader header(metadata);
+  for (CheckpointSlice& slice : slices) header.add(parameters[slice.parameter], slice.array, slice);
+  return header.text(slices);
 }
 
 }  // namespace tutti::train

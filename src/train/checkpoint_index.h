@@ -2,6 +2,7 @@
 //
 //   step-00000010/index.json                       what was trained, where training stood, which slice lies where
 //   step-00000010/rank-00000.safetensors           the slices that one rank wrote
+//   step-00000010/compression-00000.safetensors    what compression keeps of a rank's own gradients
 //
 // An array is a number for every element of a parameter, in float32: the masters, each state of the optimizer, and what
 // local updates keep of a replica. A
@@ -30,6 +31,7 @@ struct CheckpointSlice {
   std::size_t parameter = 0;
   std::size_t first = 0, count = 0;
   std::vector<std::size_t> offsets;  // in the file, of each array
+  std::string array = {};            // of what compression keeps: the one array that it is of
 
   bool operator==(const CheckpointSlice&) const = default;
 };
@@ -53,6 +55,15 @@ struct SavedRounds {
   std::int64_t steps = 0, origin = 0;
 };
 
+// What compression keeps: a piece of each rank, whose slices are of one array each. They are floats that a parameter
+// has on that rank, and not one for every element of every array.
+struct SavedCompression {
+  std::string settings;                 // in words
+  std::int64_t steps = 0;               // that have compressed
+  std::vector<std::size_t> order = {};  // of parameters, in which buckets were filled
+  std::vector<CheckpointPiece> pieces = {};
+};
+
 struct CheckpointIndex {
   TrainingPosition position;
   std::int64_t updates = 0;
@@ -62,6 +73,7 @@ struct CheckpointIndex {
   std::vector<std::string> arrays;                       // those of the optimizer, then those of local updates
   std::optional<SavedLossScale> loss_scale;
   std::optional<SavedRounds> local_updates;
+  std::optional<SavedCompression> compression;
   Parameters parameters;  // without values
   std::size_t checksum_bytes = kChecksumBytes;
   std::vector<CheckpointPiece> pieces;
@@ -78,6 +90,10 @@ std::vector<std::string> arrays_of(const Optimizer& optimizer);
 std::string to_text(const CheckpointIndex& index);
 CheckpointIndex index_from_text(const std::string& text);
 
+// The parameters alone, without values.
+std::string to_text(const Parameters& parameters);
+Parameters parameters_from_text(const std::string& text);
+
 // What a rank tells rank 0 of its file.
 std::string to_text(const CheckpointPiece& piece);
 CheckpointPiece piece_from_text(const std::string& text);
@@ -86,6 +102,11 @@ CheckpointPiece piece_from_text(const std::string& text);
 // a multiple of 8. Sets the slices' offsets. A slice that is a whole parameter has its name and shape, others
 // "name[first:end]" and one dimension; states have ".exp_avg" and the like behind the name.
 std::string safetensors_header(const Parameters& parameters, const std::vector<std::string>& arrays,
+                               const std::vector<std::pair<std::string, std::string>>& metadata,
+                               std::vector<CheckpointSlice>& slices);
+
+// The same where every slice has an array of its own.
+std::string safetensors_header(const Parameters& parameters,
                                const std::vector<std::pair<std::string, std::string>>& metadata,
                                std::vector<CheckpointSlice>& slices);
 

@@ -11,6 +11,7 @@
 #include "train/agreement.h"
 #include "train/checkpoint_files.h"
 #include "train/checkpoint_folder.h"
+#include "train/whole_runs.h"
 #include "train/words.h"
 
 namespace tutti::train {
@@ -26,16 +27,18 @@ std::size_t outer_names(const std::vector<std::string>& arrays) {
       std::ranges::count_if(arrays, [](const std::string& name) { return name.starts_with("outer_"); }));
 }
 
-// Throws where it is of another model. Returns the strategy's number of each parameter of the index.
-// `arrays` is what is wanted of it.
+constexpr std::size_t kNotHere = ~std::size_t{0};
+
+// Throws where it is of another model. Returns the strategy's number of each parameter of the index, kNotHere where
+// only ranks with another part of the model may have it. `arrays` is what is wanted of it.
 std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& strategy,
-                                 const std::vector<std::string>& arrays, const std::string& path) {
+                                 const std::vector<std::string>& arrays, const std::string& path, bool has_all) {
   constexpr const char* kRemedy = "; build the model that it was saved from, or load from another folder";
   std::map<std::string_view, std::size_t> there;
   for (std::size_t i = 0; i < index.parameters.size(); ++i) there.emplace(index.parameters[i].name, i);
-  std::vector<std::size_t> numbers(index.parameters.size());
+  std::vector<std::size_t> numbers(index.parameters.size(), kNotHere);
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const Parameter& here = strategy.parameters()[i];
+    const Parameter here = whole_of(strategy.parameters()[i]);
     const auto found = there.find(here.name);
     if (found == there.end())
       refuse_call("parameter \"" + here.name + "\", " + words_of(here) + ", of this model is not in " + path + kRemedy);
@@ -47,7 +50,7 @@ std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& s
     numbers[found->second] = i;
     there.erase(found);
   }
-  if (!there.empty()) {
+  if (has_all && !there.empty()) {
     const Parameter& saved = index.parameters[there.begin()->second];
     refuse_call("parameter \"" + saved.name + "\", " + words_of(saved) + ", of " + path + " is not in this model" +
                 kRemedy);
@@ -76,25 +79,34 @@ std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& s
 // What a rank owns, read but not yet in its place.
 struct LoadedParts {
   std::vector<OwnedPart> owned;
-  std::size_t arrays = 1;                            // that are wanted, the first ones of the file's
-  FloatMemory memory;                                // part by part, of each array in turn
-  std::vector<std::size_t> begins;                   // of each part
-  std::multimap<std::size_t, std::size_t> parts_of;  // numbers of parts, by parameter
+  std::size_t arrays = 1;           // that are wanted, the first ones of the file's
+  FloatMemory memory;               // part by part, of each array in turn
+  std::vector<std::size_t> begins;  // of each part
+  // By parameter, in the order of the whole: which elements of which part.
+  struct PartRun {
+    WholeRun run;
+    std::size_t part = 0;
+  };
+  std::vector<std::vector<PartRun>> runs_of;
 
   float* place(std::size_t part, std::size_t array) {
     return memory.floats.get() + begins[part] + array * owned[part].count;
   }
 };
 
-LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays) {
+LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays, const Parameters& parameters) {
   LoadedParts loaded;
   loaded.arrays = arrays;
+  loaded.runs_of.resize(parameters.size());
   std::size_t total = 0;
   for (const OwnedPart& part : owned) {
-    loaded.parts_of.emplace(part.parameter, loaded.begins.size());
+    for (const WholeRun& run : whole_runs(parameters[part.parameter], part.first, part.count))
+      loaded.runs_of[part.parameter].push_back({run, loaded.begins.size()});
     loaded.begins.push_back(total);
     total += part.count * arrays;
   }
+  for (auto& runs : loaded.runs_of)
+    std::ranges::sort(runs, {}, [](const LoadedParts::PartRun& of) { return of.run.whole; });
   loaded.owned = std::move(owned);
   loaded.memory.of(total);
   return loaded;
@@ -105,14 +117,19 @@ std::vector<WantedBytes> wanted_of(const CheckpointPiece& piece, const std::vect
                                    LoadedParts& loaded) {
   std::vector<WantedBytes> wanted;
   for (const CheckpointSlice& slice : piece.slices) {
-    const auto [begin, end] = loaded.parts_of.equal_range(numbers[slice.parameter]);
-    for (auto found = begin; found != end; ++found) {
-      const OwnedPart& part = loaded.owned[found->second];
-      const std::size_t from = std::max(part.first, slice.first),
-                        to = std::min(part.first + part.count, slice.first + slice.count);
+    if (numbers[slice.parameter] == kNotHere) continue;
+    const std::vector<LoadedParts::PartRun>& runs = loaded.runs_of[numbers[slice.parameter]];
+    // The first run that ends behind the slice's beginning; they lie one behind the other.
+    auto found = std::ranges::partition_point(
+        runs, [&](const LoadedParts::PartRun& of) { return of.run.whole + of.run.count <= slice.first; });
+    for (; found != runs.end() && found->run.whole < slice.first + slice.count; ++found) {
+      const WholeRun& run = found->run;
+      const std::size_t from = std::max(run.whole, slice.first),
+                        to = std::min(run.whole + run.count, slice.first + slice.count);
       if (from >= to) continue;
+      const std::size_t inside = run.local + (from - run.whole) - loaded.owned[found->part].first;
       for (std::size_t array = 0; array < loaded.arrays; ++array) {
-        float* place = loaded.place(found->second, array) + (from - part.first);
+        float* place = loaded.place(found->part, array) + inside;
         wanted.push_back({slice.offsets[array] + (from - slice.first) * sizeof(float), (to - from) * sizeof(float),
                           reinterpret_cast<std::byte*>(place)});
       }
@@ -169,10 +186,13 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::
   if (!text) return std::nullopt;
   const std::string path = path_of(checkpoint_name(*step));
   LoadedParts loaded;
+  LoadedCompression kept;
   CheckpointIndex index;
-  std::vector<OwnedPart> owned = strategy.owned();
+  std::vector<std::size_t> numbers;
   std::vector<std::string> arrays = arrays_of(strategy.optimizer());
   const std::size_t inner = arrays.size();
+  const bool has_all = strategy.ranks() == comm_.size();  // else others may have other parts of the model
+  std::vector<std::uint8_t> found;                        // by parameter of the index
   if (outer != nullptr) arrays.insert(arrays.end(), outer->names.begin(), outer->names.end());
   all_or_none(comm_, [&] {
     try {
@@ -181,8 +201,13 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::
       refuse_call(path + "/" + kIndexFile + " " + error.what() +
                   "; put it back from a copy, or remove the folder to load the checkpoint before");
     }
-    const std::vector<std::size_t> numbers = matched(index, strategy, arrays, path);
-    loaded = room_for(std::move(owned), arrays.size());
+    numbers = matched(index, strategy, arrays, path, has_all);
+    for (const std::size_t number : numbers) found.push_back(number == kNotHere ? 0 : 1);
+  });
+  if (has_all) lay_out_as_saved(index, numbers, strategy);
+  std::vector<OwnedPart> owned = strategy.owned();
+  all_or_none(comm_, [&] {
+    loaded = room_for(std::move(owned), arrays.size(), strategy.parameters());
     for (std::size_t i = 0; i < index.pieces.size(); ++i) {
       std::vector<WantedBytes> wanted = wanted_of(index.pieces[i], numbers, loaded);
       // Pieces that nobody wants anything of are looked at by somebody, too.
@@ -190,12 +215,24 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::
       if (wanted.empty() && !looked_after) continue;
       read_piece(path + "/" + index.pieces[i].file, index.pieces[i], index.checksum_bytes, wanted);
     }
+    if (has_all) kept.read(index, numbers, strategy, comm_.rank(), path);
   });
+  if (!has_all) comm_.all_reduce(found, ReduceOp::maximum);
+  if (const auto missing = std::ranges::find(found, 0); missing != found.end()) {
+    refuse_call("parameter \"" + index.parameters[static_cast<std::size_t>(missing - found.begin())].name + "\" of " +
+                path + " is in no rank's part of this model; build the model that it was saved from");
+  }
+  if (has_all && index.compression) {  // all or nothing of it, on all ranks
+    std::uint8_t is_whole = kept.is_whole ? 1 : 0;
+    comm_.all_reduce(std::span(&is_whole, 1), ReduceOp::minimum);
+    kept.is_whole = is_whole != 0;
+  }
   put_into(loaded, inner, outer);
   if (outer != nullptr) outer->rounds = index.local_updates.value_or(SavedRounds());
   const SavedLossScale scale = index.loss_scale.value_or(SavedLossScale());
   strategy.restored(index.updates, index.loss_scale ? std::optional(scale.scale) : std::nullopt,
                     scale.steps_since_overflow);
+  if (kept.is_whole) kept.put_in_place(index, strategy);
   return index.position;
 }
 

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace tutti::train {
+namespace {
+
+// No step gathers so often: whoever does, only evaluates, and nobody asks for its times.
+constexpr std::size_t kMostWaits = 1 << 16;
+
+}  // namespace
 
 GatheredUnits::GatheredUnits(Communicator& parent, const strategy::BucketLayout& layout, const BucketMemory& shards,
                              std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit)
@@ -29,13 +35,15 @@ GatheredUnits::GatheredUnits(Communicator& parent, const strategy::BucketLayout&
     largest = std::max(largest, bytes);
   }
   bytes_ = std::min(limit, buckets_of_.size()) * largest;
-  for (std::size_t i = 0; i < std::min(limit, buckets_of_.size()); ++i)
+  for (std::size_t i = 0; i < std::min(limit, buckets_of_.size()); ++i) {
     buffers_.push_back(comm_.allocate_bytes(largest));
+    allocated_bytes_ += largest;
+  }
 }
 
 GatheredUnits::~GatheredUnits() {
-  const auto under_way = [](const Work& work) { return work.valid() && !work.ended(); };
-  const auto is_open = [&](const UnitHeld& unit) { return std::ranges::any_of(unit.works, under_way); };
+  const auto under_way = [](const ValuesGather& gather) { return gather.work.valid() && !gather.work.ended(); };
+  const auto is_open = [&](const UnitHeld& unit) { return std::ranges::any_of(unit.gathers, under_way); };
   if (std::ranges::none_of(held_, is_open)) return;
   if (std::uncaught_exceptions() > 0) {
     comm_.abort();
@@ -43,7 +51,8 @@ GatheredUnits::~GatheredUnits() {
   }
   // What was gathered ahead the others gather as well, and cannot without this rank.
   try {
-    for (UnitHeld& unit : held_) wait_all(unit.works);
+    for (UnitHeld& unit : held_)
+      for (ValuesGather& gather : unit.gathers) gather.work.wait();
   } catch (const Error&) {
     comm_.abort();  // somebody else is gone
   }
@@ -54,18 +63,33 @@ void GatheredUnits::start(std::size_t unit) {
   // There is one for every unit that the window allows.
   held.memory = *std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
   for (const std::size_t bucket : buckets_of_[unit]) {
-    held.works.push_back(comm_.submit({.verb = Verb::all_gather,
-                                       .input = shards_.own_values(bucket),
-                                       .output = static_cast<std::byte*>(held.memory.get()) + offsets_[bucket],
-                                       .input_count = shards_.own_count(bucket),
-                                       .output_count = layout_.buckets[bucket].elements,
-                                       .element = layout_.buckets[bucket].type,
-                                       .mark = static_cast<std::uint32_t>(unit + 1)}));
+    ValuesGather& gather = held.gathers.emplace_back();
+    gather.bucket = bucket;
+    gather.start = StepClock::now();
+    gather.work = comm_.submit({.verb = Verb::all_gather,
+                                .input = shards_.own_values(bucket),
+                                .output = static_cast<std::byte*>(held.memory.get()) + offsets_[bucket],
+                                .input_count = shards_.own_count(bucket),
+                                .output_count = layout_.buckets[bucket].elements,
+                                .element = layout_.buckets[bucket].type,
+                                .mark = static_cast<std::uint32_t>(unit + 1)});
+    gather.end = note_end(gather.work);
   }
 }
 
+void GatheredUnits::await(std::size_t unit) {
+  if (times_.waits.size() > kMostWaits) times_ = {};
+  for (ValuesGather& gather : held_[unit].gathers) {
+    gather.waited = span_of([&] { gather.work.wait(); });
+    gather.work = {};
+    times_.waits.push_back(gather.waited);
+  }
+  for (ValuesGather& gather : held_[unit].gathers) times_.gathers.push_back(std::move(gather));
+  held_[unit].gathers.clear();
+}
+
 void GatheredUnits::drop(std::size_t unit) {
-  wait_all(held_[unit].works);
+  await(unit);
   held_[unit] = {};
 }
 
@@ -78,10 +102,7 @@ void GatheredUnits::gather(std::size_t unit) {
       start(move.unit);
     }
   }
-  const auto began = std::chrono::steady_clock::now();
-  wait_all(held_[unit].works);
-  held_[unit].works.clear();
-  waited_ += std::chrono::steady_clock::now() - began;
+  await(unit);
 }
 
 void GatheredUnits::release(std::size_t unit) {
@@ -92,6 +113,7 @@ void GatheredUnits::release(std::size_t unit) {
 void GatheredUnits::begin_pass() {
   const std::scoped_lock lock(mutex_);
   window_.begin_pass();
+  times_.gathers.clear();
 }
 
 bool GatheredUnits::is_begun() const {
@@ -134,13 +156,13 @@ void GatheredUnits::end_step() {
 void GatheredUnits::leave() {
   const std::scoped_lock lock(mutex_);
   comm_.abort();
-  for (UnitHeld& unit : held_) unit.works.clear();
+  for (UnitHeld& unit : held_) unit.gathers.clear();
   comm_.close();
 }
 
-std::chrono::nanoseconds GatheredUnits::take_waited() {
+GatheredUnits::Times GatheredUnits::take_times() {
   const std::scoped_lock lock(mutex_);
-  return std::exchange(waited_, std::chrono::nanoseconds(0));
+  return std::exchange(times_, {});
 }
 
 std::byte* GatheredUnits::values(std::size_t bucket) const {

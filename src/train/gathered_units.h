@@ -5,7 +5,6 @@
 // they are ready: two orders. Thread rule: its own mutex, which is not held while anything else is waited for.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "strategy/buckets.h"
 #include "strategy/units.h"
 #include "train/bucket_memory.h"
+#include "train/call_times.h"
 #include "tutti/communicator.h"
 
 namespace tutti::train {
@@ -52,18 +52,24 @@ class GatheredUnits {
   std::byte* values(std::size_t bucket) const;
   // How often each bucket is gathered in a step like the last one.
   std::vector<std::size_t> gathers() const;
-  // That all units which may be held take.
+  // That all units which may be held take; what was really allocated for them.
   std::size_t bytes() const { return bytes_; }
-  // How long gather() had to wait since this was last asked.
-  std::chrono::nanoseconds take_waited();
+  std::size_t allocated_bytes() const { return allocated_bytes_; }
+  struct Times {
+    std::vector<TimeSpan> waits;
+    std::vector<ValuesGather> gathers;  // of the pass
+  };
+  // Since this was last asked. What was gathered has ended.
+  Times take_times();
   Counters counters() const { return comm_.counters(); }
 
  private:
   struct UnitHeld {
     std::shared_ptr<void> memory;
-    std::vector<Work> works;
+    std::vector<ValuesGather> gathers;  // under way
   };
   void start(std::size_t unit);
+  void await(std::size_t unit);
   void drop(std::size_t unit);
 
   Communicator comm_;
@@ -71,7 +77,7 @@ class GatheredUnits {
   const BucketMemory& shards_;
   std::vector<std::vector<std::size_t>> buckets_of_;
   std::vector<std::size_t> unit_of_, offsets_;  // by bucket: its unit, and bytes before it in the unit's memory
-  std::size_t limit_, bytes_ = 0;
+  std::size_t limit_, bytes_ = 0, allocated_bytes_ = 0;
   std::vector<std::shared_ptr<void>> buffers_;  // free where nobody else holds one
 
   mutable std::mutex mutex_;
@@ -79,7 +85,7 @@ class GatheredUnits {
   std::vector<UnitHeld> held_;
   std::vector<std::size_t> last_gathers_;  // by unit
   std::vector<strategy::UnitEvent> last_events_;
-  std::chrono::nanoseconds waited_{0};
+  Times times_;
 };
 
 }  // namespace tutti::train

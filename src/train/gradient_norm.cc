@@ -1,7 +1,6 @@
 #include "train/gradient_norm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "base/canonical.h"
@@ -20,10 +19,10 @@ void sum_squares(const void* gradient, DType type, std::size_t count, double* su
   }
 }
 
-double norm_of(std::vector<double>& sums) {
+double sum_of_blocks(std::vector<double>& sums) {
   if (sums.empty()) return 0;
   canonical_fold(std::span(sums), [](double& left, double right) { left += right; });
-  return std::sqrt(sums[0]);
+  return sums[0];
 }
 
 }  // namespace tutti::train

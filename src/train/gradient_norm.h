@@ -13,7 +13,7 @@ namespace tutti::train {
 // The squares of consecutive blocks, the last of which may be shorter: sums[k] for elements k * kBlock and on.
 void sum_squares(const void* gradient, DType type, std::size_t count, double* sums);
 
-// The root of all of them; `sums` is used up.
-double norm_of(std::vector<double>& sums);
+// All of them; `sums` is used up.
+double sum_of_blocks(std::vector<double>& sums);
 
 }  // namespace tutti::train

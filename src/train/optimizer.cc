@@ -12,6 +12,7 @@
 #include "kernels/quantise.h"
 #include "train/float_arrays.h"
 #include "train/frozen_adam.h"
+#include "train/row_update.h"
 #include "train/state_codes.h"
 #include "tutti/error.h"
 
@@ -164,6 +165,27 @@ void update(const Optimizer& optimizer, std::int64_t step, const Shard& shard, d
   run_rule(numbers, shard);
 }
 
+void update_rows(const Optimizer& optimizer, std::int64_t step, const TableArrays& table,
+                 std::span<const std::int64_t> rows, const float* gradient, double gradient_scale) {
+  OptimizerNumbers numbers = numbers_of(optimizer);
+  numbers.step.number = step;
+  numbers.step.gradient_scale = gradient_scale;
+  check_numbers(numbers.name, numbers.step);
+  const kernels::OptimizerFunction run = kernels::find_optimizer(numbers.rule, DType::float32, DType::float32);
+  constexpr std::size_t kAhead = 8;  // rows lie anywhere: they are asked for before they are needed
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t end = i + 1;
+    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+    for (std::size_t ahead = i + kAhead; ahead < std::min(rows.size(), end + kAhead); ++ahead)
+      __builtin_prefetch(table.master + static_cast<std::size_t>(rows[ahead]) * table.width, 1);
+    const std::size_t first = static_cast<std::size_t>(rows[i]) * table.width;
+    kernels::OptimizerArrays arrays{.master = table.master + first, .gradient = gradient + i * table.width};
+    for (int state = 0; state < numbers.states; ++state) arrays.states[state] = table.states[state] + first;
+    run(numbers.step, arrays, (end - i) * table.width);
+    i = end;
+  }
+}
+
 void check_can_freeze(const Optimizer& optimizer) {
   const Adam* adam = std::get_if<Adam>(&optimizer);
   if (std::holds_alternative<AdamW>(optimizer) || (adam != nullptr && adam->weight_decay == 0)) return;
@@ -172,24 +194,65 @@ void check_can_freeze(const Optimizer& optimizer) {
          " has no variance to freeze apart from values; train by AdamW where momentum travels as signs");
 }
 
-void find_directions(const Optimizer& optimizer, std::int64_t variances, const Shard& shard, double gradient_scale,
-                     float* directions) {
+namespace {
+
+OptimizerNumbers frozen_numbers_of(const Optimizer& optimizer, const Frozen& frozen, kernels::OptimizerRule rule) {
   OptimizerNumbers numbers = numbers_of(optimizer);
-  numbers.rule = kernels::OptimizerRule::adamw_direction;
+  numbers.rule = rule;
+  numbers.step.variances = frozen.variances;
+  numbers.step.beta1_before = numbers.step.beta1;
+  numbers.step.beta1 = std::min(numbers.step.beta1, frozen.most_beta1);
+  return numbers;
+}
+
+}  // namespace
+
+void find_directions(const Optimizer& optimizer, const Frozen& frozen, const Shard& shard, double gradient_scale,
+                     float* directions) {
+  OptimizerNumbers numbers = frozen_numbers_of(optimizer, frozen, kernels::OptimizerRule::adamw_direction);
   numbers.step.gradient_scale = gradient_scale;
-  numbers.step.variances = variances;
   Shard directed = shard;
   directed.master = directions;
   directed.values = nullptr;
   run_rule(numbers, directed);
 }
 
-void follow_directions(const Optimizer& optimizer, std::int64_t step, std::int64_t variances, const Shard& shard,
+void divide_by_deviation(const Optimizer& optimizer, const Frozen& frozen, const Shard& shard, double gradient_scale,
+                         float* divided) {
+  // Directions without a momentum.
+  find_directions(optimizer, {.variances = frozen.variances, .most_beta1 = 0}, shard, gradient_scale, divided);
+}
+
+void multiply_by_deviation(const Optimizer& optimizer, const Frozen& frozen, const Shard& shard, const float* divided,
+                           float* gradient) {
+  alignas(64) float unmoved[kTile] = {};
+  for_tiles(shard.count, [&](std::size_t begin, std::size_t count) {
+    // The momentum that a step along them leaves, of a rate of 0.
+    const Shard tile{.count = count,
+                     .master = unmoved,
+                     .gradient = divided + begin,
+                     .states = {gradient + begin, shard.states[1] + begin}};
+    follow_directions(optimizer, frozen.variances, frozen, tile, 0);
+  });
+}
+
+void add_momentum(const Optimizer& optimizer, const Frozen& frozen, const Shard& shard, double clip, float* divided) {
+  const double beta1 = std::min(numbers_of(optimizer).step.beta1, frozen.most_beta1);
+  alignas(64) float decayed[kTile];
+  for_tiles(shard.count, [&](std::size_t begin, std::size_t count) {
+    const Shard tile{.count = count,
+                     .gradient = divided + begin,  // times 0
+                     .states = {shard.states[0] + begin, shard.states[1] + begin}};
+    find_directions(optimizer, frozen, tile, 0, decayed);
+    scale_floats(divided + begin, count, clip * (1 - beta1));
+    add_floats(divided + begin, decayed, count);
+  });
+}
+
+void follow_directions(const Optimizer& optimizer, std::int64_t step, const Frozen& frozen, const Shard& shard,
                        std::optional<double> learning_rate) {
-  OptimizerNumbers numbers = numbers_of(optimizer);
-  numbers.rule = kernels::OptimizerRule::adamw_follow;
+  OptimizerNumbers numbers = frozen_numbers_of(optimizer, frozen, kernels::OptimizerRule::adamw_follow);
   numbers.step.number = step;
-  numbers.step.variances = variances;
   if (learning_rate.has_value()) numbers.step.learning_rate = *learning_rate;
   run_rule(numbers, shard);
 }

@@ -13,6 +13,7 @@ Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 Pipeline::~Pipeline() = default;
 
 void Pipeline::step() { runner_->step(); }
+void Pipeline::evaluate() { runner_->evaluate(); }
 void Pipeline::reduce_tied(const Request& request) { runner_->reduce_tied(request); }
 int Pipeline::stage() const { return runner_->stage(); }
 int Pipeline::stages() const { return runner_->shape().stages; }

@@ -14,14 +14,13 @@ namespace {
 
 using strategy::PipelineAction;
 using strategy::PipelineWork;
+using strategy::stage_in_words;
 
 constexpr int kShapeTag = 2;  // behind those of cargoes
 
 std::string in_words(const ArrayShape& shape) {
   return std::string(name_of(shape.type)) + " " + train::in_words(std::span(shape.extents));
 }
-
-std::string stage_in_words(int stage) { return "stage " + std::to_string(stage); }
 
 Request message(Direction direction, void* memory, std::size_t count, DType type, int peer, int tag) {
   Request request{.verb = Verb::send_recv, .element = type, .direction = direction, .peer = peer, .tag = tag};
@@ -46,8 +45,9 @@ PipelineRunner::PipelineRunner(Communicator& stages, PipelineEngine engine, cons
       stage_(stages.rank()) {
   check_alike();
   all_or_none(comm_, [&] { check_settings(engine_); });
-  program_ = pipeline_program(shape_, stage_);
-  boundaries_.resize(static_cast<std::size_t>(shape_.places() - 1));
+  training_.program = pipeline_program(shape_, stage_);
+  evaluation_.program = forward_program(shape_, stage_);
+  for (Pass* pass : {&training_, &evaluation_}) pass->boundaries.resize(static_cast<std::size_t>(shape_.places() - 1));
   if (shape_.stages == 1) return;
   Communicator ends = comm_.split(stage_ == 0 || stage_ == shape_.stages - 1 ? 0 : -1);
   if (ends.valid()) ends_ = std::move(ends);
@@ -60,7 +60,8 @@ PipelineRunner::~PipelineRunner() {
 
 void PipelineRunner::check_alike() {
   const std::string settings = "the settings schedule " + std::string(name_of(options_.schedule)) + ", microbatches " +
-                               std::to_string(options_.microbatches) + ", chunks " + std::to_string(options_.chunks);
+                               std::to_string(options_.microbatches) + ", chunks " + std::to_string(options_.chunks) +
+                               (engine_.evaluate ? ", and evaluate()" : "");
   const std::uint64_t hash = hash_of_text(settings);
   Sentence said;
   require_alike(
@@ -80,12 +81,19 @@ void PipelineRunner::check_settings(const PipelineEngine& engine) const {
     refuse_call("inputs has " + std::to_string(options_.inputs.size()) + " shapes for " +
                 std::to_string(shape_.chunks) + " chunks; give one for each, or none");
   if (!options_.verify) return;
-  if (const auto problem = verify_pipeline(shape_, pipeline_programs(shape_)))
-    refuse_call("the schedule does not verify: " + text_of(*problem));
+  auto problem = verify_pipeline(shape_, pipeline_programs(shape_));
+  if (!problem) problem = verify_forwards(shape_, forward_programs(shape_));
+  if (problem) refuse_call("the schedule does not verify: " + text_of(*problem));
 }
 
-void PipelineRunner::step() {
+void PipelineRunner::evaluate() {
+  if (!engine_.evaluate) refuse_call("the engine has no evaluate(), which evaluate() calls; give it on all ranks");
+  run_all(evaluation_);
+}
+
+void PipelineRunner::run_all(Pass& pass) {
   if (broken_) throw Error(ErrorCode::aborted, "the pipeline has failed before: " + *broken_);
+  pass_ = &pass;
   try {
     run();
   } catch (const Error& error) {
@@ -106,7 +114,7 @@ void PipelineRunner::step() {
 }
 
 void PipelineRunner::run() {
-  for (const strategy::PipelineStep& step : program_) {
+  for (const strategy::PipelineStep& step : pass_->program) {
     start(step.batch);
     for (std::size_t i = 0; i < step.awaits; ++i) await();
     if (step.action) act(*step.action);
@@ -135,10 +143,10 @@ void PipelineRunner::start_send(const Message& message_sent, std::vector<Request
                                 std::vector<Work*>& works) {
   Outgoing& send = sends_[{message_sent.peer, message_sent.cargo}];
   if (send.work.valid()) send.work.wait();
-  Boundary& boundary = boundaries_[static_cast<std::size_t>(message_sent.boundary)];
-  if (message_sent.cargo == Cargo::activation && !boundary.told) {
-    boundary.told = true;
-    requests.push_back(message(Direction::send, boundary.words.data(), boundary.words.size(), DType::int64,
+  Boundary& crossed = boundary(message_sent.boundary);
+  if (message_sent.cargo == Cargo::activation && !crossed.told) {
+    crossed.told = true;
+    requests.push_back(message(Direction::send, crossed.words.data(), crossed.words.size(), DType::int64,
                                message_sent.peer, kShapeTag));
     works.push_back(&tellings_.emplace_back());
   }
@@ -159,14 +167,14 @@ void PipelineRunner::start_receive(const Message& message_received, std::vector<
   const bool waits = std::any_of(receives_.begin(), receives_.end(), is_before);
   Incoming& incoming = receives_.emplace_back();
   incoming.message = message_received;
-  const Boundary& boundary = boundaries_[static_cast<std::size_t>(message_received.boundary)];
-  if (waits || (!boundary.shape && message_received.cargo == Cargo::gradient)) return;
+  const Boundary& crossed = boundary(message_received.boundary);
+  if (waits || (!crossed.shape && message_received.cargo == Cargo::gradient)) return;
   works.push_back(&incoming.work);
-  if (!boundary.shape) {
+  if (!crossed.shape) {
     requests.push_back(shape_receive(incoming));
     return;
   }
-  incoming.array = memory_for(*boundary.shape);
+  incoming.array = memory_for(*crossed.shape);
   requests.push_back(receive_of(incoming));
 }
 
@@ -185,28 +193,29 @@ void PipelineRunner::await() {
   const bool started = incoming.work.valid();
   if (started) incoming.work.wait();
   if (incoming.array.empty()) {
-    const Boundary& boundary = boundaries_[static_cast<std::size_t>(incoming.message.boundary)];
-    if (!boundary.shape) {
+    const Boundary& crossed = boundary(incoming.message.boundary);
+    if (!crossed.shape) {
       if (!started) comm_.run(shape_receive(incoming));
       learn_shape(incoming.message.boundary, incoming.words);
     }
-    incoming.array = memory_for(*boundary.shape);
+    incoming.array = memory_for(*crossed.shape);
     comm_.run(receive_of(incoming));
   }
   received_ = std::move(incoming.array);
   receives_.pop_front();
 }
 
-void PipelineRunner::learn_shape(int boundary, const ShapeWords& words) {
+void PipelineRunner::learn_shape(int number, const ShapeWords& words) {
   ArrayShape shape{static_cast<DType>(words[0]), {words.begin() + 2, words.begin() + 2 + words[1]}};
-  const std::size_t chunk = static_cast<std::size_t>((boundary + 1) / shape_.stages);
-  if (chunk < options_.inputs.size() && options_.inputs[chunk] && *options_.inputs[chunk] != shape) {
+  const std::size_t chunk = static_cast<std::size_t>((number + 1) / shape_.stages);
+  if (pass_ == &training_ && chunk < options_.inputs.size() && options_.inputs[chunk] &&
+      *options_.inputs[chunk] != shape) {
     refuse_call(stage_in_words(stage_) + " takes " + in_words(*options_.inputs[chunk]) + ", and " +
-                stage_in_words(stage_of(boundary)) + " makes " + in_words(shape) + " for it" +
-                (shape_.chunks > 1 ? " at boundary " + std::to_string(boundary) : "") +
+                stage_in_words(stage_of(number)) + " makes " + in_words(shape) + " for it" +
+                (shape_.chunks > 1 ? " at boundary " + std::to_string(number) : "") +
                 "; cut the model where shapes meet");
   }
-  boundaries_[static_cast<std::size_t>(boundary)].shape = std::move(shape);
+  boundary(number).shape = std::move(shape);
 }
 
 PipelineArray PipelineRunner::memory_for(const ArrayShape& shape) {
@@ -229,7 +238,8 @@ PipelineArray PipelineRunner::call_engine(const PipelineAction& action, const Pi
   };
   try {
     switch (action.work) {
-      case PipelineWork::forward: return engine_.forward(action.microbatch, action.chunk, input);
+      case PipelineWork::forward:
+        return (pass_ == &evaluation_ ? engine_.evaluate : engine_.forward)(action.microbatch, action.chunk, input);
       case PipelineWork::backward: return engine_.backward(action.microbatch, action.chunk, input);
       case PipelineWork::input_gradient: return engine_.input_gradient(action.microbatch, action.chunk, input);
       case PipelineWork::weight_gradient: engine_.weight_gradient(action.microbatch, action.chunk);
@@ -251,10 +261,10 @@ void PipelineRunner::act(const PipelineAction& action) {
   if (action.work != PipelineWork::weight_gradient) keep_output(action, place, std::move(output));
 }
 
-void PipelineRunner::require_fits(const PipelineAction& action, int boundary, const PipelineArray& made) const {
+void PipelineRunner::require_fits(const PipelineAction& action, int number, const PipelineArray& made) {
   const bool forward = action.work == PipelineWork::forward;
   const std::string who = stage_in_words(stage_) + ": " + in_words(shape_, action) + " made ";
-  const std::string whom = stage_in_words(stage_of(forward ? boundary + 1 : boundary));
+  const std::string whom = stage_in_words(stage_of(forward ? number + 1 : number));
   if (made.empty()) refuse_call(who + "nothing, and " + whom + " waits for it; return an array");
   const std::vector<std::int64_t>& extents = made.shape.extents;
   if (extents.size() > kMostExtents)
@@ -262,7 +272,7 @@ void PipelineRunner::require_fits(const PipelineAction& action, int boundary, co
                 std::to_string(kMostExtents) + " at most");
   if (std::any_of(extents.begin(), extents.end(), [](std::int64_t extent) { return extent < 0; }))
     refuse_call(who + in_words(made.shape) + ", which has a negative extent");
-  const std::optional<ArrayShape>& known = boundaries_[static_cast<std::size_t>(boundary)].shape;
+  const std::optional<ArrayShape>& known = boundary(number).shape;
   if (!known || *known == made.shape) return;
   refuse_call(who + in_words(made.shape) + " for " + whom +
               (forward ? ", and " + in_words(*known) + " before; micro-batches of a pipeline have one shape"
@@ -271,17 +281,17 @@ void PipelineRunner::require_fits(const PipelineAction& action, int boundary, co
 
 void PipelineRunner::keep_output(const PipelineAction& action, int place, PipelineArray output) {
   const bool forward = action.work == PipelineWork::forward;
-  const int to = forward ? place + 1 : place - 1, boundary = std::min(to, place);
+  const int to = forward ? place + 1 : place - 1, number = std::min(to, place);
   if (to < 0 || to >= shape_.places()) return;
-  require_fits(action, boundary, output);
-  Boundary& crossed = boundaries_[static_cast<std::size_t>(boundary)];
+  require_fits(action, number, output);
+  Boundary& crossed = boundary(number);
   if (!crossed.shape) {
     crossed.shape = output.shape;
     crossed.words = {static_cast<std::int64_t>(output.shape.type),
                      static_cast<std::int64_t>(output.shape.extents.size())};
     std::copy(output.shape.extents.begin(), output.shape.extents.end(), crossed.words.begin() + 2);
   }
-  made_[{forward ? Cargo::activation : Cargo::gradient, action.microbatch, boundary}] = std::move(output);
+  made_[{forward ? Cargo::activation : Cargo::gradient, action.microbatch, number}] = std::move(output);
 }
 
 void PipelineRunner::leave() {
@@ -317,7 +327,7 @@ void PipelineRunner::reduce_tied(const Request& request) {
 
 Sentence PipelineRunner::sentence() const {
   std::vector<std::uint64_t> bytes;
-  for (const Boundary& boundary : boundaries_) bytes.push_back(boundary.shape ? boundary.shape->bytes() : 0);
+  for (const Boundary& crossed : training_.boundaries) bytes.push_back(crossed.shape ? crossed.shape->bytes() : 0);
   return sentence_of(shape_, stage_, bytes);
 }
 

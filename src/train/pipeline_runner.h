@@ -28,7 +28,8 @@ class PipelineRunner {
   PipelineRunner(const PipelineRunner&) = delete;
   PipelineRunner& operator=(const PipelineRunner&) = delete;
 
-  void step();
+  void step() { run_all(training_); }
+  void evaluate();
   void reduce_tied(const Request& request);
 
   const strategy::PipelineShape& shape() const { return shape_; }
@@ -60,10 +61,16 @@ class PipelineRunner {
     ShapeWords words{};
     bool told = false;
   };
+  // What steps run, or evaluations, and the shapes that cross boundaries in these.
+  struct Pass {
+    strategy::PipelineProgram program;
+    std::vector<Boundary> boundaries;
+  };
 
   void check_settings(const PipelineEngine& engine) const;
   void check_alike();
 
+  void run_all(Pass& pass);
   void run();
   void start(const std::vector<Message>& batch);
   void start_receive(const Message& message, std::vector<Request>& requests, std::vector<Work*>& works);
@@ -75,13 +82,14 @@ class PipelineRunner {
   PipelineArray call_engine(const strategy::PipelineAction& action, const PipelineArray& input);
   PipelineArray input_of(const strategy::PipelineAction& action, int place);
   void keep_output(const strategy::PipelineAction& action, int place, PipelineArray output);
-  void require_fits(const strategy::PipelineAction& action, int boundary, const PipelineArray& made) const;
-  void learn_shape(int boundary, const ShapeWords& words);
+  void require_fits(const strategy::PipelineAction& action, int number, const PipelineArray& made);
+  void learn_shape(int number, const ShapeWords& words);
   PipelineArray memory_for(const ArrayShape& shape);
   // All ranks throw what one of them failed with.
   void leave();
   [[noreturn]] void part(const Error& error, bool own);
 
+  Boundary& boundary(int number) { return pass_->boundaries[static_cast<std::size_t>(number)]; }
   int stage_of(int place) const { return place % shape_.stages; }
 
   Communicator comm_, parting_;
@@ -90,9 +98,9 @@ class PipelineRunner {
   PipelineOptions options_;
   strategy::PipelineShape shape_;
   int stage_;
-  strategy::PipelineProgram program_;
+  Pass training_, evaluation_;
+  Pass* pass_ = &training_;  // that runs
   ArrayPool pool_;
-  std::vector<Boundary> boundaries_;
   std::map<Crossing, PipelineArray> made_;           // to be sent, or used on this stage
   std::map<std::pair<int, Cargo>, Outgoing> sends_;  // the last of each kind to each stage
   std::deque<Incoming> receives_;

@@ -193,6 +193,17 @@ void PowerSgdExchange::rescale(double factor) {
   if (keeps_) scale_floats(matrices_.data(), matrices_.size(), factor);
 }
 
+// The directions, too, which all ranks have alike.
+std::vector<KeptFloats> PowerSgdExchange::kept() {
+  std::vector<KeptFloats> kept;
+  if (keeps_) kept.push_back({"lost", matrices_});
+  for (const Factors& factors : factors_)
+    kept.push_back({.name = "directions",
+                    .values = {right_of(factors), factors.size.rank * factors.size.columns},
+                    .parameter = factors.matrix.parameter});
+  return kept;
+}
+
 strategy::CompressedCalls PowerSgdExchange::calls_of(const PowerSgd& settings, bool error_feedback,
                                                      const BucketExchangeShape& shape) {
   std::size_t rows = 0, columns = 0;

@@ -61,6 +61,8 @@ class QuantisedExchange {
   void send(Communicator& communicator, const QuantisedInput& input, std::uint32_t mark = 0, PiecePart part = {});
   // The next call draws the chances of the last one of this other.
   void follow(const QuantisedExchange& other) { calls_ = other.calls_ - 1; }
+  // The next call draws chances as if so many had been before it.
+  void go_on(std::uint64_t calls) { calls_ = calls; }
   // Every rank gets the input as it is.
   void send_to_all(Communicator& communicator, const QuantisedInput& input);
   bool sent() { return !work_.valid() || work_.test(); }

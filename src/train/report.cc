@@ -12,20 +12,26 @@
 namespace tutti::train {
 namespace {
 
+std::string what_in_words(const Phrase& phrase) {
+  std::string what = phrase.what;
+  if (phrase.under_way_us > 0) {
+    const std::string took =
+        formatted("%.3f ms, of them %.3f exposed", phrase.under_way_us / 1e3, phrase.exposed_us / 1e3);
+    what = what == "calls" ? took : what + ", " + took;
+  }
+  if (phrase.every > 1) what += ", every " + std::to_string(phrase.every) + " steps";
+  return what;
+}
+
 std::string told(const Sentence& sentence) {
   using strategy::bytes_in_words;
+  std::size_t width = 40;
+  for (const Phrase& phrase : sentence) width = std::max(width, what_in_words(phrase).size());
   std::string text;
   for (const Phrase& phrase : sentence) {
-    std::string what = phrase.what;
-    if (phrase.under_way_us > 0) {
-      const std::string took =
-          formatted("%.3f ms, of them %.3f exposed", phrase.under_way_us / 1e3, phrase.exposed_us / 1e3);
-      what = what == "calls" ? took : what + ", " + took;
-    }
-    if (phrase.every > 1) what += ", every " + std::to_string(phrase.every) + " steps";
-    text += formatted("  %-14s  %10s  x %-3zu  %-40s  %d ranks\n", std::string(name_of(phrase.verb)).c_str(),
-                      bytes_in_words(phrase.bytes).c_str(), static_cast<std::size_t>(phrase.times), what.c_str(),
-                      phrase.ranks);
+    text += formatted("  %-14s  %10s  x %-3zu  %-*s  %d ranks\n", std::string(name_of(phrase.verb)).c_str(),
+                      bytes_in_words(phrase.bytes).c_str(), static_cast<std::size_t>(phrase.times),
+                      static_cast<int>(width), what_in_words(phrase).c_str(), phrase.ranks);
   }
   return text;
 }
@@ -43,10 +49,12 @@ Sentence gathered(const Sentence& sentence) {
              other.every == phrase.every;
     });
     if (same == shorter.end()) {
-      shorter.push_back({phrase.verb, what, phrase.bytes, phrase.times, phrase.ranks});
-      shorter.back().every = phrase.every;
+      shorter.push_back(phrase);
+      shorter.back().what = what;
     } else {
       same->times += phrase.times;
+      same->under_way_us += phrase.under_way_us;
+      same->exposed_us += phrase.exposed_us;
     }
   }
   return shorter;
@@ -178,10 +186,10 @@ std::string to_json(const Report& report) {
       number(report.bytes.optimizer), number(report.bytes.in_flight), number(report.bytes.errors),
       number(report.bytes.elements), number(report.bytes.padding));
   json += formatted(
-      ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, "
+      ", \"computing_us\": %.3f, \"waiting_us\": %.3f, \"updating_us\": %.3f, \"total_us\": %.3f, \"called_us\": %.3f, "
       "\"gamma_raw\": %.6f, \"gamma_exposed\": %.6f, \"timeline\": [",
       report.times.computing_us, report.times.waiting_us, report.times.updating_us, report.times.total_us,
-      report.gamma_raw, report.gamma_exposed);
+      report.times.called_us, report.gamma_raw, report.gamma_exposed);
   for (std::size_t i = 0; i < report.timeline.size(); ++i) {
     const BucketTimes& bucket = report.timeline[i];
     json += formatted(
@@ -193,6 +201,6 @@ std::string to_json(const Report& report) {
   return json + "]}\n";
 }
 
-std::string to_svg(const Report& report) { return strategy::svg_of(report.timeline, report.times.computing_us); }
+std::string to_svg(const Report& report) { return strategy::svg_of(report.timeline, report.times.called_us); }
 
 }  // namespace tutti::train

@@ -41,6 +41,9 @@ void Strategy::add_gradient(std::size_t parameter, const void* gradient) {
 void Strategy::set_gradient(std::size_t parameter, const void* gradient) {
   explained(*trainer_, [&] { trainer_->take_gradient(parameter, gradient, /*added=*/false); });
 }
+void Strategy::check_gradient(std::size_t parameter, DType type, std::span<const std::int64_t> shape) const {
+  trainer_->check_gradient(parameter, type, shape);
+}
 std::size_t Strategy::elements(std::size_t parameter) const { return trainer_->elements(parameter); }
 std::size_t Strategy::size() const { return trainer_->size(); }
 void Strategy::gather(std::size_t unit) {
@@ -75,8 +78,11 @@ const Parameters& Strategy::parameters() const { return trainer_->parameters(); 
 const Optimizer& Strategy::optimizer() const { return trainer_->optimizer(); }
 const StrategyOptions& Strategy::options() const { return trainer_->options(); }
 int Strategy::stage() const { return trainer_->stage(); }
+int Strategy::rank() const { return trainer_->rank(); }
+int Strategy::ranks() const { return trainer_->ranks(); }
 Counters Strategy::counters() const { return trainer_->counters(); }
 Report Strategy::report() const { return trainer_->report(); }
+StateBytes Strategy::allocated() const { return trainer_->allocated(); }
 
 Strategy data_parallel(Communicator& communicator, const Parameters& parameters, const Optimizer& optimizer,
                        const StrategyOptions& options) {

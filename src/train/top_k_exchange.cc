@@ -96,6 +96,13 @@ void TopKExchange::rescale(double factor) {
   scale_floats(velocity_.data(), velocity_.size(), factor);
 }
 
+std::vector<KeptFloats> TopKExchange::kept() {
+  std::vector<KeptFloats> kept;
+  if (keeps_) kept.push_back({"lost", waiting_});
+  if (!velocity_.empty()) kept.push_back({"velocity", velocity_});
+  return kept;
+}
+
 strategy::CompressedCalls TopKExchange::calls_of(const TopK& settings, bool error_feedback,
                                                  const BucketExchangeShape& shape) {
   const std::size_t kept_arrays = (error_feedback ? 1 : 0) + (settings.momentum > 0 ? 1 : 0);

@@ -21,6 +21,7 @@ class TopKExchange : public BucketExchange {
   std::optional<NotFinitePlace> finish(std::byte* output) override;
   bool is_under_way() const override { return work_.valid() && !work_.ended(); }
   void rescale(double factor) override;
+  std::vector<KeptFloats> kept() override;
   strategy::CompressedCalls calls() const override { return calls_of(settings_, keeps_, shape_); }
   static strategy::CompressedCalls calls_of(const TopK& settings, bool error_feedback,
                                             const BucketExchangeShape& shape);

@@ -12,11 +12,14 @@
 #include "train/frozen_adam.h"
 #include "train/gradient_norm.h"
 #include "train/words.h"
+#include "tutti/trace.h"
 
 namespace tutti::train {
 namespace {
 
 constexpr std::size_t kNamedParameters = 3;  // in a sentence
+
+double us_of(StepClock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 }  // namespace
 
@@ -70,6 +73,7 @@ Counters Trainer::counters() const {
   Counters all = comm_.counters();
   if (units_) add_counters(all, units_->counters());
   if (returning_) add_counters(all, returning_->counters());
+  if (beside_) add_counters(all, beside_->counters());
   return all;
 }
 
@@ -84,14 +88,24 @@ void Trainer::use_units_as_others() {
   units_->repeat_pass();
 }
 
+void Trainer::check_shape(std::size_t parameter, std::span<const std::int64_t> shape) const {
+  if (std::ranges::equal(shape, parameters_[parameter].shape)) return;
+  refuse_call(words_for(parameter) + ": its shape was " + in_words(parameters_[parameter].shape) +
+              " when the strategy was made and its gradient's is " + in_words(shape) +
+              "; make a new strategy for a changed model");
+}
+
+void Trainer::check_gradient(std::size_t parameter, DType type, std::span<const std::int64_t> shape) const {
+  check_shape(checked(parameter), shape);
+  if (type == sizes_[parameter].type) return;
+  refuse_call(words_for(parameter) + ": its type is " + std::string(name_of(sizes_[parameter].type)) +
+              " and its gradient's " + std::string(name_of(type)) + "; convert the gradient");
+}
+
 void Trainer::ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape) {
   const std::scoped_lock lock(mutex_);
   checked(parameter);
-  if (shape && !std::ranges::equal(*shape, parameters_[parameter].shape)) {
-    refuse_call(words_for(parameter) + ": its shape was " + in_words(parameters_[parameter].shape) +
-                " when the strategy was made and its gradient's is " + in_words(*shape) +
-                "; make a new strategy for a changed model");
-  }
+  if (shape) check_shape(parameter, *shape);
   used_[parameter] = 1;
   if (paused_ > 0) return;
   if (ready_[parameter] != 0) {
@@ -113,12 +127,26 @@ void Trainer::launch() {
   for (; next_ < runs_.size() && runs_[next_].missing == 0; ++next_) start(next_);
 }
 
+// Of what counts in the norm.
+double Trainer::counted_squares(std::size_t bucket, const std::byte* gradients) const {
+  const strategy::Bucket& shape = layout_.buckets[bucket];
+  if (std::ranges::all_of(shape.parameters, [&](std::size_t parameter) { return counted_[parameter] != 0; }))
+    return kernels::sum_of_squares(gradients, shape.type, shape.filled);
+  double squares = 0;
+  for (const std::size_t parameter : shape.parameters) {
+    if (counted_[parameter] == 0) continue;
+    const std::byte* const own = gradients + layout_.places[parameter].offset * size_of(shape.type);
+    squares += kernels::sum_of_squares(own, shape.type, sizes_[parameter].elements);
+  }
+  return squares;
+}
+
 void Trainer::start(std::size_t bucket) {
   const strategy::Bucket& shape = layout_.buckets[bucket];
   BucketRun& run = runs_[bucket];
   std::byte* gradients = has_no_examples() ? zero_gradients_of(bucket) : whole_gradients(bucket);
   if (!has_no_examples()) zero_untouched(bucket);
-  if (options_.measure_noise) own_squares_ += kernels::sum_of_squares(gradients, shape.type, shape.filled);
+  if (options_.measure_noise) own_squares_ += counted_squares(bucket, gradients);
   if (is_compressed(bucket)) return start_exchange(bucket, gradients);
   Request request{
       .input = gradients, .element = shape.type, .op = examples_ ? Op::premul_sum(share_) : Op(ReduceOp::average)};
@@ -134,18 +162,17 @@ void Trainer::start(std::size_t bucket) {
   }
   run.start = Clock::now();
   run.work = comm_.submit(request);
-  run.end = std::make_shared<std::atomic<Clock::rep>>(0);
-  run.work.on_end([end = run.end] { end->store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); });
+  run.end = note_end(run.work);
 }
 
-void Trainer::await(std::size_t bucket) {
-  const Clock::time_point began = Clock::now();
-  if (is_compressed(bucket)) {
-    finish_exchange(bucket);
-  } else {
-    runs_[bucket].work.wait();
-  }
-  waited_ += Clock::now() - began;
+TimeSpan Trainer::await(std::size_t bucket) {
+  return waiting([&] {
+    if (is_compressed(bucket)) {
+      finish_exchange(bucket);
+    } else {
+      runs_[bucket].work.wait();
+    }
+  });
 }
 
 // Gradients that did not come count as zeros, where that is allowed.
@@ -175,42 +202,55 @@ void Trainer::agree_on_used() {
     std::ranges::fill(used_, std::uint8_t{1});
     return;
   }
-  const Clock::time_point began = Clock::now();
-  comm_.all_reduce(used_, ReduceOp::maximum);
-  waited_ += Clock::now() - began;
+  waiting([&] { comm_.all_reduce(used_, ReduceOp::maximum); });
 }
 
 double Trainer::measure_rank_squares() {
-  const Clock::time_point began = Clock::now();
-  comm_.all_reduce(std::span(&own_squares_, 1), ReduceOp::average);
-  waited_ += Clock::now() - began;
+  waiting([&] { comm_.all_reduce(std::span(&own_squares_, 1), ReduceOp::average); });
   return own_squares_ / (scale_ * scale_);
 }
 
-double Trainer::measure_norm() {
+// Adds up what ranks with the other parts of the model have: squares of gradients, those of ranks before they are
+// averaged, and whether any is not finite. In the order of ranks, so that all replicas of the model come to the same
+// bits, wherever their ranks lie.
+Trainer::Squares Trainer::over_model(Squares own) {
+  if (!beside_) return own;
+  const double numbers[] = {own.all, own.of_ranks, not_finite_ ? 1.0 : 0.0};
+  std::vector<double> parts(std::size(numbers) * static_cast<std::size_t>(beside_->size()));
+  waiting([&] { beside_->all_gather(numbers, parts); });
+  Squares sum;
+  for (std::size_t i = 0; i < parts.size(); i += std::size(numbers)) {
+    sum.all += parts[i];
+    sum.of_ranks += parts[i + 1];
+    not_finite_ = not_finite_ || parts[i + 2] != 0;
+  }
+  return sum;
+}
+
+double Trainer::measure_squares() {
   std::vector<double> sums(strategy::blocks_of(sizes_));
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
-    if (sends_directions(b)) continue;
+    const bool directed = sends_directions(b);
+    if (directed && !is_by_deviation()) continue;  // momentum is no gradient
     const std::size_t element = size_of(layout_.buckets[b].type);
     for (const strategy::ShardPart& part : own_parts(b)) {
-      if (used_[part.parameter] == 0) continue;
-      sum_squares(memory_.own_gradients(b) + part.offset * element, layout_.buckets[b].type, part.count,
-                  sums.data() + first_block_[part.parameter] + part.first / strategy::kBlock);
+      if (used_[part.parameter] == 0 || counted_[part.parameter] == 0) continue;
+      double* const own = sums.data() + first_block_[part.parameter] + part.first / strategy::kBlock;
+      if (directed) {
+        sum_directed_squares(b, part, own);
+      } else {
+        sum_squares(memory_.own_gradients(b) + part.offset * element, layout_.buckets[b].type, part.count, own);
+      }
     }
   }
   // Of every block but one rank has a sum, the others a zero, which changes nothing.
-  if (stage_ > 0) {
-    const Clock::time_point began = Clock::now();
-    comm_.all_reduce(sums);
-    waited_ += Clock::now() - began;
-  }
-  return norm_of(sums) / scale_;
+  if (stage_ > 0) waiting([&] { comm_.all_reduce(sums); });
+  return sum_of_blocks(sums);
 }
 
-double Trainer::factor_for(double norm) const {
-  const double clip = options_.clip_norm ? std::min(1.0, *options_.clip_norm / (norm + 1e-6)) : 1.0;
-  return clip / scale_;
+double Trainer::clip_for(double norm) const {
+  return options_.clip_norm ? std::min(1.0, *options_.clip_norm / (norm + 1e-6)) : 1.0;
 }
 
 // Keeps the loss scale.
@@ -223,14 +263,16 @@ bool Trainer::overflows(double norm) {
   return false;
 }
 
-void Trainer::update_bucket(std::size_t bucket, double factor, std::optional<double> learning_rate) {
+void Trainer::update_bucket(std::size_t bucket, double clip, std::optional<double> learning_rate) {
   const Clock::time_point began = Clock::now();
   const auto update_range = [&](std::size_t first, std::size_t count) {
     Shard shard = memory_.shard(bucket, first, count);
-    if (!sends_directions(bucket)) return update(optimizer_, updates_, shard, factor, learning_rate);
-    shard.gradient = directions_[bucket].data() + first;
+    if (!sends_directions(bucket)) return update(optimizer_, updates_, shard, clip / scale_, learning_rate);
+    float* const directions = directions_[bucket].data() + first;
+    if (is_by_deviation()) add_momentum(optimizer_, frozen(), shard, clip, directions);
+    shard.gradient = directions;
     shard.gradient_type = DType::float32;
-    follow_directions(optimizer_, updates_, options_.compress_from_step, shard, learning_rate);
+    follow_directions(optimizer_, updates_, frozen(), shard, learning_rate);
   };
   const auto is_used = [&](std::size_t parameter) { return used_[parameter] != 0; };
   const bool by_parts = state_type(optimizer_) == StateType::eight_bits;
@@ -252,23 +294,26 @@ Work Trainer::gather_values(std::size_t bucket) {
                        .element = layout_.buckets[bucket].type});
 }
 
-void Trainer::exchange_and_update(double factor, std::optional<double> learning_rate) {
-  std::vector<Work> gathers;
+void Trainer::exchange_and_update(double clip, std::optional<double> learning_rate) {
+  std::vector<ValuesGather> gathers;
   memory_.hide_states();
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     await(b);
-    update_bucket(b, factor, learning_rate);
-    if (stage_ == 1 || stage_ == 2) gathers.push_back(gather_values(b));
+    update_bucket(b, clip, learning_rate);
+    if (stage_ != 1 && stage_ != 2) continue;
+    ValuesGather& gather = gathers.emplace_back();
+    gather.bucket = b;
+    gather.start = Clock::now();
+    gather.work = gather_values(b);
+    gather.end = note_end(gather.work);
   }
-  const Clock::time_point began = Clock::now();
-  wait_all(gathers);
-  waited_for_values_ += Clock::now() - began;
+  for (ValuesGather& gather : gathers) gather.waited = waiting([&] { gather.work.wait(); });
+  gathered_ = std::move(gathers);
 }
 
 StepResult Trainer::step(std::optional<double> learning_rate) {
   const std::scoped_lock lock(mutex_);
   const Clock::time_point called = Clock::now();
-  waited_in_backward_ = waited_;
   if (paused_ > 0) refuse_call("step() under no_sync(): let the last backward pass of a step send its gradients");
   check_released("step()");
   complete_missing();
@@ -278,18 +323,24 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   agree_on_used();
 
   StepResult result;
-  if (options_.measure_noise) result.rank_squares = measure_rank_squares();
-  if (is_measured()) result.gradient_norm = measure_norm();
-  const double factor = factor_for(result.gradient_norm);
+  Squares squares;
+  if (options_.measure_noise) squares.of_ranks = measure_rank_squares();
+  if (is_measured()) squares.all = measure_squares();
   for (std::size_t b = 0; passes_not_finite() && b < runs_.size(); ++b) await(b);
+  squares = over_model(squares);
+  result.gradient_norm = std::sqrt(squares.all) / scale_;
+  result.rank_squares = squares.of_ranks;
+  const double clip = clip_for(result.gradient_norm);
   result.skipped = overflows(result.gradient_norm) || not_finite_;
   if (!result.skipped) {
     ++updates_;
-    exchange_and_update(factor, learning_rate);
+    exchange_and_update(clip, learning_rate);
     if (options_.loss_scale && ++steps_since_overflow_ == options_.loss_scale->interval)
       change_scale(options_.loss_scale->growth);
   }
   ++steps_;
+  if (compresses_now_ && std::ranges::any_of(exchanges_, [](const auto& exchange) { return exchange != nullptr; }))
+    ++compressed_steps_;
   if (units_) units_->end_step();
   record_times(called);
   weighted_ = examples_.has_value();
@@ -303,6 +354,7 @@ void Trainer::begin_step() {
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     runs_[b].missing = layout_.buckets[b].parameters.size();
     runs_[b].work = {};
+    runs_[b].waited = {};
     runs_[b].finished = false;
   }
   take_gradients_back();
@@ -314,34 +366,61 @@ void Trainer::begin_step() {
   seen_.clear();
   examples_.reset();
   own_squares_ = 0;
-  waited_ = waited_for_values_ = updated_ = {};
+  waits_.clear();
+  gathered_.clear();
+  updated_ = {};
   step_began_ = Clock::now();
 }
 
 void Trainer::record_times(Clock::time_point called) {
-  const auto us = [&](Clock::time_point at) {
-    return std::chrono::duration<double, std::micro>(at - step_began_).count();
-  };
-  const auto lasted = [](Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); };
   const Clock::time_point now = Clock::now();
-  const Clock::duration gathering = units_ ? units_->take_waited() : Clock::duration(0);
-  waited_for_values_ += gathering;
-  times_ = {us(called) - lasted(gathering + waited_in_backward_), lasted(waited_ + waited_for_values_),
-            lasted(updated_), us(now)};
+  if (units_) {
+    GatheredUnits::Times times = units_->take_times();
+    waits_.insert(waits_.end(), times.waits.begin(), times.waits.end());
+    gathered_ = std::move(times.gathers);
+  }
+  const auto us = [&](Clock::time_point at) { return us_of(at - step_began_); };
+  const auto span = [&](TimeSpan of) { return strategy::SpanUs{us(of.begin), us(of.end)}; };
+  std::vector<strategy::SpanUs> under_way, waits, waits_before;
+  for (const TimeSpan& wait : waits_) {
+    waits.push_back(span(wait));
+    if (wait.end <= called) waits_before.push_back(waits.back());
+  }
+  under_way = waits;
   timeline_.clear();
   for (std::size_t b = 0; b < runs_.size(); ++b) {
     const BucketRun& run = runs_[b];
-    const Clock::rep ended = run.end->load(std::memory_order_relaxed);
-    const double start = us(run.start);
-    const double end = ended == 0 ? us(now) : us(Clock::time_point(Clock::duration(ended)));
-    timeline_.push_back({stage_ == 0 ? layout_.buckets[b].filled_bytes() : layout_.buckets[b].bytes(),
-                         layout_.buckets[b].parameters.size(), us(run.ready), start, end,
-                         strategy::exposed_us(start, end, us(called))});
+    const strategy::SpanUs call = span({run.start, end_of(run.end, now)});
+    const strategy::SpanUs waited{us(run.waited.begin), us(std::min(run.waited.end, called))};
+    under_way.push_back(call);
+    timeline_.push_back(
+        {stage_ == 0 ? layout_.buckets[b].filled_bytes() : layout_.buckets[b].bytes(),
+         layout_.buckets[b].parameters.size(), us(run.ready), call.begin_us, call.end_us,
+         strategy::exposed_us(call.begin_us, call.end_us, us(called)) + strategy::overlap_us(call, waited)});
   }
+  record_trace(now);
+  value_times_.assign(runs_.size(), {});
+  for (const ValuesGather& gather : gathered_) {
+    const strategy::SpanUs call = span({gather.start, end_of(gather.end, now)});
+    under_way.push_back(call);
+    value_times_[gather.bucket].under_way_us += call.end_us - call.begin_us;
+    value_times_[gather.bucket].exposed_us += strategy::overlap_us(call, span(gather.waited));
+  }
+  times_ = {us(called) - strategy::busy_us(waits_before), strategy::busy_us(waits), us_of(updated_), us(now),
+            us(called)};
   if (times_.computing_us <= 0) return;
-  // What is waited for when values are gathered is exposed, and what of that is hidden nobody sees.
-  gamma_raw_ = (strategy::busy_us(timeline_) + lasted(waited_for_values_)) / times_.computing_us;
+  gamma_raw_ = strategy::busy_us(under_way) / times_.computing_us;
   gamma_exposed_ = times_.waiting_us / times_.computing_us;
+}
+
+void Trainer::record_trace(Clock::time_point now) const {
+  if (!trace::on()) return;
+  const std::int64_t step = steps_ - 1;
+  for (std::size_t b = 0; b < runs_.size(); ++b) {
+    const Clock::time_point ready = std::clamp(runs_[b].ready, step_began_, std::max(step_began_, runs_[b].start));
+    trace::bucket({step, b, timeline_[b].bytes, ready, runs_[b].start, end_of(runs_[b].end, now)});
+  }
+  trace::train_step(step, step_began_, now);
 }
 
 void Trainer::pause() {
@@ -362,9 +441,7 @@ double Trainer::weight(double examples) {
     refuse_call("weight(" + std::to_string(examples) + "): examples are a number from 0 on");
   if (!seen_.empty()) refuse_call("weight() after a ready() of the same step; it comes before the backward pass");
   double total = examples;
-  const Clock::time_point began = Clock::now();
-  comm_.all_reduce(std::span(&total, 1));
-  waited_ += Clock::now() - began;
+  waiting([&] { comm_.all_reduce(std::span(&total, 1)); });
   // Nobody has any: the loop over batches ends, and no step follows.
   if (total == 0) return 0;
   examples_ = examples;
@@ -413,6 +490,7 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   updates_ = updates;
   memory_.take_states();
   make_exchanges();  // what was lost belongs to the values of before
+  compressed_steps_ = 0;
   decide_compression();
   if (loss_scale && options_.loss_scale) {
     scale_ = *loss_scale;
@@ -452,10 +530,18 @@ Sentence Trainer::refresh(std::span<const std::size_t> parameters) {
   return said;
 }
 
+StateBytes Trainer::allocated() const {
+  const std::scoped_lock lock(mutex_);
+  StateBytes bytes = memory_.bytes();
+  if (units_) bytes.in_flight += units_->allocated_bytes();
+  return bytes;
+}
+
 Report Trainer::report() const {
   const std::scoped_lock lock(mutex_);
   strategy::StepShape shape{.stage = stage_,
                             .ranks = ranks_,
+                            .model_ranks = beside_ ? beside_->size() : 1,
                             .state_arrays = state_arrays(optimizer_),
                             .weighted = weighted_,
                             .may_skip = options_.unused_parameters,
@@ -469,6 +555,9 @@ Report Trainer::report() const {
   for (const auto& exchange : exchanges_)
     shape.compressed.push_back(exchange ? std::optional(exchange->calls()) : std::nullopt);
   shape.compresses_yet = steps_ == 0 ? compresses_now_ : compressed_last_;
+  for (const BucketTimes& bucket : timeline_)
+    shape.gradient_times.push_back({bucket.end_us - bucket.start_us, bucket.exposed_us});
+  shape.value_times = value_times_;
   Report report{.strategy = stage_ == 0 ? "data parallel" : "ZeRO stage " + std::to_string(stage_),
                 .ranks = ranks_,
                 .steps = steps_,

@@ -21,7 +21,6 @@
 // all of them meet once more, in parting_, where it says why.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -36,11 +35,23 @@
 #include "strategy/sentence.h"
 #include "train/bucket_exchange.h"
 #include "train/bucket_memory.h"
+#include "train/call_times.h"
+#include "train/frozen_adam.h"
 #include "train/gathered_units.h"
 #include "tutti/communicator.h"
 #include "tutti/train/strategy.h"
 
 namespace tutti::train {
+
+// Numbers that compression keeps on this rank, [first, first + count) of a parameter's; by name, so that they are found
+// again where buckets are laid out otherwise.
+struct KeptPart {
+  std::string name;
+  std::size_t parameter = 0;
+  std::size_t first = 0, count = 0;
+  float* values = nullptr;
+  bool by_owner = false;  // other ranks have the rest of them
+};
 
 class Trainer {
  public:
@@ -56,6 +67,7 @@ class Trainer {
   std::byte* gradient(std::size_t parameter);
   // Added to what came before, or in its place.
   void take_gradient(std::size_t parameter, const void* gradient, bool added);
+  void check_gradient(std::size_t parameter, DType type, std::span<const std::int64_t> shape) const;
   void gather(std::size_t unit);
   void release(std::size_t unit);
   void ready(std::size_t parameter, std::optional<std::span<const std::int64_t>> shape);
@@ -71,26 +83,39 @@ class Trainer {
   std::int64_t updates() const { return updates_; }
   int steps_since_overflow() const { return steps_since_overflow_; }
   void restored(std::int64_t updates, std::optional<double> loss_scale, int steps_since_overflow);
+  // What compression keeps, for checkpoints: between steps, behind owned() or restored(). What has the settings and the
+  // ranks of another trainer may go into that, then kept_restored() says after how many steps that compressed, and in
+  // the units of which loss scale.
+  std::vector<KeptPart> kept();
+  // In which order buckets are filled. Before the first step it may be given instead of found out; collective.
+  const std::vector<std::size_t>& order() const { return order_; }
+  void settle_in(std::span<const std::size_t> order);
+  std::string compression_settings() const;
+  std::int64_t compressed_steps() const { return compressed_steps_; }
+  void kept_restored(std::int64_t compressed_steps, double loss_scale);
   Sentence refresh(std::span<const std::size_t> parameters);
   const Parameters& parameters() const { return parameters_; }
   const Optimizer& optimizer() const { return optimizer_; }
   const StrategyOptions& options() const { return options_; }
   int stage() const { return stage_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
   Counters counters() const;
   Report report() const;
+  StateBytes allocated() const;
 
   // After an error of one of the above: where another rank caused it and says why, throws that, on all ranks alike.
   void explain(const Error& error);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = StepClock;
 
   // One bucket in one step.
   struct BucketRun {
     std::size_t missing = 0;  // gradients
     Clock::time_point ready, start;
-    // Set by whichever thread takes the call to its end, which may be a little behind wait(); 0 before.
-    std::shared_ptr<std::atomic<Clock::rep>> end;
+    NotedEnd end;
+    TimeSpan waited;        // for its buffer, before others are waited for
     Work work;              // where the bucket is not compressed
     bool finished = false;  // where it is
   };
@@ -108,6 +133,7 @@ class Trainer {
   void begin_states();
   // Lays the buckets out in rank 0's order, once it is known.
   void settle();
+  void move_to(std::span<const std::size_t> order);
 
   // ---- Where gradients come in (trainer_gradients.cc).
   std::byte* whole_gradients(std::size_t bucket);
@@ -121,9 +147,14 @@ class Trainer {
   // ---- Buckets that are compressed (trainer_compression.cc).
   bool compresses(const Parameter& parameter) const;
   void check_rank_pays() const;
-  void check_one_bit() const;
+  void check_freezing() const;
+  // Whether variances stay as they are; where they do, whether gradients are divided by them, not momentum.
+  bool freezes() const;
+  bool is_by_deviation() const;
+  Frozen frozen() const;
   bool sends_directions(std::size_t bucket) const;
   const std::byte* directions_of(std::size_t bucket, const std::byte* gradients);
+  void sum_directed_squares(std::size_t bucket, const strategy::ShardPart& part, double* sums);
   void decide_compression();
   void make_exchanges();
   bool is_compressed(std::size_t bucket) const;
@@ -134,10 +165,13 @@ class Trainer {
   void finish_exchange(std::size_t bucket);
   void take_not_finite(std::size_t bucket, const NotFinitePlace& place);
   void change_scale(double factor);
+  void rescale_exchanges(double factor);
   void abort_all();
+  void leave_beside();
 
   // ---- A step (trainer.cc).
   std::size_t checked(std::size_t parameter) const;
+  void check_shape(std::size_t parameter, std::span<const std::int64_t> shape) const;
   void check_unit(std::size_t unit) const;
   void check_released(const std::string& call) const;
   std::string words_for(std::size_t parameter) const;
@@ -145,25 +179,37 @@ class Trainer {
   void use_units_as_others();
   void launch();
   void start(std::size_t bucket);
-  void await(std::size_t bucket);
+  TimeSpan await(std::size_t bucket);
+  // What others have to take part in, and this rank waits for.
+  template <class Call>
+  TimeSpan waiting(const Call& call) {
+    return waits_.emplace_back(span_of(call));
+  }
   void complete_missing();
   void agree_on_used();
   double measure_rank_squares();
-  double measure_norm();
+  double measure_squares();
+  struct Squares {
+    double all = 0, of_ranks = 0;
+  };
+  Squares over_model(Squares own);
+  double counted_squares(std::size_t bucket, const std::byte* gradients) const;
   bool is_measured() const { return options_.clip_norm || options_.loss_scale || options_.measure_noise; }
-  void update_bucket(std::size_t bucket, double scale, std::optional<double> learning_rate);
+  void update_bucket(std::size_t bucket, double clip, std::optional<double> learning_rate);
   Work gather_values(std::size_t bucket);
   void make_values(std::span<const std::size_t> buckets);
-  void exchange_and_update(double scale, std::optional<double> learning_rate);
-  double factor_for(double norm) const;
+  void exchange_and_update(double clip, std::optional<double> learning_rate);
+  double clip_for(double norm) const;
   bool overflows(double norm);
   void begin_step();
   void record_times(Clock::time_point called);
+  void record_trace(Clock::time_point now) const;
   // Leaves the group, and throws on all ranks; `words` are behind this rank's name.
   [[noreturn]] void fail(const std::string& words);
 
-  Communicator comm_;     // of our own
-  Communicator parting_;  // only for words of a rank that leaves
+  Communicator comm_;                   // of our own
+  Communicator parting_;                // only for words of a rank that leaves
+  std::optional<Communicator> beside_;  // ranks with other parts of the model, where they have to agree
   int rank_ = 0, ranks_ = 1;
   Parameters parameters_;
   std::vector<strategy::TensorSize> sizes_;
@@ -177,6 +223,7 @@ class Trainer {
   BucketMemory memory_;
   std::unique_ptr<GatheredUnits> units_;                    // stage 3
   std::vector<std::size_t> first_block_;                    // of each parameter, in the sums of squares
+  std::vector<std::uint8_t> counted_;                       // by parameter, whether this rank's part is in the norm
   std::optional<Communicator> returning_;                   // second calls of exchanges
   std::vector<std::unique_ptr<BucketExchange>> exchanges_;  // by bucket; nullptr where it is not compressed
   std::vector<std::vector<float>> directions_;              // by bucket, of OneBitAdam, in the place of gradients
@@ -199,12 +246,16 @@ class Trainer {
   double scale_ = 1;
   int steps_since_overflow_ = 0;
   std::int64_t steps_ = 0, updates_ = 0;
+  std::int64_t compressed_steps_ = 0;  // that the exchanges have seen
 
   Sentence once_;
   bool weighted_ = false;  // the last step was
   Clock::time_point step_began_;
-  Clock::duration waited_{}, waited_in_backward_{}, waited_for_values_{}, updated_{};
+  Clock::duration updated_{};
+  std::vector<TimeSpan> waits_;         // of this step, for whatever it was
+  std::vector<ValuesGather> gathered_;  // in this step
   std::vector<BucketTimes> timeline_;
+  std::vector<strategy::CallTimesUs> value_times_;  // by bucket
   StepTimes times_;
   double gamma_raw_ = 0, gamma_exposed_ = 0;
 

@@ -13,6 +13,7 @@ void Trainer::fail(const std::string& words) {
   for (auto& exchange : exchanges_) exchange.reset();
   comm_.close();
   if (returning_) returning_->close();
+  if (beside_) beside_->close();
   if (units_) units_->leave();
   const std::scoped_lock lock(parting_mutex_);
   parted_ = true;
@@ -25,12 +26,19 @@ void Trainer::fail(const std::string& words) {
   refuse_call("rank " + std::to_string(rank_) + ": " + words);
 }
 
+// What ends a step of this replica's part of the model ends it for ranks with other parts, who wait to hear its norm.
+void Trainer::leave_beside() {
+  if (!beside_) return;
+  beside_->abort();
+  beside_->close();
+}
+
 void Trainer::explain(const Error& error) {
   switch (error.code()) {
     case ErrorCode::peer_lost:
     case ErrorCode::peer_failed:
-    case ErrorCode::mismatch: break;
-    default: return;  // this rank's own, or nobody's
+    case ErrorCode::mismatch: leave_beside(); break;
+    default: leave_beside(); return;  // this rank's own, or nobody's
   }
   const std::scoped_lock lock(parting_mutex_);
   if (std::exchange(parted_, true)) return;

@@ -71,7 +71,7 @@ std::byte* Trainer::whole_gradients(std::size_t bucket) {
   for (std::size_t earlier = 0; earlier < next_ && !memory_.has_free_buffer(); ++earlier) {
     if (memory_.gradients(earlier) == nullptr) continue;
     // An exchange has taken what it needs when it has begun; its second call may wait for ranks that wait for this one.
-    if (!is_compressed(earlier)) await(earlier);
+    if (!is_compressed(earlier)) runs_[earlier].waited = await(earlier);
     memory_.take_back(earlier);
   }
   std::byte* gradients = memory_.lend(bucket);

@@ -18,12 +18,12 @@ constexpr std::size_t kFirstBucketBytes = 1 << 20;
 std::string in_words(const Optimizer& optimizer) {
   constexpr std::string_view kNames[] = {"AdamW", "Adam", "Sgd", "Lion"};
   std::string words(kNames[optimizer.index()]);
-  const auto add = [&](auto... numbers) { ((words += " " + std::to_string(numbers)), ...); };
+  const auto add = [&](auto... numbers) { ((words += " " + train::in_words(static_cast<double>(numbers))), ...); };
   std::visit(
       [&](const auto& with) {
         add(with.learning_rate, with.weight_decay);
         if constexpr (requires { with.beta1; }) add(with.beta1, with.beta2);
-        if constexpr (requires { with.epsilon; }) add(with.epsilon * 1e6);
+        if constexpr (requires { with.epsilon; }) add(with.epsilon);
         if constexpr (requires { with.state; }) words += with.state == StateType::float32 ? "" : ", states of 8 bits";
         if constexpr (requires { with.momentum; }) add(with.momentum, with.nesterov ? 1 : 0);
       },
@@ -31,15 +31,30 @@ std::string in_words(const Optimizer& optimizer) {
   return words;
 }
 
+std::string in_words(const LossScale& scale) {
+  return train::in_words(scale.initial) + ", times " + train::in_words(scale.growth) + " after " +
+         std::to_string(scale.interval) + " steps, times " + train::in_words(scale.backoff) + " where it overflows";
+}
+
 std::string in_words(const StrategyOptions& options, const Optimizer& optimizer, int stage) {
-  const auto number = [](const std::optional<double>& value) { return value ? std::to_string(*value) : "none"; };
   return "the settings stage " + std::to_string(stage) + ", optimizer " + in_words(optimizer) + ", bucket_bytes " +
          std::to_string(options.bucket_bytes) + ", unused_parameters " + (options.unused_parameters ? "yes" : "no") +
-         ", measure_noise " + (options.measure_noise ? "yes" : "no") + ", clip_norm " + number(options.clip_norm) +
-         ", loss_scale " + number(options.loss_scale ? std::optional(options.loss_scale->initial) : std::nullopt) +
-         ", gathered_units " + std::to_string(options.gathered_units) + ", compression " +
-         to_text(options.compression) + " from step " + std::to_string(options.compress_from_step) +
-         (options.error_feedback ? "" : " without error feedback");
+         ", measure_noise " + (options.measure_noise ? "yes" : "no") + ", clip_norm " +
+         (options.clip_norm ? train::in_words(*options.clip_norm) : "none") + ", loss_scale " +
+         (options.loss_scale ? in_words(*options.loss_scale) : "none") + ", gathered_units " +
+         std::to_string(options.gathered_units) + ", compression " + to_text(options.compression) + " from step " +
+         std::to_string(options.compress_from_step) + (options.error_feedback ? "" : " without error feedback");
+}
+
+void check_part(const Parameter& parameter) {
+  const ParameterPart& part = *parameter.part;
+  const std::size_t whole = Parameter{.name = {}, .shape = part.shape}.elements();
+  if (part.count > 0 && part.first + part.count <= part.row && whole % part.row == 0 &&
+      whole / part.row * part.count == parameter.elements())
+    return;
+  refuse_call(in_words(parameter) + " cannot be " + std::to_string(part.count) + " of every " +
+              std::to_string(part.row) + " numbers, from " + std::to_string(part.first) + " on, of a whole " +
+              train::in_words(part.shape));
 }
 
 }  // namespace
@@ -58,6 +73,7 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
   for (const Parameter& parameter : parameters_) {
     first_block_.push_back(strategy::blocks_of(sizes_));
     sizes_.push_back({parameter.elements(), parameter.type, compresses(parameter)});
+    counted_.push_back(!options_.counts_in_norm || options_.counts_in_norm(parameter) ? 1 : 0);
     unit_count_ = std::max(unit_count_, parameter.unit + 1);
   }
   check_models();
@@ -65,6 +81,9 @@ Trainer::Trainer(Communicator& communicator, const Parameters& parameters, const
   const auto& by = options_.compression;
   const bool encodes = std::holds_alternative<Quantise>(by) || std::holds_alternative<OneBitAdam>(by);
   if ((stage_ == 0 && encodes) || std::holds_alternative<PowerSgd>(by)) returning_ = communicator.duplicate();
+  if (options_.model_ranks != nullptr && options_.model_ranks->size() > 1 && (is_measured() || passes_not_finite()))
+    beside_ = options_.model_ranks->duplicate();
+  options_.model_ranks = nullptr;  // it may go
   scale_ = options_.loss_scale ? options_.loss_scale->initial : 1;
   set_layout(strategy::reverse_order(size()));
   copy_values_in();
@@ -99,6 +118,7 @@ void Trainer::check_parameters() const {
       refuse_call(in_words(parameter) + ": only float32, bfloat16 and float16 can be trained");
     if (std::ranges::any_of(parameter.shape, [](std::int64_t extent) { return extent < 0; }))
       refuse_call(in_words(parameter) + ": a shape has no negative extents");
+    if (parameter.part) check_part(parameter);
     if (parameter.values == nullptr && parameter.elements() != 0)
       refuse_call(in_words(parameter) + ": its values are null");
   }
@@ -110,7 +130,7 @@ void Trainer::check_parameters() const {
   }
   check_compression(options_.compression);
   check_rank_pays();
-  check_one_bit();
+  check_freezing();
   if (options_.compress_from_step < 0)
     refuse_call("compress_from_step is " + std::to_string(options_.compress_from_step) + "; steps count from 0 on");
   if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");
@@ -233,10 +253,21 @@ void Trainer::settle() {
   std::ranges::copy(strategy::completed_order(seen_, size()), order.begin());
   comm_.broadcast(order, 0);
   once_.push_back({Verb::broadcast, "order of gradients", order.size() * sizeof order[0], 1, ranks_});
+  move_to(std::vector<std::size_t>(order.begin(), order.end()));
+}
+
+void Trainer::settle_in(std::span<const std::size_t> order) {
+  const std::scoped_lock lock(mutex_);
+  if (settled_ || !seen_.empty()) return;
+  move_to(order);
+  begin_step();  // with as many buckets as there are now
+}
+
+void Trainer::move_to(std::span<const std::size_t> order) {
   if (!std::ranges::equal(order, order_)) {
     const strategy::BucketLayout before = layout_;
     const BucketMemory old = std::move(memory_);
-    set_layout(std::vector<std::size_t>(order.begin(), order.end()));
+    set_layout(order);
     for (std::size_t i = 0; i < size(); ++i) {
       const std::size_t element = size_of(sizes_[i].type), bytes = sizes_[i].elements * element;
       const strategy::BucketPlace &from = before.places[i], &to = layout_.places[i];

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,29 @@ bool ended_by_ucx(const std::string& text, int rank) {
 
 class KillARank : public ::testing::TestWithParam<TransportKind> {};
 
+// How late this machine wakes somebody up who only sleeps: what it takes itself is nobody's fault.
+class Lateness {
+ public:
+  Lateness() : thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+
+  // The most since it was last asked.
+  double most_ms() { return most_ms_.exchange(0); }
+
+ private:
+  void watch(const std::stop_token& stop) {
+    constexpr auto kNap = std::chrono::milliseconds(1);
+    while (!stop.stop_requested()) {
+      const auto begin = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(kNap);
+      const std::chrono::duration<double, std::milli> late = std::chrono::steady_clock::now() - begin - kNap;
+      if (late.count() > most_ms_.load()) most_ms_.store(late.count());
+    }
+  }
+
+  std::atomic<double> most_ms_{0};
+  std::jthread thread_;
+};
+
 TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
   if (const std::string why = why_missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
   const bool shares_memory = host_memory_of(GetParam()) == HostMemory::always;
@@ -117,6 +141,7 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
   std::mt19937 random(shares_memory ? 7 : 11);
   const std::string transport(name_of(GetParam()));
   const auto shared_before = entries_of("/dev/shm");
+  Lateness lateness;
   double slowest_ms = 0;
   int in_the_meeting = 0, fallen = 0;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -128,6 +153,7 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
     std::this_thread::sleep_for(delay);
     const auto pids = job.ranks();
     ASSERT_EQ(pids.size(), static_cast<std::size_t>(kRanks));
+    lateness.most_ms();
     const long long killed_ns = now_ns();
     ASSERT_EQ(::kill(pids[victim], SIGKILL), 0);
     int exit_code = 0;
@@ -139,6 +165,8 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
     EXPECT_NE(text.find("killed by signal 9"), std::string::npos) << what;
     if (text.find("] met ") == std::string::npos) ++in_the_meeting;
     auto told = parse(text);
+    // Three are woken one after the other until a survivor knows: who saw the death, who tells it, and the survivor.
+    const double limit = static_cast<double>(limit_ms) + 3 * lateness.most_ms();
     for (int rank = 0; rank < kRanks; ++rank) {
       if (static_cast<std::size_t>(rank) == victim) continue;
       if (GetParam() == TransportKind::ucx && ended_by_ucx(text, rank)) {
@@ -151,7 +179,7 @@ TEST_P(KillARank, AndEverySurvivorNamesItInTime) {
       // A rank that started later could not know earlier.
       const long long since = std::max(killed_ns, survivor.started_ns);
       const double took_ms = static_cast<double>(survivor.failed_ns - since) / 1e6;
-      EXPECT_LE(took_ms, static_cast<double>(limit_ms)) << "rank " << rank << ", " << what;
+      EXPECT_LE(took_ms, limit) << "rank " << rank << ", " << what;
       slowest_ms = std::max(slowest_ms, took_ms);
     }
     for (const pid_t pid : pids) EXPECT_EQ(::kill(pid, 0), -1) << "process " << pid << " is left, " << what;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "effort.h"
@@ -23,6 +24,7 @@ using Kind = PipelineProblem::Kind;
 using Programs = std::vector<PipelineProgram>;
 
 constexpr int kMostStages = 16, kMostMicrobatches = 64, kMostChunks = 4;
+constexpr int kStride = tutti::testing::kSanitized ? 7 : 1;  // of micro-batches
 
 std::string text_of(const PipelineShape& shape) {
   return std::string(name_of(shape.schedule)) + ", " + std::to_string(shape.stages) + " stages, " +
@@ -30,7 +32,6 @@ std::string text_of(const PipelineShape& shape) {
 }
 
 void for_all_shapes(const std::function<void(const PipelineShape&)>& check) {
-  constexpr int kStride = tutti::testing::kSanitized ? 7 : 1;
   for (std::size_t which = 0; which < train::kPipelineSchedules; ++which) {
     const auto schedule = static_cast<PipelineSchedule>(which);
     const bool interleaves = schedule == PipelineSchedule::interleaved;
@@ -65,13 +66,36 @@ TEST(Pipeline, OrdersAreTheirSchedules) {
 }
 
 TEST(Pipeline, EveryScheduleIsProven) {
-  std::size_t proven = 0;
+  std::array<int, train::kPipelineSchedules> proven{};
   for_all_shapes([&](const PipelineShape& shape) {
     const auto problem = verify_pipeline(shape, pipeline_programs(shape));
     ASSERT_FALSE(problem) << text_of(shape) << ": " << text_of(*problem);
-    ++proven;
+    ++proven[static_cast<std::size_t>(shape.schedule)];
   });
-  EXPECT_GE(proven, tutti::testing::kSanitized ? 400u : 3000u);
+  constexpr int kOfEach = (kMostMicrobatches + kStride - 1) / kStride;
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::zb_h1})
+    EXPECT_EQ(proven[static_cast<std::size_t>(schedule)], kMostStages * kOfEach) << name_of(schedule);
+  int multiples = 0;  // micro-batches that so many stages divide, for every number of them
+  for (int stages = 1; stages <= kMostStages; ++stages) multiples += kMostMicrobatches / stages;
+  const int interleaved = proven[static_cast<std::size_t>(PipelineSchedule::interleaved)];
+  if (kStride == 1)
+    EXPECT_EQ(interleaved, kMostChunks * multiples);
+  else
+    EXPECT_GE(interleaved, kMostChunks * kOfEach) << "of one stage alone";
+}
+
+TEST(Pipeline, ForwardsAloneAreProven) {
+  for_all_shapes([](const PipelineShape& shape) {
+    Programs programs = forward_programs(shape);
+    const auto problem = verify_forwards(shape, programs);
+    ASSERT_FALSE(problem) << text_of(shape) << ": " << text_of(*problem);
+    EXPECT_TRUE(verify_pipeline(shape, programs)) << text_of(shape) << ": backwards are missing";
+    programs.back().pop_back();
+    EXPECT_TRUE(verify_forwards(shape, programs)) << text_of(shape) << ": the last forward is missing";
+  });
+  const PipelineShape shape{PipelineSchedule::one_f_one_b, 4, 6};
+  EXPECT_DOUBLE_EQ(play_pipeline(forward_programs(shape), {}).span, 6 + 3);
 }
 
 TEST(Pipeline, BubblesAreTheirFormulas) {
@@ -84,6 +108,19 @@ TEST(Pipeline, BubblesAreTheirFormulas) {
     else
       EXPECT_LE(played.bubble(), (shape.stages - 1.0) / shape.microbatches) << text_of(shape) << ": as 1f1b at most";
   });
+}
+
+// Two stages of two chunks, by hand: what a stage hands on begins there no sooner than it has ended here.
+//   stage 0  F0a F1a F0b F1b ... ... B0b---- ... B1b---- B0a---- B1a----
+//   stage 1  ... F0a F1a F0b B0b---- F1b B1b---- B0a---- B1a---- ... ...
+TEST(Pipeline, AnInterleavedBubbleByHand) {
+  const PlayedPipeline small = play_pipeline(pipeline_programs({PipelineSchedule::interleaved, 2, 2, 2}), {});
+  EXPECT_DOUBLE_EQ(small.work, 12);
+  EXPECT_DOUBLE_EQ(small.span, 15);
+  const PlayedPipeline usual = play_pipeline(pipeline_programs({PipelineSchedule::interleaved, 4, 8, 2}), {});
+  EXPECT_DOUBLE_EQ(usual.work, 48);
+  EXPECT_DOUBLE_EQ(usual.span, 57);
+  EXPECT_DOUBLE_EQ(usual.bubble(), 0.1875);
 }
 
 TEST(Pipeline, FormulasHoldForOtherTimes) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "strategy/tensor_sentence.h"
+
 namespace tutti::strategy {
 namespace {
 
@@ -50,9 +52,38 @@ TEST(Sentence, HasWhatOptionsAskForBesides) {
   StepShape asked = shape(0);
   asked.weighted = asked.may_skip = asked.measured = true;
   EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_reduce), (Spoken{4, 32000 + 8 + 2}));
+  asked.model_ranks = 3;
+  EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_gather), (Spoken{1, 3 * 24}));
+  asked.model_ranks = 1;
   asked.noise = true;
   asked.stage = 1;
   EXPECT_EQ(spoken(sentence_of(model(DType::float32).layout, asked), Verb::all_reduce), (Spoken{4, 8 + 2 + 8 + 64}));
+}
+
+// b s h of an activation, for l layers: 4 all_reduces a layer, and the embedding's and the output layer's.
+TEST(Sentence, OfTensorParallelIsTwoAllReducesAPairOfProducts) {
+  constexpr std::uint64_t kTokens = 96, kWidth = 40, kLayers = 3, kActivation = 4 * kTokens * kWidth;
+  train::TensorParallelShape cut{.ranks = 4, .layers = kLayers, .tokens = kTokens, .width = kWidth, .places = 32};
+  EXPECT_EQ(spoken(sentence_of(cut), Verb::all_reduce),
+            (Spoken{4 * kLayers + 2 + 2, (4 * kLayers + 2) * kActivation + 3 * 4 * kTokens}));
+  EXPECT_EQ(spoken(sentence_of(cut), Verb::all_gather), Spoken());
+  cut.type = DType::bfloat16;
+  EXPECT_EQ(spoken(sentence_of(cut), Verb::all_reduce).bytes, ((4 * kLayers + 2) * kActivation + 3 * 4 * kTokens) / 2);
+  cut.ranks = 1;
+  EXPECT_TRUE(sentence_of(cut).empty());
+}
+
+// An all_reduce is a reduce_scatter and an all_gather; inputs come a second time in backward: 10 in the place of 8.
+TEST(Sentence, OfSequenceParallelHasTheSameBytesAndInputsTwice) {
+  constexpr std::uint64_t kTokens = 96, kWidth = 40, kLayers = 3, kActivation = 4 * kTokens * kWidth;
+  constexpr std::uint64_t kPairs = 2 * kLayers + 1;
+  const train::Sentence said =
+      sentence_of({.ranks = 4, .layers = kLayers, .tokens = kTokens, .width = kWidth, .places = 32, .sequence = true});
+  EXPECT_EQ(spoken(said, Verb::all_gather), (Spoken{3 * kPairs, 3 * kPairs * kActivation}));
+  EXPECT_EQ(spoken(said, Verb::reduce_scatter), (Spoken{2 * kPairs, 2 * kPairs * kActivation}));
+  constexpr std::uint64_t kNorms = 2 * kPairs, kBiases = 2 * kLayers, kPlaces = 32;
+  EXPECT_EQ(spoken(said, Verb::all_reduce),
+            (Spoken{kPairs + 2 * kLayers + 1 + 2, 4 * kWidth * (kNorms + kBiases + kPlaces) + 3 * 4 * kTokens}));
 }
 
 TEST(Sentence, StateBytesAreTheTableOfZero) {

@@ -16,9 +16,10 @@
 namespace tutti::testing {
 
 // Rows of `width` numbers.
-inline train::PipelineArray array_of(std::size_t rows, std::size_t width) {
-  const auto numbers = std::make_shared<std::vector<float>>(rows * width);
-  return {{DType::float32, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(width)}},
+template <class T = float>
+train::PipelineArray array_of(std::size_t rows, std::size_t width) {
+  const auto numbers = std::make_shared<std::vector<T>>(rows * width);
+  return {{Element::of<T>().dtype(), {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(width)}},
           std::shared_ptr<void>(numbers, numbers->data())};
 }
 

@@ -2,10 +2,15 @@
 // their formulas say, and hold what the table of ZeRO says.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <tuple>
 
 #include "check.h"
+#include "cost_file.h"
 #include "effort.h"
+#include "strategy/buckets.h"
+#include "strategy/sentence.h"
+#include "topology/rates.h"
 #include "train/one_process.h"
 
 namespace tutti {
@@ -24,8 +29,7 @@ train::Strategy make(int stage, Communicator& comm, const ToyModel& model, const
                     : train::zero(stage, comm, model.parameters, optimizer, options);
 }
 
-void trains_alike(Ranks kind, int ranks, int stage, DType type, std::optional<double> clip) {
-  const ToyModel model(type);
+void trains_alike(Ranks kind, int ranks, int stage, const ToyModel& model, std::optional<double> clip) {
   OneProcess reference(model, train::AdamW{.learning_rate = 1e-2}, clip);
   std::vector<double> norms;
   for (int step = 0; step < kSteps; ++step) {
@@ -47,12 +51,19 @@ class Bits : public ::testing::TestWithParam<std::tuple<int, int, DType>> {};
 
 TEST_P(Bits, AreThoseOfOneProcess) {
   const auto [ranks, stage, type] = GetParam();
-  trains_alike(Ranks::threads, ranks, stage, type, std::nullopt);
+  trains_alike(Ranks::threads, ranks, stage, ToyModel(type), std::nullopt);
 }
 
 TEST_P(Bits, AreThoseOfOneProcessWhenGradientsAreClipped) {
   const auto [ranks, stage, type] = GetParam();
-  trains_alike(Ranks::threads, ranks, stage, type, 2.0);
+  trains_alike(Ranks::threads, ranks, stage, ToyModel(type), 2.0);
+}
+
+// A bucket has one type, and the norm is over all.
+TEST(BitsOfSeveralTypes, AreThoseOfOneProcessWhenGradientsAreClipped) {
+  const ToyModel model(DType::float32, DType::bfloat16);
+  for (const int ranks : {2, 3})
+    for (const int stage : {0, 1, 2, 3}) trains_alike(Ranks::threads, ranks, stage, model, 2.0);
 }
 
 std::string named(const ::testing::TestParamInfo<std::tuple<int, int, DType>>& test) {
@@ -69,12 +80,12 @@ class BitsOfProcesses : public ::testing::TestWithParam<std::tuple<Ranks, int, D
 
 TEST_P(BitsOfProcesses, AreThoseOfOneProcess) {
   const auto [kind, ranks, type] = GetParam();
-  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, type, std::nullopt);
+  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, ToyModel(type), std::nullopt);
 }
 
 TEST_P(BitsOfProcesses, AreThoseOfOneProcessWhenGradientsAreClipped) {
   const auto [kind, ranks, type] = GetParam();
-  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, type, 2.0);
+  for (const int stage : {0, 1, 2, 3}) trains_alike(kind, ranks, stage, ToyModel(type), 2.0);
 }
 
 std::string named_by_kind(const ::testing::TestParamInfo<std::tuple<Ranks, int, DType>>& test) {
@@ -198,6 +209,104 @@ TEST(BucketCap, IsChosenByPriceAndAlikeWhereNoneIsGiven) {
     comm.all_gather(std::span(&own, 1), caps);
     require(own >= 1 << 20 && caps == std::vector<std::uint64_t>(4, own), "one cap");
   }));
+}
+
+// The cap of a model of 32 MB, and the one that costs least by what the communicator itself predicts. A byte takes 1 ns
+// or so, a bucket of whatever size three times what it takes until peers see that there is something.
+std::array<std::size_t, 2> caps_where_peers_see_after(double progress_s) {
+  topology::Rates rates;
+  rates.step = rates.message = rates.call = 1e-9;
+  rates.copy = rates.peer = rates.reduce = 1e-9;
+  rates.progress = rates.enter = rates.line = progress_s;
+  rates.cores = 64;
+  const testing::Costs costs({rates, rates, {}, {}});
+  constexpr std::size_t kBytes = 32 << 20;
+  std::array<std::size_t, 2> caps{};
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+    std::vector<float> values(kBytes / sizeof(float));
+    const train::Parameters parameters{{.name = "w", .shape = {8192, 1024}, .values = values.data()}};
+    const std::size_t chosen = train::data_parallel(comm, parameters, train::Sgd{}).report().bucket_bytes;
+    const std::shared_ptr<void> memory = comm.allocate_bytes(kBytes);
+    const std::size_t cheapest = strategy::cheapest_cap(kBytes, [&](std::size_t bytes) {
+      return comm.predicted_us(
+          testing::all_reduce_of(memory.get(), memory.get(), bytes / sizeof(float), DType::float32));
+    });
+    train::StrategyOptions given;
+    given.bucket_bytes = 3 << 20;
+    require(train::data_parallel(comm, parameters, train::Sgd{}, given).report().bucket_bytes == 3 << 20,
+            "one that is given is kept");
+    if (comm.rank() == 0) caps = {chosen, cheapest};
+  }));
+  return caps;
+}
+
+TEST(BucketCap, IsTheCheapestByThePricesOfTheCommunicator) {
+  const auto quick = caps_where_peers_see_after(1e-9), usual = caps_where_peers_see_after(7e-4),
+             slow = caps_where_peers_see_after(1);
+  for (const auto& [chosen, cheapest] : {quick, usual, slow}) EXPECT_EQ(chosen, cheapest);
+  EXPECT_EQ(quick[0], 1U << 20) << "pieces: what nothing hides is the last one alone";
+  EXPECT_GT(usual[0], quick[0]);
+  EXPECT_LT(usual[0], slow[0]);
+  EXPECT_EQ(slow[0], 32U << 20) << "all at once";
+}
+
+// ---- What a rank holds.
+
+// The table of ZeRO, for a model in one bucket (each unit, in stage 3) and AdamW. Numbers fill blocks of 1024: a
+// parameter that does not fit into what is left of one begins at the next, and every shard has whole ones.
+train::StateBytes by_the_table(const ToyModel& model, int stage, int ranks, std::uint64_t e) {
+  const auto whole_blocks = [](std::uint64_t numbers, std::uint64_t blocks) {
+    return (numbers + 1024 * blocks - 1) / (1024 * blocks) * 1024 * blocks;
+  };
+  std::vector<std::uint64_t> buckets(stage == 3 ? ToyModel::kUnitCount : 1);
+  const std::size_t count = model.parameters.size();
+  for (std::size_t turn = 0; turn < count; ++turn) {
+    const train::Parameter& parameter = model.parameters[stage == 3 ? turn : count - 1 - turn];
+    std::uint64_t& filled = buckets[stage == 3 ? parameter.unit : 0];
+    if (filled % 1024 + parameter.elements() > 1024) filled = whole_blocks(filled, 1);
+    filled += parameter.elements();
+  }
+  const auto shards = static_cast<std::uint64_t>(stage == 0 ? 1 : ranks);
+  std::uint64_t whole = 0, largest = 0;
+  for (const std::uint64_t filled : buckets) {
+    const std::uint64_t bucket = whole_blocks(filled, static_cast<std::uint64_t>(ranks));
+    whole += bucket;
+    largest = std::max(largest, bucket);
+  }
+  const std::uint64_t own = whole / shards, buffers = std::min<std::uint64_t>(3, buckets.size());
+  train::StateBytes bytes;
+  bytes.values = e * (stage == 3 ? own : whole);
+  bytes.gradients = e * (stage >= 2 ? own : whole);
+  bytes.master = e == 4 ? 0 : 4 * own;
+  bytes.optimizer = 8 * own;
+  if (stage >= 2) bytes.in_flight = e * largest * (stage == 3 ? 2 * buffers : buffers);
+  return bytes;
+}
+
+std::string in_words(const train::StateBytes& bytes) {
+  std::string words;
+  for (const std::uint64_t part : {bytes.values, bytes.gradients, bytes.master, bytes.optimizer, bytes.in_flight})
+    words += std::to_string(part) + " ";
+  return words;
+}
+
+TEST(StatesOfAModel, TakeTheMemoryOfTheTableAndNoMore) {
+  for (const DType type : {DType::float32, DType::bfloat16}) {
+    const ToyModel model(type);
+    for (const int ranks : {1, 2, 3}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        testing::expect_all_ok(testing::run_ranks(Ranks::threads, ranks, [&](Communicator& comm) {
+          train::Strategy strategy = make(stage, comm, model, {.bucket_bytes = 1 << 20});
+          for (int step = 0; step < 2; ++step) testing::train_step(strategy, model, comm.rank(), step);
+          const std::string table = in_words(by_the_table(model, stage, ranks, size_of(type)));
+          const std::string said = in_words(strategy.report().bytes), allocated = in_words(strategy.allocated());
+          const std::string where = "stage " + std::to_string(stage) + ", " + std::to_string(ranks) + " ranks: ";
+          require(said == table, where + said + "are not " + table);
+          require(allocated == table, where + allocated + "were allocated and not " + table);
+        }));
+      }
+    }
+  }
 }
 
 }  // namespace

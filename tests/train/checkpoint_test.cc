@@ -375,6 +375,24 @@ TEST(Saving, FailsOnAllRanksWhereTheIndexCannotBeWritten) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
+// What would not load takes no name, and those that do stay.
+TEST(Saving, RefusesWhatWouldNotLoad) {
+  const SavedFolder folder;
+  const ToyModel model;
+  on_ranks(2, [&](Communicator& comm) {
+    Strategy strategy = make(0, comm, model);
+    Checkpoints(comm, folder.path(), {.keep = 1}).save(strategy, {.step = 1});
+    const std::string& left_out = model.parameters[1].name;
+    Strategy part = make(0, comm, model, kAdamW,
+                         {.counts_in_norm = [&](const train::Parameter& each) { return each.name != left_out; }});
+    Checkpoints checkpoints(comm, folder.path(), {.keep = 1});
+    const std::string words = error_of([&] { checkpoints.save(part, {.step = 2}); }).what();
+    require(words.find("would not load") != std::string::npos, words);
+    require(words.find(left_out) != std::string::npos, words);
+    require(checkpoints.steps() == std::vector<std::int64_t>{1}, "the checkpoint of before");
+  });
+}
+
 TEST(Saving, RefusesAFolderThatRanksDoNotShare) {
   const ToyModel model;
   SavedFolder folder, other;
@@ -463,6 +481,8 @@ class Damaged : public ::testing::Test {
       const Error error = error_of([&] { checkpoints.load(strategy); });
       const std::string words = error.what();
       require(error.code() == ErrorCode::invalid_argument, words);
+      const std::string rank = "rank " + std::to_string(error.peer());
+      require(error.peer() >= 0 && words.find(rank + ": ") != std::string::npos, rank + " is not in " + words);
       for (const std::string& part : parts)
         require(words.find(part) != std::string::npos, part + " is not in " + words);
       require(strategy.updates() == 3 && testing::values_of(strategy, model) == before, "nothing was changed");
@@ -495,7 +515,9 @@ TEST_F(Damaged, BitThatFlipped) {
   const std::size_t bytes = testing::content_of(file("rank-00000.safetensors")).size();
   for (const std::size_t at : {bytes - 1, bytes / 2, std::size_t{20}}) {
     testing::flip_bit(file("rank-00000.safetensors"), at);
-    refused(model_, kAdamW, {file("rank-00000.safetensors") + " is damaged: bytes 0 to " + std::to_string(bytes - 1)});
+    refused(model_, kAdamW,
+            {file("rank-00000.safetensors") + " is damaged: bytes 0 to " + std::to_string(bytes - 1),
+             "put the file back from a copy, or remove the folder to load the checkpoint before"});
     testing::flip_bit(file("rank-00000.safetensors"), at);
   }
   go_on(folder_, 2, 0, model_, 4, undisturbed(model_, 3, 2, 2, 4));
@@ -518,18 +540,20 @@ TEST_F(Damaged, Index) {
 TEST_F(Damaged, IsWhatAnotherModelWrote) {
   ToyModel other;
   other.parameters[1].shape = {33, 64};
+  const std::string remedy = "build the model that it was saved from";
   refused(other, kAdamW,
-          {"parameter \"w1\" is float32 [33, 64] in this model and float32 [64, 33] in " + folder_.path()});
+          {"parameter \"w1\" is float32 [33, 64] in this model and float32 [64, 33] in " + folder_.path(), remedy});
   other = ToyModel();
   other.parameters[4].name = "w3";
-  refused(other, kAdamW, {"parameter \"w3\", float32 [33, 70], of this model is not in " + folder_.path()});
+  refused(other, kAdamW, {"parameter \"w3\", float32 [33, 70], of this model is not in " + folder_.path(), remedy});
   refused(ToyModel(DType::bfloat16), kAdamW,
-          {"parameter \"embedding\" is bfloat16 [50, 31] in this model and float32"});
+          {"parameter \"embedding\" is bfloat16 [50, 31] in this model and float32", remedy});
 }
 
 TEST_F(Damaged, IsWhatAnotherOptimizerWrote) {
   refused(model_, train::Lion{},
-          {"was saved with the optimizer AdamW with 2 states, and this strategy has Lion with 1 state;"});
+          {"was saved with the optimizer AdamW with 2 states, and this strategy has Lion with 1 state;",
+           "make the strategy with the same one"});
 }
 
 TEST_F(Damaged, ModelWithFewerParametersIsAnother) {

@@ -99,12 +99,12 @@ std::vector<Outcome> dense(int ranks, const RouterOptions& options, std::vector<
   return outcomes;
 }
 
-void compare_with_dense(Communicator& comm, const RouterOptions& options) {
+void compare_with_dense(Communicator& comm, const RouterOptions& options, const train::ExpertsOptions& with = {}) {
   std::vector<ToyExpert> expected_experts;
   for (int e = 0; e < options.experts; ++e) expected_experts.emplace_back(e);
   const Outcome expected = dense(comm.size(), options, expected_experts)[static_cast<std::size_t>(comm.rank())];
 
-  Experts experts(comm, options.experts, kWidth);
+  Experts experts(comm, options.experts, kWidth, with);
   const int first = comm.rank() * experts.local_experts();
   std::vector<ToyExpert> own;
   for (int e = 0; e < experts.local_experts(); ++e) own.emplace_back(first + e);
@@ -159,6 +159,28 @@ TEST(Experts, AreSoOverTcpAndAcrossHosts) {
     }));
 }
 
+// Ranks of a host one behind the other, or in turns; and where hosts differ in size, which leaves one level.
+TEST(Experts, AreSoInTwoLevels) {
+  const auto in_two_levels = [](int ranks, bool has_two, const std::function<bool(int)>& is_on_second) {
+    testing::expect_all_ok(testing::run_mixed(
+        ranks,
+        [&](Communicator& comm) {
+          for (const int experts : {ranks, 3 * ranks})
+            compare_with_dense(comm, {.experts = experts, .top_k = 2, .capacity_factor = 1}, {.two_levels = true});
+          Experts told(comm, ranks, 2, {.two_levels = true});
+          const Routing routing = route(Floats(static_cast<std::size_t>(4 * ranks), 1), {.experts = ranks});
+          told.dispatch(routing, Floats(8));
+          require((told.sentence()[1].what == "tokens to experts, rows for each rank") == has_two,
+                  told.sentence()[1].what);
+        },
+        {}, is_on_second));
+  };
+  in_two_levels(4, true, [](int rank) { return rank >= 2; });
+  in_two_levels(6, true, [](int rank) { return rank % 2 == 1; });
+  in_two_levels(3, false, [](int rank) { return rank == 1; });
+  in_two_levels(2, false, [](int rank) { return rank == 1; });
+}
+
 TEST(Router, TakesTheBestAndDropsByPolicy) {
   // Four tokens, two experts; all like expert 0 best, the third most of all.
   const Floats logits{1, 0, 2, 0, 4, 0, 3, 0};
@@ -208,6 +230,35 @@ TEST(Router, GradientIsThatOfItsWeights) {
     for (std::size_t i = 0; i < logits.size(); ++i)
       EXPECT_NEAR(gradient[i], (loss(i, kStep) - loss(i, -kStep)) / (2 * kStep), 1e-4) << i;
   }
+}
+
+// Several plans may be open, of rows of any type, and a dispatch goes on by its own.
+TEST(Experts, PlansOutliveEachOther) {
+  on_ranks(2, [](Communicator& comm) {
+    const RouterOptions options{.experts = 4, .top_k = 2};
+    Experts experts(comm, 4, kWidth);
+    const auto routed = [&](std::uint32_t seed, std::size_t tokens) {
+      return route(numbers(seed, comm.rank(), tokens * 4), options);
+    };
+    const Routing first = routed(1, 6), second = routed(2, 11), third = routed(3, 3);
+    const Floats tokens = numbers(4, comm.rank(), 6 * kWidth);
+    const std::span<const float> sent = experts.dispatch(first, tokens);
+    const Floats outputs(sent.begin(), sent.end());
+    const train::DispatchPlan wide = experts.plan(second), narrow = experts.plan(third);
+    for (const train::DispatchPlan* plan : {&wide, &narrow}) {
+      std::vector<double> rows(plan->order.size() * kWidth), there(plan->rows() * kWidth), back(rows.size());
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = 1e-9 * static_cast<double>(i) + comm.rank();
+      experts.to_experts(*plan, rows.data(), there.data(), DType::float64);
+      experts.to_tokens(*plan, there.data(), back.data(), DType::float64);
+      require(back == rows, "rows that come back");
+    }
+    Floats result(tokens.size()), right(tokens.size());
+    experts.combine(outputs, result);  // experts that change nothing: tokens times their weights
+    for (std::size_t choice = 0; choice < first.experts.size(); ++choice)
+      for (std::size_t i = 0; i < kWidth; ++i)
+        right[choice / 2 * kWidth + i] += first.weights[choice] * tokens[choice / 2 * kWidth + i];
+    require(result == right, "the dispatch that was open");
+  });
 }
 
 TEST(Experts, StatisticsAreOfAllRanks) {

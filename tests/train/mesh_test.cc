@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "train/ones.h"
+#include "train/some_axes.h"
 
 namespace tutti {
 namespace {
@@ -88,29 +89,12 @@ TEST(Mesh, KeepsNearAxesInsideHosts) {
   }));
 }
 
-// Axes that multiply to `ranks`, by chance.
-Axes some_axes(int ranks, std::mt19937& random) {
-  constexpr const char* kNames[] = {"dp", "tp", "pp", "ep"};
-  Axes axes;
-  for (std::size_t i = 0; i < std::size(kNames); ++i) {
-    int size = 1;
-    for (const int factor : {2, 2, 2, 3, 5, 7})
-      if (ranks % factor == 0 && (i + 1 == std::size(kNames) || random() % 2 == 0)) {
-        size *= factor;
-        ranks /= factor;
-      }
-    axes.push_back({kNames[i], size});
-  }
-  std::shuffle(axes.begin(), axes.end(), random);
-  return axes;
-}
-
 TEST(Mesh, GroupsAreThoseThatDifferInOneAxis) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     on_ranks(ranks, [&](Communicator& comm) {
       std::mt19937 random(static_cast<unsigned>(ranks));
       for (int round = 0; round < 3; ++round) {
-        Mesh mesh(comm, some_axes(ranks, random));
+        Mesh mesh(comm, testing::some_axes(ranks, random));
         std::set<std::vector<int>> places;
         for (int rank = 0; rank < ranks; ++rank) {
           std::vector<int> place;

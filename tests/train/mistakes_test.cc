@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <functional>
+#include <initializer_list>
 #include <string>
 
 #include "check.h"
@@ -36,7 +37,7 @@ TEST(Mistakes, ModelsThatDifferNameRankAndParameter) {
     require(error.code() == ErrorCode::mismatch && error.peer() == 2, error.what());
     require(contains(error.what(),
                      "rank 2 has parameter \"b\", float32 [1, 2] where rank 0 has parameter \"b\", "
-                     "float32 [2]"),
+                     "float32 [2]; build the same model with the same settings on all ranks"),
             error.what());
   });
 }
@@ -50,6 +51,38 @@ TEST(Mistakes, MissingParametersAndOtherSettingsAreNamed) {
     const Ones same;
     const Error stages = error_of([&] { make(comm.rank(), comm, same.parameters); });
     require(contains(stages.what(), "rank 1 has the settings stage 1"), stages.what());
+  });
+}
+
+TEST(Mistakes, SettingsThatDifferInTheirLastDigitsAreNamed) {
+  on_ranks(2, [&](Communicator& comm) {
+    const Ones ones;
+    const auto refused = [&](const train::Optimizer(&optimizers)[2], const StrategyOptions(&options)[2],
+                             const std::string& words) {
+      const auto own = static_cast<std::size_t>(comm.rank());
+      const Error error = error_of([&] { make(0, comm, ones.parameters, options[own], optimizers[own]); });
+      require(error.peer() == 1 && contains(error.what(), words), error.what());
+    };
+    const auto optimizers_differ = [&](const train::Optimizer& one, const train::Optimizer& other,
+                                       const std::string& words) {
+      refused({one, other}, {{}, {}}, words);
+    };
+    optimizers_differ(train::Sgd{.learning_rate = 1e-7}, train::Sgd{.learning_rate = 2e-7}, "optimizer Sgd 2e-07");
+    optimizers_differ(train::AdamW{.weight_decay = 1e-9}, train::AdamW{.weight_decay = 3e-9}, " 3e-09");
+    optimizers_differ(train::AdamW{.beta2 = 0.9999999}, train::AdamW{.beta2 = 0.99999991}, "0.99999991");
+    optimizers_differ(train::AdamW{.epsilon = 1e-13}, train::AdamW{.epsilon = 1e-14}, "1e-14");
+    const auto options_differ = [&](const StrategyOptions& one, const StrategyOptions& other,
+                                    const std::string& words) {
+      refused({train::AdamW{}, train::AdamW{}}, {one, other}, words);
+    };
+    options_differ({.clip_norm = 1e-7}, {.clip_norm = 2e-7}, "clip_norm 2e-07");
+    const auto scales_differ = [&](const train::LossScale& other, const std::string& words) {
+      options_differ({.loss_scale = train::LossScale{}}, {.loss_scale = other}, words);
+    };
+    scales_differ({.initial = 65537}, "loss_scale 65537, times 2 after 2000 steps, times 0.5 where it overflows");
+    scales_differ({.growth = 4}, "times 4 after 2000 steps");
+    scales_differ({.backoff = 0.25}, "times 0.25 where it overflows");
+    scales_differ({.interval = 1000}, "after 1000 steps");
   });
 }
 
@@ -70,20 +103,32 @@ TEST(Mistakes, OfOneRankAreRefusedInWords) {
 }
 
 TEST(Mistakes, InAStepNameTheParameterAndTheRemedy) {
-  on_ranks(1, [&](Communicator& comm) {
-    const Ones ones;
-    Strategy strategy = make(0, comm, ones.parameters);
-    const auto words = [](auto&& call) { return std::string(error_of(call).what()); };
-    const std::int64_t shape[] = {3};
-    require(contains(words([&] { strategy.ready(0, shape); }), "\"a\": its shape was [4]"), "shape");
-    require(contains(words([&] { strategy.ready(2); }), "no parameter 2"), "range");
-    strategy.ready(0);
-    require(contains(words([&] { strategy.ready(0); }), "\"a\": ready() came twice"), "twice");
-    require(contains(words([&] { strategy.zero_gradients(); }), "being averaged"), "zeroed");
-    require(contains(words([&] { strategy.weight(1); }), "before the backward"), "weight");
-    const std::string never = words([&] { strategy.step(); });
-    require(contains(never, "rank 0: no gradient came of \"b\""), never);
-  });
+  for (const int stage : kStages) {
+    on_ranks(1, [&](Communicator& comm) {
+      const Ones ones;
+      Strategy strategy = make(stage, comm, ones.parameters);
+      const auto refused = [](auto&& call, std::initializer_list<const char*> words) {
+        const std::string said = error_of(call).what();
+        for (const char* const word : words) require(contains(said, word), said);
+      };
+      const std::int64_t shape[] = {3};
+      refused([&] { strategy.ready(0, shape); },
+              {"rank 0, parameter \"a\": its shape was [4]", "gradient's is [3]", "make a new strategy"});
+      refused([&] { strategy.check_gradient(0, DType::float32, shape); },
+              {"rank 0, parameter \"a\": its shape was [4]"});
+      const std::int64_t right_shape[] = {4};
+      refused([&] { strategy.check_gradient(0, DType::float64, right_shape); },
+              {"rank 0, parameter \"a\": its type is float32", "gradient's float64; convert the gradient"});
+      strategy.check_gradient(0, DType::float32, right_shape);
+      refused([&] { strategy.ready(2); }, {"no parameter 2", "0 .. 1"});
+      strategy.ready(0);
+      refused([&] { strategy.ready(0); },
+              {"rank 0, parameter \"a\": ready() came twice", "call step() after each", "no_sync()"});
+      refused([&] { strategy.zero_gradients(); }, {"being averaged", "call it after step()"});
+      refused([&] { strategy.weight(1); }, {"before the backward"});
+      refused([&] { strategy.step(); }, {"rank 0: no gradient came of \"b\"", "call ready() for every parameter"});
+    });
+  }
 }
 
 TEST(Mistakes, WithUnitsAreToldWithTheRemedy) {
@@ -180,24 +225,27 @@ TEST(Mistakes, ValuesThatDriftAreFoundByVerify) {
 }
 
 // A rank that is killed in the middle of a step: every survivor's step() names it.
+void kills_a_rank(Ranks kind, int stage) {
+  const auto ends = testing::run_ranks(kind, 3, [&](Communicator& comm) {
+    const ToyModel model;
+    Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
+    testing::train_step(strategy, model, comm.rank(), 0);
+    if (comm.rank() == 1) {
+      strategy.zero_gradients();
+      for (std::size_t i = 4; i < strategy.size(); ++i) strategy.ready(i);
+      ::raise(SIGKILL);
+    }
+    const Error error = error_of([&] { testing::train_step(strategy, model, comm.rank(), 1); });
+    require(error.code() == ErrorCode::peer_lost && error.peer() == 1, error.what());
+  });
+  EXPECT_EQ(ends[1].signal, SIGKILL);
+  EXPECT_TRUE(ends[0].ok()) << ends[0].message;
+  EXPECT_TRUE(ends[2].ok()) << ends[2].message;
+}
+
 TEST(KilledRanks, AreNamedByEverySurvivor) {
-  for (const int stage : kStages) {
-    const auto ends = testing::run_ranks(Ranks::processes, 3, [&](Communicator& comm) {
-      const ToyModel model;
-      Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
-      testing::train_step(strategy, model, comm.rank(), 0);
-      if (comm.rank() == 1) {
-        strategy.zero_gradients();
-        for (std::size_t i = 4; i < strategy.size(); ++i) strategy.ready(i);
-        ::raise(SIGKILL);
-      }
-      const Error error = error_of([&] { testing::train_step(strategy, model, comm.rank(), 1); });
-      require(error.code() == ErrorCode::peer_lost && error.peer() == 1, error.what());
-    });
-    EXPECT_EQ(ends[1].signal, SIGKILL);
-    EXPECT_TRUE(ends[0].ok()) << ends[0].message;
-    EXPECT_TRUE(ends[2].ok()) << ends[2].message;
-  }
+  for (const Ranks kind : {Ranks::processes, Ranks::tcp})
+    for (const int stage : kStages) kills_a_rank(kind, stage);
 }
 
 }  // namespace

@@ -47,11 +47,14 @@ inline float noise(std::uint32_t seed, int rank, std::size_t i) {
 
 // Names, shapes and first values of a small model with all that is awkward: an odd size, a scalar, nothing at all.
 struct ToyModel {
-  explicit ToyModel(DType type = DType::float32) {
+  explicit ToyModel(DType type = DType::float32) : ToyModel(type, type) {}
+  // Types by turns.
+  ToyModel(DType even, DType odd) {
     const std::pair<const char*, std::vector<std::int64_t>> shapes[] = {
         {"embedding", {50, 31}}, {"w1", {64, 33}}, {"b1", {33}},  {"empty", {0, 7}},
         {"w2", {33, 70}},        {"b2", {70}},     {"scale", {}}, {"head", {3, 1024}}};
     for (const auto& [name, shape] : shapes) {
+      const DType type = parameters.size() % 2 == 0 ? even : odd;
       train::Parameter parameter{.name = name, .type = type, .shape = shape};
       std::vector<float> values(parameter.elements());
       for (std::size_t i = 0; i < values.size(); ++i)

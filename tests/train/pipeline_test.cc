@@ -146,6 +146,42 @@ TEST(Pipeline, LargeActivationsTravelToo) {
   });
 }
 
+// Other shapes than in steps, between steps, whose gradients stay as they are.
+TEST(Pipeline, EvaluatesForwardsAlone) {
+  for (const Ranks kind : {Ranks::threads, Ranks::tcp}) {
+    for (const Shape& shape : {kShapes[0], kShapes[3], kShapes[7], kShapes[10]}) {
+      testing::expect_all_ok(testing::run_ranks(kind, shape.stages, [&](Communicator& comm) {
+        std::vector<ArrayPart> parts = parts_of(comm.rank(), shape.stages, shape.chunks);
+        PipelineEngine engine = engine_of(parts);
+        const int places = shape.stages * shape.chunks;
+        std::vector<float> ends;
+        engine.evaluate = [&](int microbatch, int chunk, const PipelineArray& input) {
+          const int place = chunk * shape.stages + comm.rank();
+          PipelineArray output = testing::array_of(1, 4);
+          for (std::size_t i = 0; i < 4; ++i)
+            output.as<float>()[i] = place == 0 ? static_cast<float>(100 * microbatch) : input.as<float>()[i] + 1;
+          if (place + 1 == places) ends.push_back(output.as<float>()[3]);
+          return place + 1 == places ? PipelineArray() : output;
+        };
+        Pipeline pipeline(
+            comm, engine,
+            {.schedule = shape.schedule, .microbatches = shape.microbatches, .chunks = shape.chunks, .verify = true});
+        pipeline.evaluate();
+        pipeline.step();
+        require_same_bits(parts, comm.rank(), shape.stages, accumulated(shape.microbatches));
+        const Counters before = pipeline.counters();
+        pipeline.evaluate();
+        const auto calls = pipeline.counters()[Verb::send_recv].calls - before[Verb::send_recv].calls;
+        require(2 * calls == spoken(pipeline.sentence(), Verb::send_recv).calls, "half the messages of a step");
+        std::vector<float> expected;
+        for (int i = 0; i < 2 * shape.microbatches && pipeline.is_last(shape.chunks - 1); ++i)
+          expected.push_back(static_cast<float>(100 * (i % shape.microbatches) + places - 1));
+        require(ends == expected, "every micro-batch went through all places, in order");
+      }));
+    }
+  }
+}
+
 TEST(Pipeline, TiedWeightsAreSummedOverBothEnds) {
   for (const int stages : {1, 2, 4}) {
     on_ranks(stages, [&](Communicator& comm) {
@@ -291,6 +327,8 @@ TEST(PipelineMistakes, OfSettingsAreRefusedOnAllRanks) {
     refused({.microbatches = 0}, engine, "a pipeline of 0 micro-batches");
     refused({.schedule = PipelineSchedule::interleaved, .microbatches = 3, .chunks = 2}, engine, "take 4");
     refused({.microbatches = 2, .inputs = {{}, {}}}, engine, "inputs has 2 shapes for 1 chunks");
+    Pipeline without(comm, engine, {.microbatches = 2});
+    require(contains(error_of([&] { without.evaluate(); }).what(), "the engine has no evaluate()"), "evaluate()");
     PipelineEngine lacking = engine;
     if (comm.rank() == 1) lacking.weight_gradient = {};
     refused({.schedule = PipelineSchedule::zb_h1, .microbatches = 2}, lacking, "rank 1: zb-h1 calls input_gradient()");

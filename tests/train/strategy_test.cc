@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -30,6 +31,23 @@ using testing::ToyModel;
 using testing::value_of;
 using train::Strategy;
 using train::StrategyOptions;
+
+TEST(FirstValues, AreThoseOfRankZero) {
+  for (const int stage : kStages) {
+    on_ranks(3, [&](Communicator& comm) {
+      Ones ones;
+      std::iota(ones.values.begin(), ones.values.end(), static_cast<float>(10 * (comm.rank() + 1)));
+      Strategy strategy = make(stage, comm, ones.parameters);
+      std::vector<float> values;
+      strategy.gather(0);
+      for (std::size_t i = 0; i < strategy.size(); ++i)
+        for (const float value : strategy.values_as<const float>(i)) values.push_back(value);
+      strategy.release(0);
+      require(values == std::vector<float>{10, 11, 12, 13, 14, 15}, "stage " + std::to_string(stage));
+      strategy.verify();
+    });
+  }
+}
 
 TEST(Accumulation, SendsOnceForAllMicroBatches) {
   for (const int stage : kStages) {
@@ -117,6 +135,51 @@ TEST(Accumulation, ForgottenGradientsAreCopiedOverOrZero) {
       }
       require(value_of(strategy, 0) == 1 - 3 * 4, "2 and 2, three times");
       require(value_of(strategy, 1) == 1 - 2 - 1, "2, then the mean of 2 and 0, then nothing");
+    });
+  }
+}
+
+// More buckets than stages 2 and 3 have buffers for, all of which are needed until the last pass.
+TEST(Accumulation, OfManyBucketsGivesTheBitsOfOneProcess) {
+  constexpr int kRanks = 2, kSteps = 4;
+  const ToyModel model;
+  const auto pass = [&](std::size_t i, const void* values, int rank, int step, int micro) {
+    return testing::gradient_of(model.parameters[i], i, values, rank, 2 * step + micro);
+  };
+  OneProcess reference(model, train::AdamW{}, std::nullopt);
+  for (int step = 0; step < kSteps; ++step) {
+    reference.step([&](std::size_t i, const void* values) {
+      const std::size_t elements = model.parameters[i].elements();
+      std::vector<testing::Bytes> partial;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        std::vector<testing::Bytes> passes{pass(i, values, rank, step, 0), pass(i, values, rank, step, 1)};
+        partial.push_back(testing::reduce_naively(DType::float32, ReduceOp::sum, std::move(passes), elements));
+      }
+      return testing::reduce_naively(DType::float32, ReduceOp::average, std::move(partial), elements);
+    });
+  }
+  for (const int stage : kStages) {
+    on_ranks(kRanks, [&](Communicator& comm) {
+      Strategy strategy = make(stage, comm, model.parameters, {.bucket_bytes = 10'000});
+      for (int step = 0; step < kSteps; ++step) {
+        strategy.zero_gradients();
+        const std::vector<testing::Bytes> values = testing::values_of(strategy, model);
+        const auto backward = [&](int micro) {
+          for (std::size_t i = strategy.size(); i-- > 0;) {
+            const testing::Bytes gradient = pass(i, values[i].data(), comm.rank(), step, micro);
+            if (!gradient.empty()) strategy.add_gradient(i, gradient.data());
+            strategy.ready(i);
+          }
+        };
+        {
+          const train::NoSync pause = strategy.no_sync();
+          backward(0);
+        }
+        backward(1);
+        strategy.step();
+      }
+      require(strategy.report().timeline.size() > 3, "more buckets than buffers");
+      require(testing::values_of(strategy, model) == reference.values(), "stage " + std::to_string(stage));
     });
   }
 }
@@ -291,6 +354,37 @@ TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
       require(!step(1).skipped && strategy.loss_scale() == 4, "not yet");
       require(!step(1).skipped && strategy.loss_scale() == 8, "two good steps");
       require(value_of(strategy, 0) == -2, "three updates");
+    });
+  }
+}
+
+// Gradients of 4 do not fit into float16 once they are multiplied by 32768, nor by 16384, on one rank of two.
+TEST(LossScale, ShrinksUntilGradientsOf16BitsFit) {
+  for (const int stage : kStages) {
+    on_ranks(2, [&](Communicator& comm) {
+      testing::Bytes ones(6 * size_of(DType::float16));
+      testing::from_floats(std::vector<float>(6, 1.0F), DType::float16, ones.data());
+      const train::Parameters parameters{{.name = "w", .type = DType::float16, .shape = {6}, .values = ones.data()}};
+      Strategy strategy = make(stage, comm, parameters, {.loss_scale = train::LossScale{.initial = 32768}},
+                               train::Sgd{.learning_rate = 0.25});
+      const auto first_value = [&] {
+        strategy.gather(0);
+        const float value = testing::to_floats(strategy.values(0), DType::float16, 6)[5];
+        strategy.release(0);
+        return value;
+      };
+      const auto step = [&] {
+        strategy.zero_gradients();
+        const auto scaled = static_cast<float>((comm.rank() == 0 ? 2 : 4) * strategy.loss_scale());
+        testing::from_floats(std::vector<float>(6, scaled), DType::float16, strategy.gradient(0));
+        strategy.ready(0);
+        return strategy.step();
+      };
+      for (const double shrunk : {16384, 8192}) {
+        require(step().skipped && strategy.loss_scale() == shrunk && first_value() == 1, "skipped everywhere");
+      }
+      const train::StepResult fits = step();
+      require(!fits.skipped && strategy.loss_scale() == 8192 && first_value() == 0.25F, "1 - 0.25 * 3");
     });
   }
 }

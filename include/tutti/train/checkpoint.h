@@ -11,10 +11,14 @@
 //   }
 //   checkpoints.wait();
 //
-// A checkpoint is a folder: a safetensors file for each rank, with the masters and optimizer states that it wrote, and
-// index.json, which says what lies where and has checksums. Every number is written once. It is written beside the
+// A checkpoint is a folder: a safetensors file for each rank, with the masters and optimizer states that it wrote,
+// another one with what compression keeps on that rank, and index.json, which says what lies where and has checksums.
+// Masters and states are written once. It is written beside the
 // others and gets its name when all ranks have written theirs to disk: what has a name is whole. Loading checks
 // everything on all ranks before it changes anything on any.
+//
+// Where a model is cut over ranks (a mesh with tp), each rank's strategy has parts of it, and Checkpoints are made over
+// all ranks of the mesh: what is saved are whole parameters by their names, which load on another mesh.
 //
 // All ranks see the same folder, and one job at a time writes to it. Calls are collective where they say so, made by
 // one thread at a time, between steps; a failure of one rank is thrown on all, with its rank and its words. They talk
@@ -86,7 +90,8 @@ class TUTTI_API Checkpoints {
   // Collective. Puts masters, optimizer states, the count of updates and the loss scale into the strategy, and returns
   // the rest. The last checkpoint unless a step is given; nothing where the folder has none. Throws, and has changed
   // nothing, where a file is missing, cut short or damaged, or of another model or optimizer. Settings of the optimizer
-  // may differ.
+  // may differ. What compression kept comes back where as many ranks compress in the same way, and begins anew on all
+  // of them otherwise.
   std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step = {});
   // Collective over all replicas, each from its own folder: the last step that all have, unless one is given. Where one
   // cannot, all throw; others may have loaded theirs.

@@ -20,13 +20,22 @@ struct Cast {
   DType type = DType::bfloat16;  // or float16
 };
 
+// by_deviation, of TopK and PowerSgd: what is compressed, and waits, is a gradient over its deviation, the root of the
+// variance of AdamW, which stays as it is from StrategyOptions::compress_from_step on. AdamW makes steps of much the
+// same size of small gradients and of large ones; without this the small ones wait longest, and what comes after a
+// while is held to be a large gradient, of which AdamW makes less. It needs what OneBitAdam does; clip_norm works, of
+// what came. What waits is a mean over steps already, and a momentum behind it would let it wait once more: beta1 is at
+// most most_beta1 from then on. More of it where little waits, less where nearly everything does.
+
 // Each rank sends the share of its gradients that is largest, with their places: 8 bytes for each. The rest is kept and
 // added to the next step's (StrategyOptions::error_feedback), or training diverges.
 struct TopK {
   double share = 0.01;  // above 0, up to 1
   // Momentum correction: what is kept has the momentum that it would have had. For optimizers without a momentum of
   // their own (Sgd{}), whose momentum this is then; costs 4 bytes for each number.
-  double momentum = 0;  // below 1
+  double momentum = 0;        // below 1
+  bool by_deviation = false;  // as above
+  double most_beta1 = 0.5;    // by deviation; from 0, which is no momentum, to 1, which is the optimizer's own
   NotFinite not_finite = NotFinite::fail;
 };
 // Numbers of so many that a rank sends.
@@ -43,17 +52,18 @@ constexpr std::size_t kept_count(const TopK& settings, std::size_t count) {
 // before ended with. Begin with some plain steps (compress_from_step).
 struct PowerSgd {
   std::size_t rank = 4;
-  std::uint64_t seed = 1;  // of the first directions
+  std::uint64_t seed = 1;     // of the first directions
+  bool by_deviation = false;  // as above
+  double most_beta1 = 0.5;    // by deviation; from 0, which is no momentum, to 1, which is the optimizer's own
   NotFinite not_finite = NotFinite::fail;
 };
 
-// 1-bit Adam (Tang et al.): from StrategyOptions::compress_from_step on, which counts updates here, those before a
-// checkpoint among them, variances of AdamW stay as they are, and what travels is the sign of where each rank's
-// momentum points, with one scale for each block: an eighth of a byte for each number, there and back. Ranks and owners
-// of pieces both keep what they lose (StrategyOptions::error_feedback). Variances are corrected for as many updates:
-// who goes on from a checkpoint of plain AdamW gives its updates() as compress_from_step. For data parallel with AdamW,
-// or Adam without weight decay; clip_norm, measure_noise and unused_parameters look at gradients of all ranks: there
-// are none.
+// 1-bit Adam (Tang et al.): from StrategyOptions::compress_from_step on variances of AdamW stay as they are, and what
+// travels is the sign of where each rank's momentum points, with one scale for each block: an eighth of a byte for each
+// number, there and back. Ranks and owners of pieces both keep what they lose (StrategyOptions::error_feedback).
+// Variances are corrected for as many updates: who goes on from a checkpoint of plain AdamW gives its updates() as
+// compress_from_step. For data parallel with AdamW, or Adam without weight decay; clip_norm, measure_noise and
+// unused_parameters look at gradients of all ranks: there are none.
 struct OneBitAdam {
   std::size_t block = 1024;  // numbers that share a scale: a power of two, 32 .. 4096
   NotFinite not_finite = NotFinite::fail;

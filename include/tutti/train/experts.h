@@ -12,12 +12,16 @@
 // not depend on how experts lie on ranks, bit for bit, where an expert computes its rows one by one. A token that was
 // dropped gets nothing from that expert: it passes through the residual.
 //
-// Everything here is about arrays of float32. Threads: one at a time.
+// dispatch(), combine() and their backward are about arrays of float32. Rows of any type go the same ways by plan(),
+// to_experts() and to_tokens(), for who does the arithmetic; tutti/train/torch_experts.h does, for modules of libtorch.
+//
+// Threads: one at a time.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,6 +31,8 @@
 #include "tutti/train/report.h"
 
 namespace tutti::train {
+
+class RowExchange;
 
 // Who goes where an expert has more tokens than its capacity. arrival: the first stay, in the order of tokens, and of a
 // token's choices the best first. probability: the most probable stay; of equals the first.
@@ -74,11 +80,27 @@ struct ExpertStatistics {
 // Collective.
 TUTTI_API ExpertStatistics statistics(Communicator& communicator, const Routing& routing);
 
+// How the rows of one dispatch go: what takes others of their kind the same way, and back.
+struct DispatchPlan {
+  std::vector<std::size_t> order;       // choices that were kept, by expert, and of an expert in the order of tokens
+  std::vector<std::size_t> sent, came;  // rows, by rank
+  std::vector<std::size_t> counts;      // rows that came, by rank, by local expert
+  std::vector<std::size_t> begins;      // of rows of this rank's experts, by local expert, and the end of all
+
+  std::size_t rows() const { return begins.empty() ? 0 : begins.back(); }  // of this rank's experts
+};
+
+struct ExpertsOptions {
+  // Where ranks lie evenly, several to a host, on several hosts: rows go to the right place inside of their host first,
+  // then across, so that hosts exchange fewer and larger messages, for one more copy inside. All ranks alike.
+  bool two_levels = false;
+};
+
 class TUTTI_API Experts {
  public:
   // Collective. Expert e lies on rank e / (experts / ranks); their number is a multiple of the ranks'. Rows are `width`
   // numbers. Error(mismatch) on all ranks where one has other settings.
-  Experts(Communicator& communicator, int experts, std::size_t width);
+  Experts(Communicator& communicator, int experts, std::size_t width, const ExpertsOptions& options = {});
 
   // Collective, each. `tokens` are this rank's rows. Returns the rows of this rank's experts, until the next call.
   std::span<const float> dispatch(const Routing& routing, std::span<const float> tokens);
@@ -90,37 +112,44 @@ class TUTTI_API Experts {
   // Of the gradient of the rows that dispatch() returned: that of the tokens, which is overwritten.
   void dispatch_backward(std::span<const float> row_gradient, std::span<float> token_gradient);
 
+  // The same in parts. Collective, each: how many rows go where; rows of this rank's choices, in the plan's order, to
+  // those of this rank's experts; and back. Rows are `width` elements, and lie in memory of as many as the plan says.
+  DispatchPlan plan(const Routing& routing);
+  void to_experts(const DispatchPlan& plan, const void* rows, void* expert_rows, Element element);
+  void to_tokens(const DispatchPlan& plan, const void* expert_rows, void* rows, Element element);
+
   int experts() const { return experts_; }
   int local_experts() const { return local_; }
   // Rows of one of this rank's experts, by its number here, in what dispatch() returned.
-  std::size_t begin_of(int local) const;
-  std::size_t rows_of(int local) const;
-  std::size_t rows() const;  // of all of them
+  std::size_t begin_of(int local) const { return plan_.begins[static_cast<std::size_t>(local)]; }
+  std::size_t rows_of(int local) const { return plan_.begins[static_cast<std::size_t>(local) + 1] - begin_of(local); }
+  std::size_t rows() const { return plan_.rows(); }  // of all of them
 
   // What it has really called.
-  Counters counters() const { return comm_.counters(); }
-  // What this rank says in a step like the last one, forward and backward.
+  Counters counters() const;
+  // What this rank says in a step like the last one, forward and backward, of one plan.
   Sentence sentence() const;
 
  private:
   void require_length(std::size_t length, std::size_t rows, const char* call, const char* what) const;
   void require_dispatched(const char* call) const;
-  void exchange_counts();
-  // Rows by choice, sorted by expert, to rows of this rank's experts; and the way back.
-  void to_experts();
-  void from_experts();
+  std::span<const float> bring_to_experts();  // rows_ of this rank's choices
+  void bring_to_tokens(std::span<const float> expert_rows);
+  // Adds the rows of a token's choices, times their weights or as they are.
+  void sum_by_token(bool weighs, std::span<float> sums) const;
+  // Between rows by rank, as they travel, and rows by expert.
+  template <class Move>
+  void each_piece(const DispatchPlan& plan, std::size_t row_bytes, const Move& move) const;
 
-  Communicator comm_;
+  std::shared_ptr<RowExchange> exchange_;
   int experts_, local_;
   std::size_t width_;
+  std::vector<std::byte> travelling_;
+  DispatchPlan plan_;      // of dispatch()
+  Sentence forth_, back_;  // what rows that went to experts, and back, last said
   std::optional<Routing> routing_;
-  std::vector<std::size_t> order_;                  // choices that were kept, by expert
-  std::vector<std::size_t> sent_rows_, came_rows_;  // by rank
-  std::vector<std::size_t> came_counts_;            // by rank, by local expert
-  std::vector<std::size_t> begins_;                 // by local expert, and the end
-  // Rows of this rank's tokens in the order of experts; rows as they travel, by rank; rows of this rank's experts.
-  std::vector<float> near_, travelling_, far_;
-  std::vector<float> returned_;  // outputs for this rank's choices: for the gradient of the weights
+  std::vector<float> rows_, expert_rows_;  // of this rank's choices in the plan's order; of this rank's experts
+  std::vector<float> returned_;            // outputs for this rank's choices: for the gradient of the weights
 };
 
 }  // namespace tutti::train

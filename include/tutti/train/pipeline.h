@@ -9,6 +9,7 @@
 //     pipeline.step();       // all ranks: every micro-batch forward and backward, gradients add up
 //     update the weights     // a strategy of the dp axis, or an optimizer of one's own
 //   }
+//   pipeline.evaluate();     // all ranks: every micro-batch forward
 //
 // The rank in the communicator is the stage. The pipeline calls the engine in the order of its schedule, and has what
 // one stage makes brought to the next one while they compute; docs/strategies.md draws the schedules and tells what
@@ -82,6 +83,8 @@ struct PipelineEngine {
   // later.
   std::function<PipelineArray(int microbatch, int chunk, const PipelineArray& gradient)> input_gradient;
   std::function<void(int microbatch, int chunk)> weight_gradient;
+  // For Pipeline::evaluate(), on all ranks or on none: as forward(), and no backward follows.
+  std::function<PipelineArray(int microbatch, int chunk, const PipelineArray& input)> evaluate;
 };
 
 struct PipelineOptions {
@@ -105,6 +108,9 @@ class TUTTI_API Pipeline {
 
   // Collective: all micro-batches, forward and backward.
   void step();
+  // Collective: all micro-batches forward alone, by PipelineEngine::evaluate. Their shapes may be other ones than in
+  // step(), the same in every call.
+  void evaluate();
   // Collective over the first and the last stage, behind step(): the sum of both, for the gradient of a weight that
   // both have (tied embeddings). Other stages need not call, and do nothing; nor does a pipeline of one stage.
   template <Writable Buffer>
@@ -126,7 +132,7 @@ class TUTTI_API Pipeline {
 
   // What this rank says in a step, by formula, once shapes are known: after the first one.
   Sentence sentence() const;
-  // What it has really called, reduce_tied() and the shapes of the first step included.
+  // What it has really called, evaluate(), reduce_tied() and the shapes of the first step included.
   Counters counters() const;
 
  private:

@@ -33,7 +33,7 @@ struct Phrase {
   std::uint64_t times = 1;
   int ranks = 1;
   // Of all its calls in a step, where they were measured: from the first to the end of each, and what the program
-  // waited for. The rest was hidden by computation.
+  // waited for. The rest was hidden by computation. Where a bucket's gradients are two calls, the first has both.
   double under_way_us = 0, exposed_us = 0;
   std::int64_t every = 1;  // it is said in one of so many steps
 
@@ -73,7 +73,8 @@ struct StateBytes {
 };
 
 // One bucket of a step, in microseconds from the end of the step before. Between `ready` and `start` it waited for
-// earlier buckets; what of start .. end lies behind the call of step() is exposed, the rest was hidden by computation.
+// earlier buckets; what of start .. end lies behind the call of step() is exposed, and what somebody waited for before,
+// who needed its buffer; the rest was hidden by computation.
 struct BucketTimes {
   std::uint64_t bytes = 0;
   std::uint64_t parameters = 0;
@@ -83,9 +84,10 @@ struct BucketTimes {
 };
 
 // Where a step's time went: computing until step() was called, waiting for others, there and before (in
-// gather(), or for a buffer of gradients), updating.
+// gather(), or for a buffer of gradients), updating. When step() was called is counted from the end of the step before,
+// as buckets are.
 struct StepTimes {
-  double computing_us = 0, waiting_us = 0, updating_us = 0, total_us = 0;
+  double computing_us = 0, waiting_us = 0, updating_us = 0, total_us = 0, called_us = 0;
 };
 
 struct Report {
@@ -97,7 +99,7 @@ struct Report {
   std::uint64_t bucket_bytes = 0;     // the cap; 0 where buckets are units
   std::vector<BucketTimes> timeline;  // of the last step
   StepTimes times;                    // of the last step
-  // Communication over computation: of all time that a bucket was under way, and of what step() waited for.
+  // Communication over computation: of all time that a bucket was under way or somebody waited, and of all waits.
   double gamma_raw = 0, gamma_exposed = 0;
   // Of a communicator's calls: nothing is known of a model, bytes are those of a call on average, and times those of a
   // step on average. together: the calls do not come out even, so that each_step is what all steps said together.

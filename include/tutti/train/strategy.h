@@ -61,6 +61,13 @@ struct StrategyOptions {
   bool unused_parameters = false;
   // Gradients whose norm, over all parameters, is larger are scaled down to it.
   std::optional<double> clip_norm = {};
+  // Where a model is cut over ranks, and each part trained by a strategy of its own: the ranks that have the model
+  // together, this one among them, such as a mesh's group({"pp", "tp"}). The norm is that of the whole model then, and
+  // all parts skip a step that one has to skip. Looked at while the strategy is made, by all of them at once.
+  Communicator* model_ranks = nullptr;
+  // Whether this rank's part of a parameter counts in the norm; without it all do. What several of model_ranks hold
+  // alike counts on one of them.
+  std::function<bool(const Parameter& parameter)> counts_in_norm = {};
   // Multiply the loss by Strategy::loss_scale(); a step that overflows updates nothing.
   std::optional<LossScale> loss_scale = {};
   // Also measures how long the ranks' own gradients are: what the gradient noise scale is estimated from. Costs a pass
@@ -71,7 +78,7 @@ struct StrategyOptions {
   Compression compression = {};
   // What was lost is added to what the next step sends: by all but Cast. Costs 4 bytes for each number.
   bool error_feedback = true;
-  // The first step that compresses, counted from 0.
+  // The first step that compresses: the number of updates before it, those before a checkpoint among them.
   std::int64_t compress_from_step = 0;
   // Whether a parameter's gradient is compressed; without it those that have two dimensions or more are.
   std::function<bool(const Parameter& parameter)> compresses = {};
@@ -135,6 +142,8 @@ class TUTTI_API Strategy {
   // Or puts it in the place of what came before.
   void add_gradient(std::size_t parameter, const void* gradient);
   void set_gradient(std::size_t parameter, const void* gradient);
+  // Refuses a gradient of another type or shape than the parameter's: before one of those that read it as it should be.
+  void check_gradient(std::size_t parameter, DType type, std::span<const std::int64_t> shape) const;
   std::size_t elements(std::size_t parameter) const;
   std::size_t size() const;  // parameters
 
@@ -186,10 +195,17 @@ class TUTTI_API Strategy {
   const Optimizer& optimizer() const;
   const StrategyOptions& options() const;
   int stage() const;
+  // Of the communicator it was made over.
+  int rank() const;
+  int ranks() const;
+  Trainer& trainer() const { return *trainer_; }  // for Checkpoints
 
   // Of the strategy's own communicator: what it has really called.
   Counters counters() const;
   Report report() const;
+  // The memory for model states that this rank has really allocated, where report().bytes has what formulas say. Of
+  // what compression keeps nothing is said.
+  StateBytes allocated() const;
 
  private:
   std::unique_ptr<Trainer> trainer_;

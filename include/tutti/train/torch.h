@@ -6,11 +6,17 @@
 //   loss.backward();
 //   strategy.step();                      // averages, updates; gradients are none for the next backward
 //
+// Of a step with several backward passes, all but the last one are under no_sync(); or set_passes() says how many each
+// parameter has, where passes of different parameters mingle, as in a pipeline (tutti/train/torch_pipeline.h).
+//
 // Header-only, needs libtorch, as tutti/torch.h. Parameters that do not require gradients are left out; buffers of all
 // ranks become rank 0's once. zero_grad(), also to none, may be called at any time between steps.
 //
 // Stage 3 of ZeRO needs to know where layers begin and end, which C++ modules do not tell: every parameter is in a
 // train::Unit (tutti/train/torch_units.h). Outside of its unit's forward and backward a parameter has no elements.
+//
+// Layers that are cut over another axis (tutti/train/torch_tensor_parallel.h) are parameters like others. Each counts
+// once in the norm, and verify() also compares what the ranks of that axis hold alike.
 //
 // Threads: backward passes of one module at a time; hooks may run on autograd's threads. When the strategy goes, the
 // module keeps its values in memory of its own; in stage 3, where they are cut over ranks, finish() does that before.
@@ -34,23 +40,26 @@
 #include "tutti/torch.h"
 #include "tutti/train/local_updates.h"
 #include "tutti/train/strategy.h"
+#include "tutti/train/torch_tensor_parallel.h"
 #include "tutti/train/torch_units.h"
 
 namespace tutti::train {
 
 class ModuleStrategy {
  public:
-  // Stage 0 is data parallel. Collective.
+  // Stage 0 is data parallel. Collective. With `takes` only of parameters and buffers that it names: others may have a
+  // strategy of their own over other ranks (experts, tutti/train/torch_experts.h).
   ModuleStrategy(Communicator& comm, torch::nn::Module& module, int stage, const Optimizer& optimizer,
-                 const StrategyOptions& options = {})
+                 const StrategyOptions& options = {}, const NameFilter& takes = {})
       : state_(std::make_shared<State>()) {
     if (stage < 0 || stage > 3) {
       refuse("stage " + std::to_string(stage) + " is not one of 0 (data parallel), 1, 2 and 3 (ZeRO)");
     }
-    broadcast_parameters(comm, module);
+    broadcast_parameters(comm, module, 0, takes);
     state_->is_cut = stage == 3;
-    state_->collect(module);
+    state_->collect(module, takes);
     StrategyOptions with = options;
+    state_->count_once(module, with);
     with.placed = [state = state_.get(), told = options.placed](std::size_t i, void* values, void* gradient) {
       state->place(i, values, gradient);
       if (told) told(i, values, gradient);
@@ -65,6 +74,7 @@ class ModuleStrategy {
 
   // As Strategy::step(), and gradients are none afterwards.
   StepResult step(std::optional<double> learning_rate = {}) {
+    state_->end_passes();
     const StepResult result = state_->strategy->step(learning_rate);
     state_->forget_gradients();
     return result;
@@ -73,15 +83,27 @@ class ModuleStrategy {
   // tutti::broadcast_parameters() over all ranks before makes them alike there.
   LocalStep step(LocalUpdates& local, std::optional<double> learning_rate = {}) {
     if (&local.strategy() != &*state_->strategy) refuse("step() with local updates of another strategy");
+    state_->end_passes();
     const LocalStep result = local.step(learning_rate);
     state_->forget_gradients();
     return result;
   }
   [[nodiscard]] NoSync no_sync() { return state_->strategy->no_sync(); }
+  // How many backward passes come to each parameter in a step, from the next one on: with the last its gradient is
+  // final, and travels while others compute. What fewer came to is final in step().
+  void set_passes(int passes) {
+    if (passes < 1) refuse("set_passes(" + std::to_string(passes) + "): a step has one backward pass at least");
+    state_->passes = passes;
+  }
+  // From now on the gradient of this parameter stays the caller's, in parameter.grad(), until ready(parameter) hands it
+  // over, once in every step: for weights whose gradient is more than what backward makes here (tied embeddings).
+  void hold(const at::Tensor& parameter) { state_->held[state_->number_of(parameter)] = true; }
+  void ready(const at::Tensor& parameter) { state_->hand_over(state_->number_of(parameter)); }
   double weight(double examples) { return state_->strategy->weight(examples); }
   double loss_scale() const { return state_->strategy->loss_scale(); }
   void verify() {
     state_->strategy->verify();
+    state_->verify_replicated();
     state_->empty_unused();
   }
   // Collective in stage 3, where it must come before the module is used without the strategy: ends training, and the
@@ -110,11 +132,12 @@ class ModuleStrategy {
       if (!is_cut) finish();
     }
 
-    void collect(torch::nn::Module& module) {
+    void collect(torch::nn::Module& module, const NameFilter& takes) {
       if (is_cut) units = ModuleUnits(module);
       std::set<const at::TensorImpl*> seen;  // weights that several modules share have the first one's name
       for (const auto& named : module.named_parameters()) {
         const at::Tensor& tensor = named.value();
+        if (takes && !takes(named.key())) continue;
         if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
         tensor_memory::check("ModuleStrategy: " + named.key(), tensor, tensor_memory::Use::written);
         const std::size_t unit = is_cut ? units.unit_of(tensor) : 0;
@@ -131,7 +154,36 @@ class ModuleStrategy {
                               .unit = unit});
       }
       gradients.resize(tensors.size());
+      came.resize(tensors.size());
+      held.resize(tensors.size());
       whole.resize(tensors.size());
+    }
+
+    // Where layers are cut, what all ranks of that axis hold counts on the first of them.
+    void count_once(const torch::nn::Module& module, StrategyOptions& options) {
+      const CutParameters cut(module);
+      if (!cut.ranks || cut.ranks->size() == 1) return;
+      tensor_ranks = cut.ranks;
+      for (Parameter& parameter : parameters) {
+        const auto found = cut.by_name.find(parameter.name);
+        is_part.push_back(found != cut.by_name.end());
+        if (is_part.back()) parameter.part = found->second;
+      }
+      if (options.model_ranks == nullptr) options.model_ranks = &tensor_ranks->communicator();
+      if (options.counts_in_norm || tensor_ranks->rank() == 0) return;
+      options.counts_in_norm = [by_name = cut.by_name](const Parameter& parameter) {
+        return by_name.contains(parameter.name);
+      };
+    }
+    void verify_replicated() {
+      for (std::size_t unit = 0; tensor_ranks && unit < std::max<std::size_t>(1, units.size()); ++unit) {
+        strategy->gather(unit);
+        for (std::size_t i = 0; i < parameters.size(); ++i)
+          if (parameters[i].unit == unit && !is_part[i])
+            tensor_memory::check_same_bits(tensor_ranks->communicator(), parameters[i].name,
+                                           view(i, strategy->values(i)));
+        strategy->release(unit);
+      }
     }
 
     at::Tensor view(std::size_t i, void* memory) const {
@@ -198,6 +250,7 @@ class ModuleStrategy {
     // all gradients and adding to them would move twice the bytes.
     void forget_gradients() {
       strategy->forget_gradients();
+      std::fill(came.begin(), came.end(), 0);
       for (const at::Tensor& tensor : tensors) tensor.mutable_grad().reset();
     }
 
@@ -210,9 +263,10 @@ class ModuleStrategy {
 
     // By the thread of autograd that has just set the gradient.
     void arrived(std::size_t i) {
-      if (is_finished) return;
+      if (is_finished || held[i]) return;
       const at::NoGradGuard quiet;
       const at::Tensor gradient = tensors[i].grad();
+      check(i, gradient);
       // Later passes of a step add to the view, where there is one. Where autograd makes a tensor of its own instead,
       // that is all of the gradient.
       if (!gradients[i].defined()) {
@@ -221,15 +275,42 @@ class ModuleStrategy {
         strategy->set_gradient(i, gradient.contiguous().data_ptr());
       }
       tensors[i].mutable_grad() = gradients[i];
-      strategy->ready(i, gradient.sizes());
+      if (++came[i] >= passes) strategy->ready(i);
+    }
+    // Before anybody reads it: as many numbers as the parameter has are read.
+    void check(std::size_t i, const at::Tensor& gradient) const {
+      strategy->check_gradient(i, element_of(gradient).dtype(), gradient.sizes());
+    }
+    void end_passes() {
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (came[i] > 0 && came[i] < passes) strategy->ready(i);
+    }
+    std::size_t number_of(const at::Tensor& parameter) const {
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (tensors[i].is_same(parameter)) return i;
+      refuse("a tensor that is none of the module's parameters");
+    }
+    void hand_over(std::size_t i) {
+      const at::NoGradGuard quiet;
+      if (!held[i]) refuse("ready() of \"" + parameters[i].name + "\", which nobody holds; call hold() before");
+      if (!tensors[i].grad().defined())
+        refuse("ready() of \"" + parameters[i].name + "\", which has no gradient; it comes behind backward");
+      check(i, tensors[i].grad());
+      strategy->set_gradient(i, tensors[i].grad().contiguous().data_ptr());
+      strategy->ready(i);
     }
 
     bool is_cut = false;  // stage 3
     bool is_finished = false;
     Parameters parameters;
     std::vector<at::Tensor> tensors, gradients;  // gradients: views, or undefined where they have no lasting place
-    std::vector<at::Tensor> contiguous;          // values while the strategy is made
-    std::vector<AccumulatorPointer> nodes;       // kept alive: a tensor holds its own weakly
+    int passes = 1;
+    std::vector<int> came;                  // by parameter, backward passes of this step
+    std::vector<bool> held;                 // by parameter, whose gradient is the caller's until it is handed over
+    std::vector<at::Tensor> contiguous;     // values while the strategy is made
+    std::vector<AccumulatorPointer> nodes;  // kept alive: a tensor holds its own weakly
+    TensorRanks tensor_ranks;               // that layers are cut over; nullptr: none is
+    std::vector<bool> is_part;              // by parameter, of a larger one
     ModuleUnits units;
     std::vector<int> uses;          // by unit, calls of gather() without their release()
     std::vector<at::Tensor> whole;  // by parameter, in gathered memory
