@@ -1,10 +1,15 @@
 // A small GPT over characters, trained in C++ with libtorch by data parallel or ZeRO: every rank reads other lines of
 // the text, and a strategy averages gradients while backward runs, updates, and keeps the ranks alike. For stage 3 of
-// ZeRO its blocks and the whole are train::Units, which the other strategies do not mind.
+// ZeRO its blocks and the whole are train::Units, which the other strategies do not mind. Along another axis of a mesh
+// its layers are cut (gpt_model.h), along pp the model into stages (gpt_stages.h), along ep lie experts.
 //
 //   tutti run -n 4 -- build-train/gpt --strategy zero1 --report
+//   tutti run -n 4 -- build-train/gpt --mesh dp2.tp2 --strategy zero1    # layers cut in two, and two of that
+//   tutti run -n 8 -- build-train/gpt --mesh dp2.pp2.tp2 --schedule zb-h1 --microbatches 4
+//   tutti run -n 4 -- build-train/gpt --mesh dp2.ep2 --experts 8 --top-k 2
 //   tutti run -n 4 -- build-train/gpt --save runs/gpt
 //   tutti run -n 2 -- build-train/gpt --save runs/gpt --resume runs/gpt --steps 120
+//   tutti run -n 4 -- build-train/gpt --resume runs/gpt --mesh pp2.dp2 --steps 180
 //   tutti run -n 4 -- build-train/gpt --local-updates 20 --report        # replicas that meet every 20 steps
 //   tutti run -n 4 -- build-train/gpt --compress int8 --advise           # gradients in fewer bytes; do they pay?
 //
@@ -15,6 +20,7 @@
 #include <tutti/train/checkpoint.h>
 #include <tutti/train/learning_rate.h>
 #include <tutti/train/local_updates.h>
+#include <tutti/train/mesh.h>
 #include <tutti/train/torch.h>
 
 #include <algorithm>
@@ -23,123 +29,26 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tutti/tutti.hpp>
 #include <vector>
 
-#include "../train/fewer_bytes.h"
+#include "gpt_model.h"
+#include "gpt_settings.h"
+#include "gpt_stages.h"
 
 namespace {
 
-namespace nn = torch::nn;
 namespace train = tutti::train;
+using examples::Gpt;
+using Settings = examples::GptSettings;
 using torch::Tensor;
-
-constexpr const char* kHelp =
-    R"(usage: gpt [--strategy S] [--steps N] [--batch N] [--text FILE] [--report | --json]
-           [--layers N] [--width N] [--heads N] [--context N] [--threads N] [--no-clip] [--no-overlap]
-           [--rate X] [--warm-up N] [--held-out N] [--losses FILE] [--advise]
-           [--save DIR] [--save-every N] [--resume DIR]
-           [--compress C] [--local-updates H [--replica-ranks N] [--fragments N] [--overlap N] [--few-bits]]
-
-  --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
-                zero3 (values, too)
-  --steps N     updates (60), those before --resume among them
-  --batch N     examples of all ranks in one step (16)
-  --layers N    blocks (2); --width N of them, a multiple of the heads (64); --heads N of attention (4)
-  --context N   characters of an example (64)
-  --threads N   of each rank (1)
-  --no-clip     gradients are taken as long as they are
-  --no-overlap  gradients travel after backward instead of during it, to see what that is worth
-  --rate X      of learning (0.002), reached after --warm-up N steps (0)
-  --held-out N  the last tenth of the text is not learned, and the loss that is told is that of N examples there
-  --losses FILE all losses that are told, of step and loss a line
-  --text FILE   what is learned (the text of the examples for PyTorch)
-  --save DIR    checkpoints go there, in the background, the last two are kept
-  --save-every N  steps from one to the next (20); the last step always has one
-  --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks
-  --report      what a step says to other ranks, what a rank holds, and where the time went
-  --json        figures for scripts instead, times are medians; whether the loss falls does not matter then
-  --advise      which of the options below would be worth it here, by what a step computes and what calls take
-)";
-constexpr const char* kHelpEnd = R"(
-Run it on several ranks: tutti run -n 4 -- gpt --strategy zero1 --report
-)";
-
-struct Settings {
-  std::string strategy = "dp", text = GPT_TEXT, save, resume, losses;
-  std::int64_t steps = 60, batch = 16, layers = 2, width = 64, heads = 4, context = 64, threads = 1, save_every = 20;
-  std::int64_t warm_up = 0, held_out = 0;
-  double rate = 2e-3;
-  examples::FewerBytes fewer;
-  bool report = false, advise = false, json = false, clip = true, overlap = true, help = false;
-};
-
-Settings parse(int count, char** words) {
-  Settings settings;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto value = [&]() -> std::string {
-      if (i + 1 == count) throw std::runtime_error(word + " needs a value; --help tells more");
-      return words[++i];
-    };
-    const auto number = [&] { return examples::number_of(word, value()); };
-    if (settings.fewer.take(word, value)) continue;
-    if (word == "--strategy") {
-      settings.strategy = value();
-    } else if (word == "--text") {
-      settings.text = value();
-    } else if (word == "--save") {
-      settings.save = value();
-    } else if (word == "--save-every") {
-      settings.save_every = number();
-    } else if (word == "--resume") {
-      settings.resume = value();
-    } else if (word == "--steps") {
-      settings.steps = number();
-    } else if (word == "--batch") {
-      settings.batch = number();
-    } else if (word == "--layers") {
-      settings.layers = number();
-    } else if (word == "--width") {
-      settings.width = number();
-    } else if (word == "--heads") {
-      settings.heads = number();
-    } else if (word == "--context") {
-      settings.context = number();
-    } else if (word == "--threads") {
-      settings.threads = number();
-    } else if (word == "--rate") {
-      settings.rate = examples::real_of(word, value());
-    } else if (word == "--warm-up") {
-      settings.warm_up = number();
-    } else if (word == "--held-out") {
-      settings.held_out = number();
-    } else if (word == "--losses") {
-      settings.losses = value();
-    } else if (word == "--advise") {
-      settings.advise = true;
-    } else if (word == "--no-clip") {
-      settings.clip = false;
-    } else if (word == "--no-overlap") {
-      settings.overlap = false;
-    } else if (word == "--json") {
-      settings.json = true;
-    } else if (word == "--report") {
-      settings.report = true;
-    } else if (word == "--help" || word == "-h") {
-      settings.help = true;
-    } else {
-      throw std::runtime_error("there is no option '" + word + "'; --help lists them");
-    }
-  }
-  if (settings.width % settings.heads != 0)
-    throw std::runtime_error("--width takes a multiple of the heads, " + std::to_string(settings.heads));
-  return settings;
-}
 
 int stage_of(const std::string& strategy) {
   if (strategy == "dp") return 0;
@@ -149,52 +58,67 @@ int stage_of(const std::string& strategy) {
   throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1, zero2 and zero3");
 }
 
-// ---- The model.
+// ---- Who does what.
 
-constexpr std::int64_t kCharacters = 128;
+// The axes of a mesh; dp is always one.
+std::vector<train::MeshAxis> axes_of(const Settings& settings, int ranks) {
+  if (settings.mesh.empty()) return {{"dp", ranks}};
+  std::vector<train::MeshAxis> axes = train::parse_mesh(settings.mesh);
+  bool has_dp = false;
+  for (const train::MeshAxis& axis : axes) {
+    has_dp |= axis.name == "dp";
+    if (axis.name != "dp" && axis.name != "tp" && axis.name != "pp" && axis.name != "ep")
+      throw std::runtime_error("--mesh has the axis " + axis.name + "; there are dp, tp, pp and ep");
+  }
+  if (!has_dp) axes.insert(axes.begin(), {"dp", 1});
+  return axes;
+}
 
-struct BlockImpl : nn::Module {
-  BlockImpl(std::int64_t width, std::int64_t heads) : heads(heads) {
-    before_attention = register_module("before_attention", nn::LayerNorm(nn::LayerNormOptions({width})));
-    before_feed = register_module("before_feed", nn::LayerNorm(nn::LayerNormOptions({width})));
-    attention = register_module("attention", nn::Linear(width, 3 * width));
-    joined = register_module("joined", nn::Linear(width, width));
-    up = register_module("up", nn::Linear(width, 4 * width));
-    down = register_module("down", nn::Linear(4 * width, width));
+// Ranks along dp and ep have other examples, ranks along tp other parts of every layer, along pp other layers, and
+// along ep other experts.
+struct Ranks {
+  Ranks(tutti::Communicator& comm, const Settings& settings)
+      : mesh(comm, axes_of(settings, comm.size())),
+        alone(comm.self()),
+        both(group({"dp", "ep"})),
+        dp(mesh.has("ep") ? *both : mesh.along("dp")),
+        pp(mesh.has("pp") ? mesh.along("pp") : alone),
+        ep(mesh.has("ep") ? mesh.along("ep") : alone),
+        tp(std::make_shared<train::TensorParallel>(mesh.has("tp") ? mesh.along("tp") : alone)) {
+    if (mesh.has("pp")) with_dense = group({"pp", "tp"});
+    if (mesh.has("pp") || mesh.has("ep")) with_experts = group({"pp", "ep", "tp"});
   }
-  Tensor forward(Tensor x) {
-    const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-    const auto parts =
-        attention(before_attention(x)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-    const Tensor seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
-    x = x + joined(seen.transpose(1, 2).reshape({batch, length, width}));
-    return x + down(torch::gelu(up(before_feed(x))));
+
+  // Of those that the mesh has.
+  std::optional<tutti::Communicator> group(std::vector<std::string_view> axes) {
+    std::erase_if(axes, [&](std::string_view axis) { return !mesh.has(axis); });
+    return mesh.group(axes);
   }
-  std::int64_t heads;
-  nn::LayerNorm before_attention{nullptr}, before_feed{nullptr};
-  nn::Linear attention{nullptr}, joined{nullptr}, up{nullptr}, down{nullptr};
+
+  train::Mesh mesh;
+  tutti::Communicator alone;
+  std::optional<tutti::Communicator> both;
+  tutti::Communicator &dp, &pp, &ep;  // dp: all that have other examples
+  train::TensorRanks tp;
+  // Who has a model together, of which experts are a part that is clipped by itself.
+  std::optional<tutti::Communicator> with_dense, with_experts;
 };
-TORCH_MODULE(Block);
 
-struct GptImpl : nn::Module {
-  explicit GptImpl(const Settings& settings) {
-    const std::int64_t width = settings.width;
-    characters = register_module("characters", nn::Embedding(kCharacters, width));
-    places = register_module("places", nn::Embedding(settings.context, width));
-    blocks = register_module("blocks", nn::Sequential());
-    for (std::int64_t i = 0; i < settings.layers; ++i) blocks->push_back(train::Unit<Block>(width, settings.heads));
-    last = register_module("last", nn::LayerNorm(nn::LayerNormOptions({width})));
-    head = register_module("head", nn::Linear(width, kCharacters));
-  }
-  Tensor forward(const Tensor& text) {
-    return head(last(blocks->forward(characters(text) + places(torch::arange(text.size(1))))));
-  }
-  nn::Embedding characters{nullptr}, places{nullptr};
-  nn::Sequential blocks{nullptr};
-  nn::LayerNorm last{nullptr};
-  nn::Linear head{nullptr};
-};
-TORCH_MODULE(Gpt);
+// What not every way of cutting goes with.
+void require_possible(const Settings& settings, const Ranks& ranks) {
+  const bool has_stages = ranks.mesh.has("pp"), has_experts = settings.shape.mixture.experts > 0;
+  const std::string what = has_stages ? "--mesh with pp" : "--experts";
+  if (ranks.mesh.has("ep") && !has_experts) throw std::runtime_error("--mesh with ep needs --experts N");
+  if (!has_stages && !has_experts) return;
+  if (settings.strategy == "zero3")
+    throw std::runtime_error(what + " goes with --strategy dp, zero1 and zero2: zero3 gathers layers for one pass");
+  if (settings.fewer.local_updates > 0) throw std::runtime_error(what + " goes without --local-updates");
+  if (settings.batch % ranks.dp.size() != 0)
+    throw std::runtime_error(what + " needs a --batch that " + std::to_string(ranks.dp.size()) +
+                             " ranks can share evenly");
+  if (has_experts && settings.shape.sequence)
+    throw std::runtime_error("--experts needs all tokens on every rank of tp; leave out --sequence-parallel");
+}
 
 // ---- The text.
 
@@ -203,7 +127,7 @@ Tensor read_text(const std::string& path, std::int64_t context) {
   std::ostringstream text;
   if (!(text << file.rdbuf())) throw std::runtime_error("cannot read " + path);
   std::vector<std::int64_t> characters;
-  for (const char c : text.str()) characters.push_back(static_cast<unsigned char>(c) < kCharacters ? c : '?');
+  for (const char c : text.str()) characters.push_back(static_cast<unsigned char>(c) < examples::kCharacters ? c : '?');
   if (std::ssize(characters) <= context + 1) throw std::runtime_error(path + " is too short to learn from");
   return torch::tensor(characters);
 }
@@ -211,7 +135,7 @@ Tensor read_text(const std::string& path, std::int64_t context) {
 // This rank's examples of a step, each drawn by its number: the text, and what follows each character.
 std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings, std::int64_t step, int rank,
                                    int ranks) {
-  const std::int64_t context = settings.context;
+  const std::int64_t context = settings.shape.context;
   std::vector<Tensor> x, y;
   for (std::int64_t i = rank; i < settings.batch; i += ranks) {
     const auto number = static_cast<std::uint64_t>(step * settings.batch + i);
@@ -226,41 +150,32 @@ std::pair<Tensor, Tensor> batch_of(const Tensor& text, const Settings& settings,
 
 // What is learned, and a part at the end that is not.
 struct Text {
-  Text(const Settings& settings) : learned(read_text(settings.text, settings.context)) {
+  Text(const Settings& settings) : learned(read_text(settings.text, settings.shape.context)) {
     if (settings.held_out == 0) return;
     const std::int64_t end = learned.size(0) - learned.size(0) / 10;
     held_out = learned.slice(0, end);
     learned = learned.slice(0, 0, end);
-    if (held_out.size(0) <= settings.context + 1) throw std::runtime_error(settings.text + " is too short for that");
+    if (held_out.size(0) <= settings.shape.context + 1)
+      throw std::runtime_error(settings.text + " is too short for that");
   }
   Tensor learned, held_out;
 };
 
-Tensor loss_of(train::Unit<Gpt>& model, const Tensor& x, const Tensor& y) {
-  return nn::functional::cross_entropy(model->forward(x).flatten(0, 1), y.flatten());
-}
-
 // Of examples that lie evenly over what is not learned; the mean over ranks, whose values may differ for a while.
-double held_out_loss(const Settings& settings, const Text& text, train::Unit<Gpt>& model, tutti::Communicator& comm) {
+double held_out_loss(const Settings& settings, const Text& text, train::Unit<Gpt>& model, tutti::Communicator& comm,
+                     examples::GptPipeline* pipeline, tutti::Communicator& stages) {
   const torch::NoGradGuard no_gradients;
   std::vector<Tensor> x, y;
-  const std::int64_t room = text.held_out.size(0) - settings.context - 1;
+  const std::int64_t room = text.held_out.size(0) - settings.shape.context - 1;
   for (std::int64_t i = 0; i < settings.held_out; ++i) {
     const std::int64_t at = room * i / settings.held_out;
-    x.push_back(text.held_out.slice(0, at, at + settings.context));
-    y.push_back(text.held_out.slice(0, at + 1, at + settings.context + 1));
+    x.push_back(text.held_out.slice(0, at, at + settings.shape.context));
+    y.push_back(text.held_out.slice(0, at + 1, at + settings.shape.context + 1));
   }
-  double loss = loss_of(model, torch::stack(x), torch::stack(y)).item<double>();
+  double loss = pipeline != nullptr ? stages.size() * pipeline->evaluate(torch::stack(x), torch::stack(y))
+                                    : model->forward(torch::stack(x), torch::stack(y)).item<double>();
   comm.all_reduce(tutti::one(loss), tutti::ReduceOp::average);
   return loss;
-}
-
-train::TrainingPosition resumed_from(const std::string& folder, tutti::Communicator& comm, train::Strategy& strategy,
-                                     train::LocalUpdates* local) {
-  train::Checkpoints checkpoints(comm, folder);
-  const auto position = local != nullptr ? checkpoints.load(*local) : checkpoints.load(strategy);
-  if (!position) throw std::runtime_error("there is no checkpoint in " + folder + "; run with --save first");
-  return *position;
 }
 
 // The losses that were told, for people and for --losses.
@@ -273,7 +188,9 @@ class Losses {
   }
   void add(std::int64_t step, double loss) {
     if (tells_) std::printf("step %4ld: loss %.4f\n", static_cast<long>(step), loss);
-    if (file_.is_open()) file_ << step << " " << loss << "\n";
+    if (!file_.is_open()) return;
+    file_.precision(std::numeric_limits<double>::max_digits10);
+    file_ << step << " " << loss << "\n";
   }
 
  private:
@@ -316,19 +233,32 @@ void run_backward(const Tensor& loss, train::ModuleStrategy& strategy, bool over
   loss.backward();
 }
 
-// This rank's part of a step; the sum of its examples' losses.
-double learn_step(const Settings& settings, const Tensor& text, std::int64_t step, tutti::Communicator& comm,
-                  train::Unit<Gpt>& model, train::ModuleStrategy& strategy, train::LocalUpdates* local) {
-  const auto [x, y] = batch_of(text, settings, step, comm.rank(), comm.size());
+// What is trained, and by whom: all of the model, or a stage of it; experts have a strategy of their own.
+struct Training {
+  train::Unit<Gpt>& model;
+  train::ModuleStrategy& strategy;
+  train::ModuleStrategy* experts;
+  examples::GptPipeline* pipeline;
+  train::LocalUpdates* local;
+};
+
+// This rank's part of a step; the sum of its examples' losses, in a pipeline on the last stage.
+double learn_step(const Settings& settings, const Tensor& text, std::int64_t step, tutti::Communicator& dp,
+                  const Training& training) {
+  auto& [model, strategy, experts, pipeline, local] = training;
+  const auto [x, y] = batch_of(text, settings, step, dp.rank(), dp.size());
   const double examples = x.defined() ? static_cast<double>(x.size(0)) : 0;
-  strategy.weight(examples);  // ranks may have one more than others, or none
   double sum = 0;
-  if (examples > 0) {
-    const Tensor loss = loss_of(model, x, y);
+  if (experts == nullptr && pipeline == nullptr) strategy.weight(examples);  // ranks may have one more, or none
+  if (pipeline != nullptr) {
+    sum = pipeline->step(x, y) * examples;
+  } else if (examples > 0) {
+    const Tensor loss = model->forward(x, y);
     run_backward(loss, strategy, settings.overlap);
     sum = loss.item<double>() * examples;
   }
   const double rate = train::LearningRate{.peak = settings.rate, .warmup_steps = settings.warm_up}.at(step + 1);
+  if (experts != nullptr) experts->step(rate);
   if (local != nullptr) {
     strategy.step(*local, rate);
   } else {
@@ -337,75 +267,165 @@ double learn_step(const Settings& settings, const Tensor& text, std::int64_t ste
   return sum;
 }
 
-void print_advice(tutti::Communicator& comm, const train::Strategy& strategy, const train::Report& report) {
+void print_advice(Ranks& ranks, const train::Strategy& strategy, const train::Report& report) {
   const train::Advice advice = train::advise(
-      comm, strategy.parameters(),
+      ranks.dp, strategy.parameters(),
       {.stage = strategy.stage(), .strategy = strategy.options(), .computing_us = report.times.computing_us});
-  if (comm.rank() == 0) std::fputs(train::to_text(advice).c_str(), stdout);
+  if (ranks.mesh.all().rank() == 0) std::fputs(train::to_text(advice).c_str(), stdout);
+}
+
+// Numbers of the whole model, whatever this rank has of it.
+std::size_t numbers_of(const Gpt::ContainedType& model) {
+  const train::CutParameters cut(model);
+  std::size_t numbers = 0;
+  for (const auto& parameter : model.named_parameters()) {
+    const auto found = cut.by_name.find(parameter.key());
+    const auto here = static_cast<std::size_t>(parameter.value().numel());
+    numbers += found == cut.by_name.end() ? here : here / found->second.count * found->second.row;
+  }
+  return numbers;
+}
+
+// Who saves and loads together: a replica with all of its model, or everybody.
+tutti::Communicator& savers(const Settings& settings, Ranks& ranks, std::optional<train::Replicas>& replicas) {
+  if (!replicas) return ranks.mesh.all();
+  if (ranks.tp->size() > 1 && !(settings.save.empty() && settings.resume.empty()))
+    throw std::runtime_error("--save and --resume with --local-updates need a mesh without tp");
+  return replicas->inside;
+}
+
+// What was said, by the strategy along dp and by the layers along tp.
+void print_report(const train::Report& strategy, const train::Report& layers) {
+  std::fputs(train::to_text(strategy).c_str(), stdout);
+  if (layers.ranks > 1) std::printf("along tp:\n%s", train::to_text(layers).c_str());
+}
+
+// The checkpoints of a folder. Experts, which have a strategy of their own, lie in a folder inside; theirs are there
+// before the checkpoint of the rest gets its name.
+class Saved {
+ public:
+  Saved(tutti::Communicator& ranks, const std::string& folder, const Training& training)
+      : training_(training), folder_(folder), rest_(ranks, folder, kOptions) {
+    if (training.experts != nullptr) experts_.emplace(ranks, folder + "/experts", kOptions);
+  }
+
+  train::TrainingPosition load() {
+    const auto position =
+        training_.local != nullptr ? rest_.load(*training_.local) : rest_.load(training_.strategy.strategy());
+    if (!position) throw std::runtime_error("there is no checkpoint in " + folder_ + "; run with --save first");
+    if (experts_) experts_->load(training_.experts->strategy(), position->step);
+    return *position;
+  }
+  void save(const train::TrainingPosition& position) {
+    if (experts_) experts_->save(training_.experts->strategy(), position);
+    if (training_.local != nullptr) {
+      rest_.save_async(*training_.local, position);
+    } else {
+      rest_.save_async(training_.strategy.strategy(), position);
+    }
+  }
+  void test() { rest_.test(); }  // gives it its name as soon as all ranks have written
+  void wait() { rest_.wait(); }
+
+ private:
+  static constexpr train::CheckpointOptions kOptions{.keep = 2};
+
+  const Training& training_;
+  std::string folder_;
+  train::Checkpoints rest_;
+  std::optional<train::Checkpoints> experts_;
+};
+
+train::StrategyOptions options_of(const Settings& settings) {
+  train::StrategyOptions options;
+  if (settings.clip) options.clip_norm = 1;
+  options.unused_parameters = !settings.overlap;  // step() then sends what was not told to be ready
+  settings.fewer.apply_to(options, settings.steps);
+  return options;
 }
 
 int run(const Settings& settings, tutti::Communicator comm) {
   at::set_num_threads(static_cast<int>(settings.threads));  // ranks share the cores
   torch::manual_seed(1);
   const Text text(settings);
-  train::Unit<Gpt> model(settings);
-  std::size_t numbers = 0;
-  for (const Tensor& parameter : model->parameters()) numbers += static_cast<std::size_t>(parameter.numel());
+  Ranks ranks(comm, settings);
+  require_possible(settings, ranks);
+  const bool has_stages = ranks.mesh.has("pp"), has_experts = settings.shape.mixture.experts > 0;
+  examples::GptShape shape = settings.shape;
+  if (has_stages) shape.mixture.balance /= static_cast<double>(settings.microbatches);
+  train::Unit<Gpt> model(shape, ranks.tp, &ranks.ep);
+  const std::size_t numbers = numbers_of(*model);
+  std::optional<examples::GptPipeline> pipeline;
+  if (has_stages) {
+    pipeline.emplace(ranks.pp, *model, settings.pipeline());
+    pipeline->stage().drop_others();
+  }
+  const auto is_here = [&](const std::string& name) { return !pipeline || pipeline->stage().has(name); };
 
-  train::StrategyOptions options;
-  if (settings.clip) options.clip_norm = 1;
-  options.unused_parameters = !settings.overlap;  // step() then sends what was not told to be ready
-  settings.fewer.apply_to(options, settings.steps);
-  std::optional<train::Replicas> replicas = settings.fewer.make_replicas(comm, settings.batch);
-  tutti::Communicator& own = replicas ? replicas->inside : comm;
-  train::ModuleStrategy strategy(own, *model, stage_of(settings.strategy), train::AdamW{.learning_rate = settings.rate},
-                                 options);
+  train::StrategyOptions options = options_of(settings), of_experts = options;
+  std::optional<train::Replicas> replicas = settings.fewer.make_replicas(ranks.dp, settings.batch);
+  tutti::Communicator& own = replicas ? replicas->inside : ranks.dp;
+  if (ranks.with_dense) options.model_ranks = &*ranks.with_dense;
+  train::ModuleStrategy strategy(own, *model, stage_of(settings.strategy), settings.optimizer(), options,
+                                 [&](const std::string& name) { return is_here(name) && !train::is_expert(name); });
+  std::optional<train::ModuleStrategy> experts;
+  if (has_experts) {
+    if (ranks.with_experts) of_experts.model_ranks = &*ranks.with_experts;
+    experts.emplace(ranks.mesh.along("dp"), *model, stage_of(settings.strategy), settings.optimizer(), of_experts,
+                    [&](const std::string& name) { return is_here(name) && train::is_expert(name); });
+  }
+  for (train::ModuleStrategy* each : {&strategy, experts ? &*experts : nullptr})
+    if (each != nullptr && has_stages) each->set_passes(static_cast<int>(settings.microbatches));
   std::optional<train::LocalUpdates> local = settings.fewer.make_local_updates(replicas, strategy.strategy());
   train::LocalUpdates* const exchanges = local ? &*local : nullptr;
+  const Training training{model, strategy, experts ? &*experts : nullptr, pipeline ? &*pipeline : nullptr, exchanges};
   const std::string save = settings.fewer.folder(settings.save, replicas),
                     resume = settings.fewer.folder(settings.resume, replicas);
+  tutti::Communicator& saving = savers(settings, ranks, replicas);
   // The loss of the first step ever is a note of the checkpoints, since it says how far training has come.
   train::TrainingPosition position;
   if (!resume.empty()) {
-    position = resumed_from(resume, own, strategy.strategy(), exchanges);
+    position = Saved(saving, resume, training).load();
     if (comm.rank() == 0) std::printf("goes on from step %ld\n", static_cast<long>(position.step));
   }
-  std::optional<train::Checkpoints> checkpoints;
-  if (!save.empty()) checkpoints.emplace(own, save, train::CheckpointOptions{.keep = 2});
+  std::optional<Saved> checkpoints;
+  if (!save.empty()) checkpoints.emplace(saving, save, training);
   const std::int64_t begin = position.step;
   double first = position.notes.contains("first loss") ? std::stod(position.notes["first loss"]) : 0, last = first;
   StepFigures figures;
   Losses losses(settings, comm.rank() == 0);
+  std::optional<train::Mark> from;  // only where it is told: calls are timed from then on
+  if (settings.report) from = train::mark(ranks.tp->communicator());
   const auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = begin; step < settings.steps; ++step) {
-    double sum = learn_step(settings, text.learned, step, comm, model, strategy, exchanges);
+    double sum = learn_step(settings, text.learned, step, ranks.dp, training);
     figures.add(strategy.report().times);
-    if (step % 20 == 0 || step + 1 == settings.steps) {
-      comm.all_reduce(tutti::one(sum));
-      last = settings.held_out > 0 ? held_out_loss(settings, text, model, comm)
+    if (step % settings.tell == 0 || step + 1 == settings.steps) {
+      ranks.dp.all_reduce(tutti::one(sum));
+      ranks.pp.all_reduce(tutti::one(sum));  // others than the last have 0
+      last = settings.held_out > 0 ? held_out_loss(settings, text, model, comm, training.pipeline, ranks.pp)
                                    : sum / static_cast<double>(settings.batch);
       if (step == 0) first = last;
       losses.add(step, last);
     }
     if (!checkpoints) continue;
     position = {.step = step + 1, .notes = {{"first loss", std::to_string(first)}}};
-    if (position.step % settings.save_every == 0 || position.step == settings.steps) {
-      if (local) {
-        checkpoints->save_async(*local, position);
-      } else {
-        checkpoints->save_async(strategy.strategy(), position);
-      }
-    }
-    checkpoints->test();  // gives it its name as soon as all ranks have written
+    if (position.step % settings.save_every == 0 || position.step == settings.steps) checkpoints->save(position);
+    checkpoints->test();
   }
   if (checkpoints) checkpoints->wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::optional<train::Report> layers;
+  if (from)
+    layers =
+        train::report(*from, train::mark(ranks.tp->communicator()), std::max<std::int64_t>(1, settings.steps - begin));
   if (local) {
     local->finish();
     local->verify();
   }
   strategy.verify();
-  if (settings.advise) print_advice(comm, strategy.strategy(), strategy.report());
+  if (experts) experts->verify();
+  if (settings.advise) print_advice(ranks, strategy.strategy(), strategy.report());
   if (settings.json) {
     if (comm.rank() == 0)
       std::printf("{\"strategy\": \"%s\", \"ranks\": %d, \"numbers\": %zu, \"first_loss\": %.4f, \"loss\": %.4f, %s}\n",
@@ -413,7 +433,8 @@ int run(const Settings& settings, tutti::Communicator comm) {
     return 0;
   }
   if (comm.rank() == 0) {
-    if (settings.report) std::fputs(train::to_text(local ? local->report() : strategy.report()).c_str(), stdout);
+    if (layers) print_report(local ? local->report() : strategy.report(), *layers);
+    if (layers && pipeline) examples::print_stage(pipeline->pipeline());
     std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",
                 comm.size(), settings.strategy.c_str(), static_cast<double>(numbers) / 1e6, first, last,
                 1e3 * took.count() / static_cast<double>(std::max<std::int64_t>(1, settings.steps - begin)));
@@ -425,8 +446,9 @@ int run(const Settings& settings, tutti::Communicator comm) {
 
 int main(int count, char** words) {
   try {
-    const Settings settings = parse(count, words);
-    if (settings.help) return std::printf("%s%s%s", kHelp, examples::kFewerBytesHelp, kHelpEnd) < 0 ? 1 : 0;
+    const Settings settings = examples::gpt_settings(count, words);
+    if (settings.help)
+      return std::printf("%s%s%s", examples::kGptHelp, examples::kFewerBytesHelp, examples::kGptHelpEnd) < 0 ? 1 : 0;
     return run(settings, tutti::init());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

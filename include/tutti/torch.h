@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -292,31 +293,58 @@ inline Received recv(Communicator& comm, const at::Tensor& tensor, int source, i
 
 // ---- Modules.
 
+// Which of a module's parameters and buffers are meant, by name; without one, all.
+using NameFilter = std::function<bool(const std::string& name)>;
+
 namespace tensor_memory {
 
 constexpr std::size_t kFlatBytes = 25 << 20;  // what travels as one
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
+// FNV-1a: the same on every host, unlike std::hash.
+class TextHash {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  // The first rank whose hash is not that of rank 0.
+  std::optional<int> other_rank(Communicator& comm) const {
+    std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
+    comm.all_gather(one(hash_), all);
+    for (int rank = 0; rank < comm.size(); ++rank)
+      if (all[static_cast<std::size_t>(rank)] != all[0]) return rank;
+    return {};
+  }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
 // Throws Error(mismatch) that names a rank whose tensors have other names, shapes or types.
 inline void check_alike(Communicator& comm, const Named& tensors, std::string_view what) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a: the same on every host, unlike std::hash
-  const auto add = [&](std::string_view bytes) {
-    for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  };
+  TextHash hash;
   for (const auto& [name, tensor] : tensors) {
-    add(name);
-    add(c10::toString(tensor.scalar_type()));
-    for (const std::int64_t length : tensor.sizes()) add(std::to_string(length) + ",");
+    hash.add(name);
+    hash.add(c10::toString(tensor.scalar_type()));
+    for (const std::int64_t length : tensor.sizes()) hash.add(std::to_string(length) + ",");
   }
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
-  comm.all_gather(one(hash), all);
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
+  if (const std::optional<int> rank = hash.other_rank(comm)) {
     throw Error(ErrorCode::mismatch,
-                std::string(what) + ": the model of rank " + std::to_string(rank) +
+                std::string(what) + ": the model of rank " + std::to_string(*rank) +
                     " has parameters of other names, shapes or types than that of rank 0; build the same on all ranks",
-                rank);
+                *rank);
+  }
+}
+// The same of the values of one, which lies in one piece.
+inline void check_same_bits(Communicator& comm, const std::string& name, const at::Tensor& values) {
+  TextHash hash;
+  hash.add({static_cast<const char*>(values.data_ptr()), values.nbytes()});
+  if (const std::optional<int> rank = hash.other_rank(comm)) {
+    throw Error(ErrorCode::mismatch,
+                "rank " + std::to_string(*rank) + " has other values of \"" + name +
+                    "\" than rank 0, which all ranks of this axis hold alike; look for what it computes in another way",
+                *rank);
   }
 }
 
@@ -337,10 +365,13 @@ void by_type(const Named& tensors, F&& f) {
     if (!run.empty()) f(run);
 }
 
-inline Named parameters_and_buffers(const torch::nn::Module& module) {
+inline Named parameters_and_buffers(const torch::nn::Module& module, const NameFilter& takes) {
   Named tensors;
-  for (const auto& parameter : module.named_parameters()) tensors.emplace_back(parameter.key(), parameter.value());
-  for (const auto& buffer : module.named_buffers()) tensors.emplace_back(buffer.key(), buffer.value());
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    if (!takes || takes(name)) tensors.emplace_back(name, tensor);
+  };
+  for (const auto& parameter : module.named_parameters()) add(parameter.key(), parameter.value());
+  for (const auto& buffer : module.named_buffers()) add(buffer.key(), buffer.value());
   return tensors;
 }
 
@@ -368,9 +399,10 @@ inline Named shared_gradients(Communicator& comm, const torch::nn::Module& modul
 }  // namespace tensor_memory
 
 // Parameters and buffers of all ranks become root's, bit for bit. Error(mismatch) where a rank has another model.
-inline void broadcast_parameters(Communicator& comm, const torch::nn::Module& module, int root = 0) {
+inline void broadcast_parameters(Communicator& comm, const torch::nn::Module& module, int root = 0,
+                                 const NameFilter& takes = {}) {
   const at::NoGradGuard quiet;
-  const tensor_memory::Named tensors = tensor_memory::parameters_and_buffers(module);
+  const tensor_memory::Named tensors = tensor_memory::parameters_and_buffers(module, takes);
   tensor_memory::check_alike(comm, tensors, "broadcast_parameters");
   tensor_memory::by_type(tensors, [&](const std::vector<at::Tensor>& run) {
     std::vector<at::Tensor> flat;

@@ -42,6 +42,7 @@ fi
     >"$made/build.log" 2>&1 || { cat "$made/build.log"; exit 1; }
 )
 flock -u 9
+export TUTTI_TOOL="$build/bin/tutti"
 export PYTHONPATH="$made/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
 cd "$here"
 case $1 in

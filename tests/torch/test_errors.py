@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import tutti.torch
+
 
 def refused(rank, size):
     group = dist.group.WORLD
@@ -21,7 +23,10 @@ def refused(rank, size):
     says(ValueError, "SparseCsr.*to_dense", lambda: cpu.allreduce([torch.ones(2, 2).to_sparse_csr()]).wait())
     says(ValueError, "SUM and AVG", lambda: dist.all_reduce(dense.to_sparse(), dist.ReduceOp.MAX))
     says(ValueError, "different shapes", lambda: dist.all_reduce(torch.ones(3 + rank).to_sparse()))
-    says(ValueError, "on meta.*path for GPUs is not built", lambda: cpu.allreduce([dense.to("meta")]).wait())
+    says(ValueError, "on meta.*moves tensors of CPUs and of CUDA GPUs", lambda: cpu.allreduce([dense.to("meta")]).wait())
+    quantised = tutti.torch._backend.Quantised(cpu, "int8", 64, False)
+    says(ValueError, "values is on meta.*lies in CPU memory", lambda: quantised.average(dense.to("meta"), None))
+    says(ValueError, "residual is on meta.*in CPU memory", lambda: quantised.average(dense, dense.to("meta")))
     says(ValueError, "this rank's of the list of outputs has 4", lambda: dist.all_gather([torch.ones(4)] * size, dense))
     says(ValueError, "one per rank is needed", lambda: cpu.allgather([[dense]], [dense]).wait())
     says(ValueError, "the output has 5 elements.*must have 6", lambda: dist.all_gather_into_tensor(torch.ones(5), dense))

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import types
 from unittest import mock
 
 import pytest
@@ -13,6 +14,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
+from tutti.torch import _reducer
 
 LAYERS = 12
 STEPS = 6
@@ -137,6 +139,44 @@ def test_compressed(ranks, hook, per_bucket, tolerance):
     if "quantization" in hook and "fut.wait()[0]" in inspect.getsource(quantization_hooks):
         pytest.skip("this PyTorch has written the hook for what NCCL's futures hold")
     ranks(2, compressed, hook, per_bucket, tolerance)
+
+
+class OfAnyDevice:
+    """Stands in for torch's Reducer, which takes no parameters of a GPU where there is none."""
+
+    def __init__(self, params, *arguments):
+        pass
+
+
+def hook_of(device, group, hook):
+    """What DDP would register for a model on such a device."""
+    registered = []
+
+    def register(reducer, state, hook):
+        registered.append(hook)
+
+    with mock.patch.object(dist, "Reducer", OfAnyDevice), mock.patch.object(dist, "_register_comm_hook", register):
+        _reducer.install(tutti.torch._backend_of, tutti.torch.shared_tensors)
+        reducer = dist.Reducer([types.SimpleNamespace(device=torch.device(device))], group)
+        dist._register_comm_hook(reducer, None, hook)
+        if device != "cpu":
+            with pytest.raises(ValueError, match="whose parameters lie in CPU memory.*the device cuda"):
+                reducer.attach(tutti.torch.hooks.int8())
+    return registered[0]
+
+
+def wrapped(rank, size):
+    """Hooks are kept in order for models on every device whose tensors are Tutti's, and for no others."""
+    both, mixed = dist.group.WORLD, dist.new_group(backend="cpu:tutti,cuda:gloo")
+    theirs, one_call = powerSGD_hook.powerSGD_hook, default_hooks.allreduce_hook
+    for device, group, ordered in (("cpu", both, True), ("cuda", both, True), ("cpu", mixed, True), ("cuda", mixed, False)):
+        registered = hook_of(device, group, theirs)
+        assert (registered is not theirs and registered.__wrapped__ is theirs) if ordered else registered is theirs
+        assert hook_of(device, group, one_call) is one_call
+
+
+def test_wrapped(ranks):
+    ranks(2, wrapped)
 
 
 def of_ones_own(rank, size):

@@ -183,8 +183,34 @@ void check_mistakes(tutti::Communicator& comm) {
   says(words_of([&] { loss_of(model, comm.rank(), 0).backward(); }), "ready() came twice in one step");
 }
 
+// A gradient that is held may be of any shape: nothing of one that is not the parameter's is read.
+void check_other_gradients(tutti::Communicator& comm) {
+  for (const int stage : {0, 2}) {
+    torch::nn::Sequential model = make_model();
+    train::ModuleStrategy strategy(comm, *model, stage, train::Sgd{.learning_rate = 1});
+    const std::vector<Tensor> before = values_of(model);
+    const Tensor weight = model->parameters()[0];
+    strategy.hold(weight);
+    loss_of(model, comm.rank(), 0).backward();
+    const auto refused = [&](const Tensor& gradient, const std::string& words) {
+      weight.mutable_grad() = gradient;
+      job_checks::says(words_of([&] { strategy.ready(weight); }), words, comm.rank());
+      expect(strategy.strategy().gradient_as<float>(0)[0] == 0, "nothing was taken of it", comm.rank());
+    };
+    const std::string name = "rank " + std::to_string(comm.rank()) + ", parameter \"0.weight\": ";
+    refused(torch::ones({1, 2}),
+            name + "its shape was [64, 20] when the strategy was made and its gradient's is [1, 2]");
+    refused(torch::ones({64, 20}, at::kDouble), name + "its type is float32 and its gradient's float64");
+    weight.mutable_grad() = torch::ones({64, 20});
+    strategy.ready(weight);
+    strategy.step();
+    expect(torch::equal(weight, before[0] - 1), "the right one is taken", comm.rank());
+  }
+}
+
 }  // namespace
 
 int main() {
-  return job_checks::run(check_training, check_accumulation, check_unused, check_local_updates, check_mistakes);
+  return job_checks::run(check_training, check_accumulation, check_unused, check_local_updates, check_mistakes,
+                         check_other_gradients);
 }
