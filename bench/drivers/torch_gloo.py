@@ -16,6 +16,7 @@ if CORES:
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
+DEVICE = "cuda" if os.environ.get("TUTTI_BENCH_MEMORY") == "device" else "cpu"
 PERIOD = 251
 TYPES = {
     "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8,
@@ -108,8 +109,9 @@ class Rank:
         if reason:
             return "cannot " + reason
         for _ in range(self.cell.copies):
-            source = torch.zeros(self.cell.input_count(), dtype=TYPES[self.cell.type])
-            target = source if self.cell.in_place else torch.zeros(self.cell.output_count(), dtype=source.dtype)
+            type_ = TYPES[self.cell.type]
+            source = torch.zeros(self.cell.input_count(), dtype=type_, device=DEVICE)
+            target = source if self.cell.in_place else torch.zeros(self.cell.output_count(), dtype=type_, device=DEVICE)
             self.copies.append((self.call_of(source, target), source, target))
         self.next = 0
         return "ready"
@@ -154,7 +156,7 @@ class Rank:
         call()
         wrong = 0
         for begin, count, phase, first, last in cell.expected():
-            wrong += int((target[begin:begin + count] != cell.folded(first, last, phase, count)).sum())
+            wrong += int((target[begin:begin + count].cpu() != cell.folded(first, last, phase, count)).sum())
         dist.barrier()
         source.zero_()
         return f"checked {wrong} -"

@@ -46,6 +46,7 @@ SOURCES = [
     "backend/store.cc",
     "backend/tensors.cc",
     "backend/work.cc",
+    "backend/devices.cc",
 ]
 
 

@@ -43,7 +43,7 @@ def register():
         from torch import distributed
 
         if distributed.is_available() and "TUTTI" not in distributed.Backend._plugins:
-            distributed.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu"])
+            distributed.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu", "cuda"])
             heed_timeouts()
     except Exception:  # `import tutti.torch` says what is wrong
         pass

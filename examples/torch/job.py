@@ -44,6 +44,10 @@ class Job:
             importlib.import_module("tutti.torch")  # registers the backend
         dist.init_process_group(options.backend)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.device = torch.device(getattr(options, "device", "cpu"))
+        if self.device.type == "cuda":  # ranks share the GPUs there are
+            self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
+            torch.cuda.set_device(self.device)
         self.wrong = 0
 
     def __enter__(self):
@@ -86,5 +90,5 @@ def digest(tensors):
     """A hash of all bits."""
     summary = hashlib.sha256()
     for tensor in tensors:
-        summary.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        summary.update(tensor.detach().contiguous().view(-1).view(torch.uint8).cpu().numpy().tobytes())
     return summary.hexdigest()

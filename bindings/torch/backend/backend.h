@@ -2,8 +2,8 @@
 //
 // A call with async_op=False runs on the caller's thread where nothing else of the group is under way; every other
 // call is started and waited for through its Work. Which of the core's verbs an operation becomes depends only on what
-// all ranks know alike (sizes and types), never on how this rank's tensors lie in memory or whether it waits: tensors
-// that are not plain runs of elements go through copies.
+// all ranks know alike (sizes, types, CPU or GPU), never on how this rank's tensors lie in memory or whether it waits:
+// tensors that are not plain runs of elements go through copies.
 #pragma once
 
 #include <torch/version.h>
@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/devices.h"
 #include "backend/group.h"
 #include "backend/pool.h"
 #include "backend/profile.h"
@@ -147,10 +148,12 @@ class Backend : public c10d::Backend {
   C10dWork launch(Call& call, const Manner& manner, Start&& start) {
     const bool blocking = !manner.async && !coalescing_ && group_->quiet();
     const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::optional<c10::Device> gpu = gpu_of(call.inputs, call.outputs);
     if (at::hasCallbacks()) record(call, sequence);
     if (blocking) {
       const auto row = begin_row(call, false);
       group_->enter(manner.timeout, [&](tutti_comm comm) {
+        follow_current_stream(comm, gpu);
         Parts parts(*group_, comm, nullptr);
         start(parts);
       });
@@ -159,6 +162,7 @@ class Backend : public c10d::Backend {
     }
     const WorkPtr work = c10::make_intrusive<Work>(group_, std::move(call), sequence);
     group_->enter(manner.timeout, [&](tutti_comm comm) {
+      follow_current_stream(comm, gpu);
       Parts parts(*group_, comm, work.get());
       try {
         start(parts);

@@ -17,6 +17,10 @@ tutti_quantised_type quantised_type(const std::string& name) {
 }
 
 void require_plain(const at::Tensor& tensor, const char* what) {
+  if (tensor.defined() && !tensor.device().is_cpu()) {
+    throw_value(std::string("quantised: ") + what + " is on " + tensor.device().str() +
+                "; what is quantised lies in CPU memory: use tensor.cpu(), and copy the average back");
+  }
   require_usable(tensor, "quantised");
   if (!is_plain(tensor)) throw_value(std::string("the ") + what + " must be contiguous");
 }

@@ -69,17 +69,18 @@ double factor_of(const c10d::ReduceOp& op) {
 }  // namespace
 
 void require_usable(const at::Tensor& tensor, const char* verb) {
-  if (tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized()) return;
+  const auto reachable = [](const c10::Device& device) { return device.is_cpu() || device.is_cuda(); };
+  if (tensor.defined() && tensor.layout() == at::kStrided && reachable(tensor.device()) && !tensor.is_quantized())
+    return;
   const std::string where(verb);
   if (!tensor.defined()) throw_value(where + ": a tensor is undefined");
   if (tensor.layout() != at::kStrided) {
     throw_value(where + ": a tensor is " + c10::str(tensor.layout()) +
                 "; tutti moves dense tensors: make it dense with to_dense(), or exchange indices and values");
   }
-  if (!tensor.device().is_cpu()) {
+  if (!reachable(tensor.device())) {
     throw_value(where + ": a tensor is on " + tensor.device().str() +
-                "; tutti moves CPU tensors, its path for GPUs is not built: use tensor.cpu(), or another backend for " +
-                "that device, as in init_process_group(\"cpu:tutti,cuda:nccl\")");
+                "; tutti moves tensors of CPUs and of CUDA GPUs: use tensor.cpu(), or another backend for that device");
   }
   throw_value(where + ": a tensor is quantized; send its int_repr() and its scale");
 }
@@ -94,6 +95,10 @@ void require_usable(const std::vector<at::Tensor>& tensors, const char* verb) {
   for (const at::Tensor& tensor : tensors) {
     require_usable(tensor, verb);
     require_same_type(tensors.front(), tensor, verb);
+    if (tensor.device() != tensors.front().device()) {
+      throw_value(std::string(verb) + ": tensors on different devices, " + tensors.front().device().str() + " and " +
+                  tensor.device().str() + "; those of one call lie on one");
+    }
   }
 }
 
@@ -154,7 +159,8 @@ Layout layout_of(const std::vector<at::Tensor>& tensors) {
   const at::Tensor& first = tensors.front();
   const bool equal = std::all_of(tensors.begin(), tensors.end(),
                                  [&](const at::Tensor& tensor) { return tensor.numel() == first.numel(); });
-  return equal && bytes_of(first) * tensors.size() <= kMostJoined ? Layout::joined : Layout::apart;
+  const bool joined = equal && (!first.device().is_cpu() || bytes_of(first) * tensors.size() <= kMostJoined);
+  return joined ? Layout::joined : Layout::apart;
 }
 
 TensorList::TensorList(const std::vector<at::Tensor>& tensors, Layout layout, Use use) {

@@ -13,10 +13,10 @@
 
 namespace tutti::pytorch {
 
-// Throws unless the core can take the tensor as it is or through a copy: one that is there, strided, in CPU memory.
-// `verb` is for the words.
+// Throws unless the core can take the tensor as it is or through a copy: one that is there, strided, in the memory of
+// the CPU or of a CUDA GPU. `verb` is for the words.
 void require_usable(const at::Tensor& tensor, const char* verb);
-// The same for each, and that they are of one type.
+// The same for each, and that they are of one type and on one device.
 void require_usable(const std::vector<at::Tensor>& tensors, const char* verb);
 void require_same_type(const at::Tensor& one, const at::Tensor& other, const char* verb);
 
@@ -43,7 +43,8 @@ at::Tensor gathered_copy(const std::vector<at::Tensor>& tensors);
 void scatter_back(const at::Tensor& from, const std::vector<at::Tensor>& to);
 
 // How the core is shown a list of tensors, one per rank. Follows from their sizes, which all ranks know alike.
-//   joined  one behind the other, for the verbs with equal chunks: small tensors, copied where they do not lie so
+//   joined  one behind the other, for the verbs with equal chunks: small tensors, and those of GPUs, whose copies are
+//           cheap beside what chunks of different lengths take; copied where they do not lie so
 //   apart   where they are, for the verbs with chunks of different lengths and places
 enum class Layout : unsigned char { joined, apart };
 Layout layout_of(const std::vector<at::Tensor>& tensors);

@@ -8,8 +8,10 @@
 namespace tutti::pytorch {
 namespace {
 
-c10::intrusive_ptr<c10::ivalue::Future> new_future() {
-  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+c10::intrusive_ptr<c10::ivalue::Future> new_future(const std::optional<c10::Device>& gpu) {
+  std::vector<c10::Device> devices;
+  if (gpu) devices.push_back(*gpu);
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
 }
 
 std::exception_ptr exception_of(tutti_code code) {
@@ -26,6 +28,7 @@ Work::Work(std::shared_ptr<Group> group, Call&& call, std::uint64_t sequence)
     : c10d::Work(group->rank(), call.title.type),
       group_(std::move(group)),
       sequence_(sequence),
+      gpu_(gpu_of(call.inputs, call.outputs)),
       outputs_(call.outputs.vec()),
       kept_(std::move(call.kept)),
       copies_(std::move(call.copies)),
@@ -85,7 +88,9 @@ void Work::take_results() {
     group_->note_failure();
   } else if (copies_) {
     try {
+      const StreamAside aside(gpu_);  // whoever settles this may have a stream that nobody waits for
       copies_();
+      aside.finish();
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -146,7 +151,7 @@ void Work::abort() { group_->abort(); }
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   {
     const std::lock_guard lock(group_->changed_mutex_);
-    if (!future_) future_ = new_future();
+    if (!future_) future_ = new_future(gpu_);
   }
   if (settled()) {
     fulfil_future();
@@ -169,6 +174,7 @@ void Work::fulfil_future() {
     if (error_) {
       future->setError(error_);
     } else {
+      const StreamAside aside(gpu_);  // what waits for the future on a device has nothing to wait for
       future->markCompleted(c10::IValue(outputs_));
     }
   } catch (const std::exception& error) {
@@ -178,7 +184,7 @@ void Work::fulfil_future() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> EndedWork::getFuture() {
-  auto future = new_future();
+  auto future = new_future(gpu_of({}, outputs_));
   future->markCompleted(c10::IValue(outputs_));
   return future;
 }

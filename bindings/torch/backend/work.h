@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "backend/devices.h"
 #include "backend/group.h"
 
 namespace tutti::pytorch {
@@ -72,6 +73,7 @@ class Work : public c10d::Work {
 
   const std::shared_ptr<Group> group_;
   const std::uint64_t sequence_;
+  const std::optional<c10::Device> gpu_;
   const std::vector<at::Tensor> outputs_;
   c10::SmallVector<at::Tensor, 4> kept_;
   std::function<void()> copies_;

@@ -1,4 +1,4 @@
-"""Tutti as a backend of torch.distributed, for CPU tensors.
+"""Tutti as a backend of torch.distributed, for tensors of CPUs and of CUDA GPUs.
 
     import torch.distributed as dist
     import tutti.torch  # not needed with PyTorch 2.5 and newer, which find the backend by themselves
@@ -82,19 +82,19 @@ def _want_recorder_only_if_asked():
 def register():
     """Registers the backend "tutti" with torch.distributed, once; importing this module does it."""
     if "TUTTI" not in dist.Backend._plugins:
-        dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu", "cuda"])
 
 
-def _backend_of(group):
+def _backend_of(group, device="cpu"):
     if isinstance(group, _compression.Hook):
         return group.backend
     group = group if group is not None else dist.group.WORLD
     if group is None:
         raise ValueError("there is no process group: call torch.distributed.init_process_group first")
-    backend = group._get_backend(torch.device("cpu"))
+    backend = group._get_backend(torch.device(device))
     backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL puts its checks around it
     if not isinstance(backend, _backend.Backend):
-        raise ValueError(f"the group's backend for CPU tensors is {backend.name()}, not tutti")
+        raise ValueError(f"the group's backend for {device.upper()} tensors is {backend.name()}, not tutti")
     return backend
 
 

@@ -5,18 +5,18 @@ import torch
 from ._compression import MatrixHook, Memory
 
 
-def _pack(signs):
-    """Bit j of byte i is value j * bytes + i."""
-    planes = signs.view(8, -1).to(torch.uint8)
-    packed = planes[0].clone()
-    for j in range(1, 8):
-        packed |= planes[j] << j
-    return packed
+_SIGNS = torch.tensor([[1.0 - 2 * (byte >> i & 1) for i in range(8)] for byte in range(256)])  # of every byte's bits
+
+
+def _pack(values):
+    """Bit i of a byte is set where the i-th of 8 values, one behind the other, is negative."""
+    eights = torch.signbit(values).view(torch.int64)  # of a byte for each value
+    return ((eights * 0x0102040810204080) >> 56).to(torch.uint8)  # byte i is moved to bit 56 + i
 
 
 def _unpack(packed):
     """1 and -1, as float32."""
-    return torch.cat([(packed >> j) & 1 for j in range(8)]).to(torch.float32).mul_(2).sub_(1)
+    return _SIGNS.index_select(0, packed.int()).view(-1)
 
 
 class _Cut:
@@ -44,11 +44,7 @@ class _Cut:
 
 def _scales(vector, counts):
     """The mean size of each tensor's values."""
-    return torch.stack([part.abs().mean() if part.numel() else torch.zeros(()) for part in vector.split(counts)])
-
-
-def _spread(scales, counts):
-    return scales.repeat_interleave(torch.tensor(counts), output_size=sum(counts))
+    return torch.stack([part.abs().sum() / max(1, part.numel()) for part in vector.split(counts)])
 
 
 class OneBit(MatrixHook):
@@ -60,24 +56,26 @@ class OneBit(MatrixHook):
     def _decode(self, row, counts):
         """A message: scales, signs."""
         scales, packed = row[: 4 * len(counts)].view(torch.float32), row[4 * len(counts) :]
-        return _unpack(packed)[: sum(counts)] * _spread(scales, counts)
+        values = _unpack(packed)[: sum(counts)]
+        for part, scale in zip(values.split(counts), scales):
+            part.mul_(scale)
+        return values
 
-    def _encode(self, scales, signs):
-        return torch.cat([scales.view(torch.uint8), _pack(signs)])
+    def _encode(self, scales, values):
+        return torch.cat([scales.view(torch.uint8), _pack(values)])
 
-    def _compress(self, values, lost, result, parameters):
+    def _compress(self, values, result, parameters):
         ranks, rank = self._backend.size(), self._backend.rank()
         cut = _Cut([vector.numel() for vector in values], ranks)
-        vector = torch.zeros(ranks * cut.piece)
-        vector[: cut.total] = torch.cat(values)
+        vector = torch.cat([*values, torch.zeros(ranks * cut.piece - cut.total)])
         errors, moved = self._owners_errors.of(parameters)
         if moved:  # pieces have other owners now: this rank's contribution makes up for what it owes
             vector[: cut.total] += errors * ranks
             errors.zero_()
         scales = _scales(vector[: cut.total], cut.lengths)
-        signs = (vector >= 0).view(ranks, -1)
-        received = self._all_to_all(torch.stack([self._encode(scales, row) for row in signs]))
-        rest = vector[: cut.total] - (signs.view(-1)[: cut.total] * 2.0 - 1) * _spread(scales, cut.lengths)
+        received = self._all_to_all(torch.stack([self._encode(scales, row) for row in vector.view(ranks, -1)]))
+        for rest, part, scale in zip(values, vector.split([*cut.lengths, vector.numel() - cut.total]), scales):
+            torch.sub(part, torch.copysign(scale, part), out=rest)
 
         first, count = cut.span(rank)
         counts = cut.counts(rank)
@@ -87,13 +85,12 @@ class OneBit(MatrixHook):
         average /= ranks
         if self._keeps_errors:
             average[:count] += errors[first : first + count]
-        rows = self._all_gather(self._encode(_scales(average[:count], counts), average >= 0))
+        rows = self._all_gather(self._encode(_scales(average[:count], counts), average))
         whole = torch.cat([self._decode(row, cut.counts(owner)) for owner, row in enumerate(rows)])
 
         self._news = [(errors[first : first + count], average[:count] - whole[first : first + count])]
-        for i, (part, rest_of_part) in enumerate(zip(whole.split(cut.lengths), rest.split(cut.lengths))):
-            result[i].copy_(part)
-            lost[i].copy_(rest_of_part)
+        for place, part in zip(result, whole.split(cut.lengths)):
+            place.copy_(part)
 
     def _keep(self, parameters):
         for errors, new in self._news:

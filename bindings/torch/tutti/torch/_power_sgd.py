@@ -40,16 +40,17 @@ class PowerSGD(MatrixHook):
         parts = together.split([matrix.numel() for matrix in matrices])
         return [part.view(matrix.shape) for part, matrix in zip(parts, matrices)]
 
-    def _compress(self, values, lost, result, parameters):
+    def _compress(self, values, result, parameters):
         matrices = [vector.view(self._sides(parameter)) for vector, parameter in zip(values, parameters)]
         left = self._averages([matrix @ self._begin(parameter) for matrix, parameter in zip(matrices, parameters)])
         left = [torch.linalg.qr(each).Q for each in left]
-        right = self._averages([matrix.T @ each for matrix, each in zip(matrices, left)])
+        # As (matrix.T @ each).T, whose rows are read in a row.
+        across = self._averages([each.T.contiguous() @ matrix for matrix, each in zip(matrices, left)])
         for i, matrix in enumerate(matrices):
-            product = left[i] @ right[i].T
-            result[i].copy_(product.view(-1))
-            lost[i].copy_((matrix - product).view(-1))
-        self._new_right = dict(zip(map(id, parameters), right))
+            torch.matmul(left[i], across[i], out=result[i].view(matrix.shape))
+            if across[i].isfinite().all():  # or the values tell whose gradient it is
+                matrix.addmm_(left[i], across[i], alpha=-1)
+        self._new_right = {id(parameter): each.T for parameter, each in zip(parameters, across)}
 
     def _keep(self, parameters):
         self._right.update(self._new_right)

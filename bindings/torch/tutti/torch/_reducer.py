@@ -1,8 +1,8 @@
 """DistributedDataParallel's gradient buckets lie in symmetric memory where Tutti reduces them: that takes no copies.
 
 DDP makes its buckets in torch.distributed.Reducer, first when the model is wrapped and once more after the first
-backward pass, in the order in which gradients came. The Reducer here does the same while the group's pool is open, and
-gets PyTorch's communication hooks in a form that keeps the order of calls.
+backward pass, in the order in which gradients came. The Reducer here does the same while the group's pool is open, for
+models in host memory, and gets PyTorch's communication hooks in a form that keeps the order of calls, for all models.
 """
 
 import contextlib
@@ -22,17 +22,18 @@ def _wanted():
 
 
 def install(backend_of, shared_tensors):
-    """DDP uses the Reducer here from now on, which differs from torch's where a group's CPU tensors are Tutti's."""
+    """DDP uses the Reducer here from now on, which differs from torch's where the model's tensors are Tutti's."""
     plain = dist.Reducer
     if plain.__module__ == __name__:
         return
 
     def is_ours(parameters, group):
-        if group is None or any(parameter.device.type != "cpu" for parameter in parameters):
+        if group is None:
             return False
         try:
-            backend_of(group)
-        except (ValueError, RuntimeError):  # another backend, or none for CPUs
+            for device in {parameter.device.type for parameter in parameters}:
+                backend_of(group, device)
+        except (ValueError, RuntimeError):  # another backend, or none for such a device
             return False
         return True
 
@@ -41,9 +42,10 @@ def install(backend_of, shared_tensors):
             given = (*arguments, *settings.values())
             group = next((value for value in given if isinstance(value, dist.ProcessGroup)), None)
             self.is_ours = is_ours(params, group)
+            self.is_in_host_memory = self.is_ours and all(each.device.type == "cpu" for each in params)
             names = next((value for value in given if isinstance(value, dict)), {})
             self._facts = group, params, {id(each): names[i] for i, each in enumerate(params) if i in names}
-            shares = self.is_ours and _wanted()
+            shares = self.is_in_host_memory and _wanted()
             self._memory = (lambda: shared_tensors(group)) if shares else contextlib.nullcontext
             with self._memory():
                 super().__init__(params, *arguments, **settings)
@@ -51,7 +53,7 @@ def install(backend_of, shared_tensors):
         def attach(self, hook):
             """To a hook of tutti.torch.hooks: it has a part in registering."""
             group, parameters, names = self._facts
-            if not self.is_ours:
+            if not self.is_in_host_memory:
                 devices = {parameter.device.type for parameter in parameters}
                 raise ValueError(
                     f"{hook.__name__} is for models whose group is of the backend tutti and whose parameters lie in "

@@ -19,10 +19,10 @@ class TopK(MatrixHook):
 
     def _contribution(self, gradients, parameters):
         if self._momentum == 0:
-            return super()._contribution(gradients, parameters)
+            return gradients
         self._bucket = parameters
         self._moved = self._velocities.of(parameters)[0] * self._momentum + gradients
-        return self._moved.clone()
+        return self._moved
 
     def _keep(self, parameters):
         if self._momentum != 0:
@@ -43,7 +43,7 @@ class TopK(MatrixHook):
             raise ValueError(f"topk: a bucket of {buffer.numel()} values; places are told in 31 bits")
         super()._exchange(buffer, parameters)
 
-    def _compress(self, values, lost, result, parameters):
+    def _compress(self, values, result, parameters):
         places, offset, offsets = [], 0, []
         for vector in values:
             count = max(1, round(self._share * vector.numel()))
@@ -59,9 +59,8 @@ class TopK(MatrixHook):
         total /= self._backend.size()
         for part, average in zip(result, total.split([vector.numel() for vector in values])):
             part.copy_(average)
-        for rest, vector, place in zip(lost, values, places):
-            rest.copy_(vector)
-            rest[place] = 0
+        for vector, place in zip(values, places):
+            vector[place] = 0
         self._stop_velocities(parameters, places)
 
     def _stop_velocities(self, parameters, places):
