@@ -174,10 +174,26 @@ void bind_devices(CommunicatorClass& communicator) {
   communicator.def("_allocate_device", &allocate_device);
 }
 
+void bind_traces(CommunicatorClass& communicator) {
+  communicator.def("_trace_start", [](const CommunicatorBase& self, const std::string& file, std::size_t events) {
+    const Group::Turn turn(group_of(self));
+    without_gil([&] { turn->trace().start(file, events); });
+  });
+  communicator.def("_trace_stop", [](const CommunicatorBase& self) {
+    const Group::Turn turn(group_of(self));
+    without_gil([&] { turn->trace().stop(); });
+  });
+  communicator.def("_trace_where", [](const CommunicatorBase& self) {
+    const Group::Turn turn(group_of(self));
+    return turn->trace().where();
+  });
+}
+
 }  // namespace
 
 void bind_groups(nb::module_& module, CommunicatorClass& communicator) {
   bind_reports(module, communicator);
+  bind_traces(communicator);
   bind_devices(communicator);
   nb::class_<Group>(module, "Group");
   module.def("join", &join, nb::arg("deterministic"), nb::arg("timeout").none(), nb::arg("algorithm").none(),

@@ -22,4 +22,6 @@ NB_MODULE(_core, module) {
   bind_uneven(communicator);
   bind_messages(module, communicator);
   bind_threads(module);
+  module.def("span_begin", [](const char* name) { tutti_span_begin(name); });
+  module.def("span_end", [] { tutti_span_end(); });
 }

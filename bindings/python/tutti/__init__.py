@@ -17,13 +17,16 @@ from ._core import version as __version__
 from ._communicator import Batch, Communicator, StepReport, init
 from ._device import DeviceArray
 from ._paths import include_dir, library_dir
+from ._plan import plan
 from ._received import Received
 from ._spawn import RankError, spawn
+from ._trace import Trace, span
 from ._works import test_any, wait_any, wait_some
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentTypeError", "Batch", "Communicator", "DeviceArray", "Error",
     "InvalidArgumentError", "MismatchError", "Op", "PeerFailedError", "PeerLostError", "RankError", "Received",
-    "StepReport", "SystemRefusedError", "TimeoutError", "UnsupportedError", "Work", "__version__", "include_dir",
-    "init", "library_dir", "premul_sum", "reduce_local", "spawn", "test_any", "wait_any", "wait_some",
+    "StepReport", "SystemRefusedError", "TimeoutError", "Trace", "UnsupportedError", "Work", "__version__",
+    "include_dir", "init", "library_dir", "plan", "premul_sum", "reduce_local", "span", "spawn", "test_any", "wait_any",
+    "wait_some",
 ]

@@ -1,22 +1,11 @@
 """`python -m tutti ...` is the `tutti` command that was installed with this package."""
 
-import importlib.metadata
 import os
-import shutil
 import sys
 
+from ._paths import MISSING_COMMAND, command
 
-def _command():
-    try:
-        for file in importlib.metadata.files("tutti") or ():
-            if file.name == "tutti" and file.parent.name in ("bin", "Scripts"):
-                return os.path.realpath(file.locate())
-    except importlib.metadata.PackageNotFoundError:
-        pass  # used from a build folder
-    return shutil.which("tutti")
-
-
-command = _command()
-if command is None:
-    sys.exit("tutti: this package has no tutti command: it was built without CLI11 or fmt; see docs/python.md")
-os.execv(command, [command, *sys.argv[1:]])
+found = command()
+if found is None:
+    sys.exit("tutti: " + MISSING_COMMAND)
+os.execv(found, [found, *sys.argv[1:]])

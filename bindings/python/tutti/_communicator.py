@@ -12,6 +12,7 @@ import numpy
 from . import _core
 from ._device import DeviceArray, address_of_stream
 from ._errors import InvalidArgumentError
+from ._trace import Trace
 
 _PICKLE = pickle.HIGHEST_PROTOCOL
 _open = weakref.WeakSet()
@@ -125,6 +126,10 @@ class Communicator(_core.Communicator):
         `report.steps` may be set inside, where their number is known late.
         """
         return StepReport(self, steps)
+
+    def trace(self):
+        """Recording where the time goes, from here on: comm.trace().start("run.json"), and stop()."""
+        return Trace(self)
 
     # ---- Memory.
 

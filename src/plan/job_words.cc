@@ -1,0 +1,286 @@
+// A job out of words: options of the command, keywords of Python.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "base/formatted.h"
+#include "base/nearest_names.h"
+#include "plan/job.h"
+#include "topology/json.h"
+#include "topology/presets.h"
+#include "topology/text.h"
+#include "tutti/error.h"
+
+namespace tutti::plan {
+namespace {
+
+class WordsReader {
+ public:
+  WordsReader(const JobWords& words, const ReadText& read, const FindHost& here)
+      : words_(words), read_(read), here_(here) {
+    static const std::vector<std::string_view> kNames{
+#define X(name, value, meaning) name,
+        TUTTI_PLAN_SETTINGS(X)
+#undef X
+    };
+    for (const auto& [name, value] : words)
+      if (std::ranges::find(kNames, name) == kNames.end()) refuse(none_called("setting", name, kNames));
+  }
+
+  JobQuestion question() {
+    Job& job = question_.job;
+    job.model = model();
+    require_possible(job.model);
+    read_cluster(job);
+    job.accelerator.flops_per_s = number("flops", job.accelerator.flops_per_s * 1e-12, 1e-6) * 1e12;
+    read_shape(job);
+    read_batch(job);
+    read_options(job);
+    return question_;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+  const std::string* find(std::string_view name) const {
+    const auto found = words_.find(name);
+    return found == words_.end() ? nullptr : &found->second;
+  }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  std::string word(std::string_view name, const std::string& otherwise) const {
+    const std::string* found = find(name);
+    return found == nullptr ? otherwise : *found;
+  }
+  double number(std::string_view name, double otherwise, double least = 0) const {
+    const std::string* text = find(name);
+    if (text == nullptr) return otherwise;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value) || value < least)
+      refuse(formatted("--%.*s %s: a number from %g belongs there", static_cast<int>(name.size()), name.data(),
+                       text->c_str(), least));
+    return value;
+  }
+  int whole(std::string_view name, int otherwise, int least = 1) const {
+    const double value = number(name, otherwise, least);
+    if (value != std::floor(value) || value > (1 << 30))
+      refuse(formatted("--%.*s %g: a whole number belongs there", static_cast<int>(name.size()), name.data(), value));
+    return static_cast<int>(value);
+  }
+  bool flag(std::string_view name, bool otherwise) const {
+    const int value = whole(name, otherwise ? 1 : 0, 0);
+    if (value > 1)
+      refuse(formatted("--%.*s %d: 0 or 1 belongs there", static_cast<int>(name.size()), name.data(), value));
+    return value == 1;
+  }
+  template <std::size_t kCount>
+  std::size_t one_of(std::string_view name, const std::string_view (&names)[kCount], std::size_t otherwise) const {
+    const std::string* text = find(name);
+    if (text == nullptr) return otherwise;
+    const auto found = std::ranges::find(names, *text);
+    if (found == std::end(names)) refuse(none_called("--" + std::string(name), *text, {names, names + kCount}));
+    return static_cast<std::size_t>(found - names);
+  }
+
+  static bool is_preset_model(const std::string& name) {
+    return std::ranges::any_of(model_presets(), [&](const ModelPreset& preset) { return preset.shape.name == name; });
+  }
+  static bool names_a_file(const std::string& name) {
+    return name.find('/') != std::string::npos || name.ends_with(".json");
+  }
+
+  ModelShape model() {
+    ModelShape shape;
+    const std::string name = word("model", "");
+    if (!name.empty()) {
+      shape = !is_preset_model(name) && names_a_file(name) ? model_from_json(read_(name), name) : find_model(name);
+    } else if (has("hidden") + has("layers") + has("params") < 2) {
+      refuse("no model; give --model NAME or a file, or two of --hidden, --layers and --params of your own");
+    } else {
+      shape.name = "own model";
+    }
+    const bool own = name.empty();
+    shape.hidden = whole("hidden", shape.hidden, own ? 0 : 1);
+    shape.layers = whole("layers", shape.layers, own ? 0 : 1);
+    if (own && !has("hidden")) {  // a layer has 12 hidden^2
+      constexpr double kHead = 128;
+      const double width = std::sqrt(number("params", 0, 1) / (12.0 * std::max(1, shape.layers)));
+      shape.hidden = static_cast<int>(std::max(1.0, std::round(width / kHead)) * kHead);
+    }
+    const bool new_width = has("hidden") || has("heads");
+    shape.heads = whole("heads", own ? std::max(1, shape.hidden / 128) : shape.heads);
+    shape.kv_heads = whole("kv-heads", own || has("heads") ? shape.heads : shape.kv_heads);
+    if (own || new_width) shape.head_size = shape.hidden / std::max(1, shape.heads);
+    shape.ffn = whole("ffn", own || has("hidden") ? 4 * shape.hidden : shape.ffn, 0);
+    shape.vocab = whole("vocab", own ? 51200 : shape.vocab);
+    shape.gated = flag("gated", shape.gated);
+    shape.tied = shape.tied || own;
+    shape.experts = whole("experts", shape.experts, 0);
+    shape.expert_ffn = whole("expert-ffn", shape.expert_ffn > 0 ? shape.expert_ffn : shape.ffn, 0);
+    shape.top_k = whole("top-k", shape.top_k);
+    shape.capacity_factor = number("capacity-factor", shape.capacity_factor);
+    shape.imbalance = number("imbalance", shape.imbalance, 1);
+    if (own && !has("layers")) shape.layers = layers_of_parameters(shape);
+    if (has("params")) require_parameters(shape);
+    return shape;
+  }
+
+  // As many layers of this shape as have so many parameters with what stands before and behind them.
+  int layers_of_parameters(ModelShape shape) const {
+    shape.layers = 1;
+    const double with_one = parameters_of(shape).all;
+    shape.layers = 2;
+    const double of_layer = parameters_of(shape).all - with_one;
+    const double layers = (number("params", 0, 1) - with_one) / of_layer + 1;
+    if (layers < 0.5)
+      refuse(formatted("--params %g is less than a layer has, %.4g; give more, or --layers", number("params", 0, 1),
+                       of_layer));
+    return static_cast<int>(std::lround(layers));
+  }
+
+  // A number that nothing follows from must at least be true.
+  void require_parameters(const ModelShape& shape) const {
+    constexpr double kNear = 0.1;
+    const double said = number("params", 0, 1), counted = parameters_of(shape).all;
+    if (std::abs(counted / said - 1) > kNear)
+      refuse(
+          formatted("--params %g: model %s has %.4g parameters by its layers and widths; leave --params out, or "
+                    "--layers or --hidden of your own",
+                    said, shape.name.c_str(), counted));
+  }
+
+  topology::Topology topology_of(const std::string& name) const {
+    const std::string preset = name.substr(0, name.find(':'));
+    const bool known = std::ranges::any_of(topology::presets(), [&](const auto& of) { return of.name == preset; });
+    if (known || !(names_a_file(name) || name.ends_with(".topology"))) return topology::find_preset(name);
+    const std::string text = read_(name);
+    const bool json = text.find_first_not_of(" \t\r\n") == text.find('{');
+    return json ? topology::topology_from_json(text, name) : topology::parse_topology(text, name);
+  }
+
+  // Ranks of this host, which share its memory.
+  void read_host(Job& job) {
+    if (!here_) refuse("--cluster here: only `tutti plan` knows the host that it runs on");
+    job.host = here_();
+    job.accelerator = find_accelerator(word("accelerator", "cpu"));
+    devices_ = whole("gpus", job.host->cores);
+    if (job.accelerator.name == "cpu") job.accelerator.memory_bytes = job.host->memory_bytes / devices_;
+    job.cluster = topology::parse_topology(formatted("topology here\nhosts 1\ndevice core %d\nbridge memory 1\n"
+                                                     "link core memory each 10 GB/s 0.1 us\n",
+                                                     devices_),
+                                           "here");
+  }
+
+  void read_cluster(Job& job) {
+    const std::string cluster = word("cluster", ""), accelerator = word("accelerator", "");
+    if (cluster == "here") return read_host(job);
+    if (cluster.empty() && accelerator.empty())
+      refuse("no cluster; give --cluster dgx-h100:8, or --accelerator h100 --gpus 64");
+    if (!accelerator.empty()) job.accelerator = find_accelerator(accelerator);
+    job.cluster = topology_of(cluster.empty() ? std::string(job.accelerator.cluster) : cluster);
+    if (accelerator.empty()) {
+      const Accelerator* usual = accelerator_of_cluster(job.cluster.name);
+      if (usual == nullptr)
+        refuse("--cluster " + cluster + ": what do its devices compute with? give --accelerator NAME");
+      job.accelerator = *usual;
+    }
+    const int per_host = job.cluster.devices_per_host();
+    const bool sized = cluster.find(':') != std::string::npos || (!cluster.empty() && job.cluster.hosts > 1);
+    devices_ = whole("gpus", job.cluster.ranks());
+    if (sized && devices_ > job.cluster.ranks())
+      refuse(formatted("--gpus %d: %s has %d; take more hosts, %s:%d", devices_, cluster.c_str(), job.cluster.ranks(),
+                       job.cluster.name.c_str(), (devices_ + per_host - 1) / per_host));
+    if (!sized) job.cluster.hosts = (devices_ + per_host - 1) / per_host;
+  }
+
+  void read_shape(Job& job) {
+    ParallelShape& shape = job.parallel;
+    const std::string strategy = word("strategy", "");
+    bool dp_named = has("dp");
+    question_.any_strategy = strategy == "auto";
+    if (!question_.any_strategy) read_strategy(strategy, shape, dp_named);
+    shape.tp = whole("tp", shape.tp);
+    shape.pp = whole("pp", shape.pp);
+    shape.cp = whole("cp", shape.cp);
+    shape.ep = whole("ep", shape.ep);
+    shape.sp = flag("sp", shape.sp);
+    shape.zero = whole("zero", shape.zero, 0);
+    shape.interleave = whole("interleave", shape.interleave);
+    shape.local_steps = whole("diloco", shape.local_steps, 0);
+    shape.servers = whole("servers", shape.servers, 0);
+    shape.actors = whole("actors", shape.actors, 0);
+    if (shape.zero > 3) refuse(formatted("--zero %d: stages are 1, 2 and 3", shape.zero));
+    const int others = shape.tp * shape.pp * shape.cp;
+    if (dp_named) {
+      shape.dp = whole("dp", shape.dp);
+      // Degrees that were all named say how many devices there are, where nobody else did.
+      if (!has("gpus") && word("cluster", "").find(':') == std::string::npos && job.cluster.hosts == 1) {
+        devices_ = shape.devices();
+        job.cluster.hosts = (devices_ + job.cluster.devices_per_host() - 1) / job.cluster.devices_per_host();
+      }
+      if (shape.devices() != devices_)
+        refuse(
+            formatted("%s makes %d devices, and there are %d; %s", to_text(shape).c_str(), shape.devices(), devices_,
+                      (devices_ - shape.servers - shape.actors) % others == 0 && devices_ > shape.servers + shape.actors
+                          ? formatted("take dp%d", (devices_ - shape.servers - shape.actors) / others).c_str()
+                          : "take degrees that multiply to that"));
+      return;
+    }
+    const int besides = shape.servers + shape.actors, computing = devices_ - besides;
+    if (computing < others)
+      refuse(formatted("%s: %d servers and actors leave %d of %d devices to compute steps; take fewer",
+                       to_text(shape).c_str(), besides, computing, devices_));
+    if (computing % others != 0)
+      refuse(formatted("%s: %d devices are no multiple of tp %d times cp %d times pp %d = %d; take %d or %d",
+                       to_text(shape).c_str(), computing, shape.tp, shape.cp, shape.pp, others,
+                       std::max(1, computing / others) * others + besides,
+                       (computing / others + 1) * others + besides));
+    shape.dp = computing / others;
+  }
+
+  void read_batch(Job& job) {
+    job.sequence = whole("seq", 2048);
+    question_.any_micro_batch = !has("micro-batch");
+    job.micro_batch = whole("micro-batch", 1);
+    job.global_batch =
+        whole("global-batch", question_.any_strategy ? devices_ : job.parallel.dp * job.parallel.pp * job.micro_batch);
+    job.tokens = number("tokens", 0);
+    job.price = number("price", 0);
+    job.critical_batch = number("critical-batch", 0);
+  }
+
+  void read_options(Job& job) {
+    constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
+    constexpr std::string_view kAttentions[] = {"unfused", "flash"};
+    constexpr std::string_view kOverlaps[] = {"none", "dp", "tp", "pp", "all"};
+    constexpr Overlap kMeant[] = {
+        {}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+    job.recompute = static_cast<Recompute>(one_of("recompute", kRecomputes, 0));
+    job.attention =
+        static_cast<Attention>(one_of("attention", kAttentions, static_cast<std::size_t>(job.accelerator.attention)));
+    job.overlap = has("overlap") ? kMeant[one_of("overlap", kOverlaps, 0)] : job.accelerator.overlap;
+    job.gradient_bytes = number("grad-bytes", job.accelerator.value_bytes);
+    job.value_bytes = number("value-bytes", job.accelerator.value_bytes);
+    for (const auto& [name, bytes] : {std::pair("grad-bytes", job.gradient_bytes), {"value-bytes", job.value_bytes}})
+      if (bytes != 2 && bytes != 4)
+        refuse(formatted("--%s is 2 or 4; for fewer bytes on the way there is --compress", name));
+    job.compress = number("compress", 1, 1);
+    job.bucket_bytes = word("bucket", "") == "auto" ? 0 : number("bucket", 25, 0.001) * (1 << 20);
+    job.stack = find_stack(word("stack", "tutti"));
+  }
+
+  const JobWords& words_;
+  const ReadText& read_;
+  const FindHost& here_;
+  JobQuestion question_;
+  int devices_ = 1;
+};
+
+}  // namespace
+
+JobQuestion question_of(const JobWords& words, const ReadText& read, const FindHost& here) {
+  return WordsReader(words, read, here).question();
+}
+
+}  // namespace tutti::plan

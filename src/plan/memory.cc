@@ -1,0 +1,65 @@
+// The bytes of a rank: model states by stage of ZeRO, activations by what backward keeps, and what is only in passing.
+#include <algorithm>
+
+#include "plan/compute.h"
+#include "plan/plan.h"
+
+namespace tutti::plan {
+namespace {
+
+constexpr double kAdamBytes = 8, kMasterBytes = 4;  // two states in fp32, and the weights where they are not that
+constexpr double kOuterBytes = 8;                   // of local updates: where replicas set out, outer momentum
+
+// What backward needs of a layer and a micro-batch, in bytes: 10 for each hidden number of a token that tensor
+// parallelism leaves whole, what lies between matrices, and the scores of unfused attention.
+double kept_of_layer(const Job& job, int layer) {
+  const ModelShape& model = job.model;
+  const double tokens = tokens_on_rank(job), tp = job.parallel.tp, whole = job.parallel.sp ? tp : 1;
+  const bool experts = model.has_experts(layer);
+  const double ffn =
+      experts ? static_cast<double>(model.expert_ffn) * (model.top_k * model.capacity_factor + model.shared_experts)
+              : model.ffn;
+  const double between =
+      2.0 * (model.query_width() + 2 * model.kv_width() + model.value_width()) + (model.gated ? 6 : 4) * ffn;
+  const bool keeps_scores = job.attention == Attention::unfused && job.recompute != Recompute::selective;
+  const double scores = keeps_scores ? 5.0 * model.heads * job.sequence : 0;
+  const double dispatched = experts ? 2.0 * model.hidden * model.top_k * model.capacity_factor : 0;
+  const double widened = job.value_bytes / 2;
+  return widened * tokens * (10.0 * model.hidden / whole + (between + scores) / tp + dispatched);
+}
+
+double held_microbatches(const Job& job, int stage) {
+  const ParallelShape& shape = job.parallel;
+  const int most = std::min(job.microbatches(), shape.pp - stage);
+  if (shape.interleave == 1) return most;
+  return std::min<double>(job.microbatches(),
+                          most * (1 + (shape.pp - 1.0) / (static_cast<double>(shape.pp) * shape.interleave)));
+}
+
+}  // namespace
+
+MemoryBill memory_of(const Job& job, int stage, int layers, double parameters, double expert_parameters) {
+  const ParallelShape& shape = job.parallel;
+  MemoryBill bill;
+  const double states =
+      kAdamBytes + (job.value_bytes < 4 ? kMasterBytes : 0) + (shape.local_steps > 0 ? kOuterBytes : 0);
+  const auto add = [&](double count, int ranks) {
+    bill.parameters += job.value_bytes * count / (shape.zero == 3 ? ranks : 1);
+    bill.gradients += job.gradient_bytes * count / (shape.zero >= 2 ? ranks : 1);
+    bill.optimizer += states * count / (shape.zero >= 1 ? ranks : 1);
+  };
+  add(parameters - expert_parameters, shape.dp * shape.cp);
+  add(expert_parameters, shape.dp * shape.cp / shape.ep);
+  const double kept = kept_of_layer(job, job.model.layers - 1);
+  const double input = job.value_bytes * tokens_on_rank(job) * job.model.hidden / (shape.sp ? shape.tp : 1);
+  const bool full = job.recompute == Recompute::full;
+  bill.activations = held_microbatches(job, stage) * layers * (full ? input : kept);
+  if (full) bill.working += kept;  // of the layer that is computed again
+  if (stage == shape.pp - 1) bill.working += 6 * tokens_on_rank(job) * job.model.vocab / shape.tp;
+  if (shape.zero == 3) bill.working += 2 * job.value_bytes * parameters / std::max(1, layers);
+  bill.reserved = job.accelerator.reserved_bytes;
+  bill.capacity = job.accelerator.memory_bytes;
+  return bill;
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,33 @@
+// A plan as people and scripts read it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "plan/search.h"
+
+namespace tutti::plan {
+
+std::string to_text(const JobPlan& plan, const JobVerdict& verdict);
+// Keys: step_seconds tokens_per_second model_tflops_per_gpu hardware_tflops_per_gpu mfu memory_bytes_per_gpu fits
+// gamma_raw gamma_exposed sentence bill verdict, and what was planned.
+std::string to_json(const JobPlan& plan, const JobVerdict& verdict);
+// What a search found: found.best with the strategy, the batch and the figures of each, why the first beats the second,
+// and how many were tried and fit.
+std::string to_json(const Found& found, const JobVerdict& verdict);
+
+// "12.3 GB", in powers of ten as data sheets have them; "4.31 ms".
+std::string words_of_bytes(double bytes);
+std::string words_of_seconds(double seconds);
+
+// Parts of a bill by name, for tables and pictures.
+struct NamedAmount {
+  const char* name;
+  double amount;
+};
+std::vector<NamedAmount> parts_of(const TimeBill& time);
+std::vector<NamedAmount> parts_of(const MemoryBill& memory);
+// What a rank of the busiest stage sends and receives in a step, as Counters count it.
+std::map<std::string, double> bytes_by_links(const JobPlan& plan);
+
+}  // namespace tutti::plan
