@@ -41,11 +41,12 @@ constexpr const char* kBenchExamples = R"(Examples:
   tutti bench all -n 2 --against all                             every verb, beside every library that is installed
   tutti bench all_gather,broadcast -n 4 --transport tcp --against openmpi,gloo
   tutti bench all_reduce -n 2 --buffers both --against limit     how near to what the machine can do
-  tutti bench all_reduce --ranks 2..8 -b 16M -e 16M --plot scaling.svg
+  tutti bench all_reduce --ranks 2..8 -b 16M -e 16M --svg scaling.svg
   tutti bench all_reduce -n 2 --algorithms all                   every algorithm, and what the choice costs
   tutti bench all_reduce -n 4 --schedule mine.json               a schedule of your own, verified first, beside ours
   tutti bench all_reduce -n 8 --netns a,b,c,d --map-by node      four hosts, as `ip netns add` makes them
-  tutti bench all_reduce -n 2 --json out.json --csv out.csv --plot out.svg
+  tutti bench all_reduce -n 2 --json out.json --csv out.csv --svg out.svg
+  tutti bench all_reduce -n 4 --memory device --against torch-gloo   four ranks on the first GPU
   tutti bench figures                                            the figures that Tutti is held to, on this machine
 
 Columns are those of nccl-tests: algbw = size / time, busbw = algbw x what the hardware has to move, 1 GB = 1e9 bytes;
@@ -65,7 +66,7 @@ struct BenchOptions {
   std::string type = "float32", op = "sum";
   int root = 0;
   int check = 1;
-  std::string buffers = "ordinary";
+  std::string buffers = "ordinary", memory = "host";
   bool rotate = false;
   std::string against;
   std::string algorithms;
@@ -107,12 +108,12 @@ std::vector<Verb> verbs_of(const std::string& text) {
 }
 
 // Those asked for and there; what is missing is said, and only a name that nobody knows is an error.
-std::vector<std::string> peers_of(const std::string& text, const std::string& transport, bool several_hosts) {
+std::vector<std::string> peers_of(const std::string& text, const Plan& plan) {
   std::vector<std::string> wanted = parse_list(text), there;
   const bool all = wanted == std::vector<std::string>{"all"};
   if (all) wanted = known_peers();
   for (const std::string& name : wanted) {
-    if (const auto reason = why_missing(name, transport, several_hosts)) {
+    if (const auto reason = why_missing(name, plan.transport, !plan.namespaces.empty(), plan.on_device)) {
       say("bench", fmt::format("{} is left out: {}", name, *reason));
     } else {
       there.push_back(name);
@@ -150,6 +151,7 @@ Plan plan_of(const BenchOptions& asked) {
   plan.root = asked.root;
   plan.ordinary = asked.buffers != "symmetric";
   plan.symmetric = asked.buffers != "ordinary";
+  plan.on_device = asked.memory == "device";
   plan.rotate_bytes = asked.rotate ? parse_bytes(asked.rotate_bytes, "--rotate-bytes") : 0;
   plan.all_algorithms = asked.algorithms == "all";
   plan.pinned = !asked.no_pin;
@@ -162,7 +164,7 @@ Plan plan_of(const BenchOptions& asked) {
   plan.effort = asked.effort;
   plan.effort.check = asked.check != 0;
   check_plan(plan);
-  plan.against = peers_of(asked.against, plan.transport, !plan.namespaces.empty());
+  plan.against = peers_of(asked.against, plan);
   return plan;
 }
 
@@ -322,6 +324,9 @@ void add_what(CLI::App& app, BenchOptions& asked) {
   app.add_option("--buffers", asked.buffers, "ordinary, symmetric (reachable by all ranks) or both")
       ->type_name("KIND")
       ->check(CLI::IsMember({"ordinary", "symmetric", "both"}));
+  app.add_option("--memory", asked.memory, "Where buffers lie: host, or device for the first GPU; host if left out")
+      ->type_name("PLACE")
+      ->check(CLI::IsMember({"host", "device"}));
   app.add_flag("--rotate", asked.rotate, "Other buffers for every call: cold caches");
   app.add_option("--rotate-bytes", asked.rotate_bytes, "Memory to rotate over, all ranks together")->type_name("BYTES");
   app.add_option("--against", asked.against, "Peers to measure in the same run, with commas between, or all")
@@ -359,17 +364,17 @@ void add_how(CLI::App& app, BenchOptions& asked) {
       ->check(CLI::Range(1, 100));
   app.add_option("--json,-J", asked.json, "Write all rows to this file")->type_name("FILE");
   app.add_option("--csv", asked.csv, "Write all rows to this file")->type_name("FILE");
-  app.add_option("--plot", asked.plot, "Draw time by size, or bandwidth by ranks, as SVG")->type_name("FILE");
+  app.add_option("--svg,--plot", asked.plot, "Draw time by size, or bandwidth by ranks, as SVG")->type_name("FILE");
 }
 
 // The figures say themselves what is measured.
 void refuse_others(const CLI::App& app) {
-  static const std::set<std::string> kTheirs{"verbs", "runs", "json", "csv", "plot", "tuned"};
+  static const std::set<std::string> kTheirs{"verbs", "runs", "json", "csv", "svg", "tuned"};
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
     if (option->count() == 0 || kTheirs.contains(name)) continue;
     refuse(fmt::format(
-        "figures takes --runs, --tuned, --json, --csv and --plot, not --{}: it has its own sizes, ranks and peers",
+        "figures takes --runs, --tuned, --json, --csv and --svg, not --{}: it has its own sizes, ranks and peers",
         name));
   }
 }

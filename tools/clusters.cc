@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
+#include <utility>
 
 #include "tools/verbs.h"
 #include "topology/json.h"
@@ -23,6 +25,20 @@ topology::Topology find_topology(const std::string& words) {
   if (text.empty() || text.size() == kMostBytes) refuse(fmt::format("{} is no file with a topology", words));
   const bool json = text.find_first_not_of(" \t\r\n") == text.find('{');
   return json ? topology::topology_from_json(text, words) : topology::parse_topology(text, words);
+}
+
+std::vector<std::size_t> parts_from_below(const topology::Topology& topology) {
+  std::vector<int> levels(topology.parts.size(), 0);
+  for (const topology::LinkKind& kind : topology.links) {
+    if (kind.pattern == topology::Pattern::mesh) continue;
+    int& upper = levels[static_cast<std::size_t>(kind.upper)];
+    upper = std::max(upper, levels[static_cast<std::size_t>(kind.lower)] + 1);
+  }
+  std::vector<std::size_t> order(levels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&](std::size_t i) { return std::pair(!topology.parts[i].in_host(), levels[i]); };
+  std::ranges::stable_sort(order, [&](std::size_t x, std::size_t y) { return key(x) < key(y); });
+  return order;
 }
 
 std::string rounded_bandwidth(double bytes_per_s) {

@@ -7,6 +7,7 @@
 
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
+#include "tools/cost_sizes.h"
 #include "tools/curves.h"
 #include "tools/simulation.h"
 #include "tools/svg.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr const char* kCostExamples = R"(Examples:
   tutti cost all_reduce --topology dgx-h100:8                        1 KB to 64 MB, every algorithm of messages
   tutti cost all_gather --topology cpu-25gbe:4 -b 1K -e 16M -f 2     a finer look
-  tutti cost all_reduce -n 64 --topology dgx-h100:8 --plot cost.svg  times over sizes as a picture
+  tutti cost all_reduce -n 64 --topology dgx-h100:8 --svg cost.svg   times over sizes as a picture
   tutti cost broadcast --topology wan-4-sites:8 --json               for scripts
 
 Times are simulated, as `tutti sim` does it: links are shared fairly, computing is free unless --reduce and --copy are
@@ -26,46 +27,19 @@ given. * marks the quickest for a size.)";
 
 struct CostRequest {
   SimulationRequest request;
-  std::string begin = "1K", end = "64M";
-  double factor = 4;
+  SizesToPrice sizes;
   std::string plot;
   bool json = false;
 };
 
-struct Size {
-  std::uint64_t bytes = 0;
-  std::vector<SimulatedRow> rows;
-
-  std::size_t quickest() const {
-    const auto found = std::min_element(rows.begin(), rows.end(), [](const SimulatedRow& a, const SimulatedRow& b) {
-      return a.simulated.seconds < b.simulated.seconds;
-    });
-    return static_cast<std::size_t>(found - rows.begin());
-  }
-};
-
-std::vector<Size> simulate_all(const CostRequest& asked, const topology::Topology& topology, const QuickRows& chosen) {
-  const std::uint64_t end = bench::parse_bytes(asked.end, "-e");
-  std::vector<Size> sizes;
-  for (auto bytes = static_cast<double>(bench::parse_bytes(asked.begin, "-b")); bytes <= static_cast<double>(end);
-       bytes *= asked.factor) {
-    Size size{static_cast<std::uint64_t>(bytes), {}};
-    for (const schedule::Algorithm* const row : chosen.rows)
-      size.rows.push_back(simulate_row(asked.request, *row, topology, size.bytes));
-    sizes.push_back(std::move(size));
-  }
-  if (sizes.empty()) refuse("-b must not be above -e");
-  return sizes;
-}
-
-void print_table(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb) {
+void print_table(const std::vector<PricedSize>& sizes, const topology::Topology& topology, const std::string& verb) {
   const std::vector<SimulatedRow>& first = sizes.front().rows;
   fmt::print("{} among {} ranks of {}:{}, times in us\n\n  {:>8}", verb, first.front().ranks, topology.name,
              topology.hosts, "");
   for (const SimulatedRow& row : first)
     fmt::print(" {:>{}}", row.row->name, std::max<std::size_t>(11, row.row->name.size() + 1));
   fmt::print("\n");
-  for (const Size& size : sizes) {
+  for (const PricedSize& size : sizes) {
     fmt::print("  {:>8}", bench::text_of_bytes(size.bytes));
     for (std::size_t i = 0; i < size.rows.size(); ++i) {
       const std::size_t width = std::max<std::size_t>(11, size.rows[i].row->name.size() + 1);
@@ -82,10 +56,10 @@ void print_table(const std::vector<Size>& sizes, const topology::Topology& topol
   }
 }
 
-void print_json(const std::vector<Size>& sizes, const topology::Topology& topology, const std::string& verb,
+void print_json(const std::vector<PricedSize>& sizes, const topology::Topology& topology, const std::string& verb,
                 const QuickRows& chosen) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Size& size : sizes) {
+  for (const PricedSize& size : sizes) {
     nlohmann::ordered_json times;
     for (const SimulatedRow& row : size.rows) times[std::string(row.row->name)] = row.simulated.seconds;
     rows.push_back({{"bytes", size.bytes}, {"quickest", size.rows[size.quickest()].row->name}, {"seconds", times}});
@@ -99,11 +73,11 @@ void print_json(const std::vector<Size>& sizes, const topology::Topology& topolo
   fmt::print("{}\n", document.dump(2));
 }
 
-void plot(const std::vector<Size>& sizes, const topology::Topology& topology, const CostRequest& asked) {
+void plot(const std::vector<PricedSize>& sizes, const topology::Topology& topology, const CostRequest& asked) {
   std::vector<std::uint64_t> bytes;
   std::vector<Curve> curves;
   for (const SimulatedRow& row : sizes.front().rows) curves.push_back({std::string(row.row->name), {}});
-  for (const Size& size : sizes) {
+  for (const PricedSize& size : sizes) {
     bytes.push_back(size.bytes);
     for (std::size_t i = 0; i < curves.size(); ++i) curves[i].seconds.push_back(size.rows[i].simulated.seconds);
   }
@@ -118,19 +92,19 @@ void add_cost(CLI::App& app, int& exit_code) {
   CLI::App* cost = app.add_subcommand("cost", "Price the algorithms of a verb over sizes, on a cluster");
   const auto asked = std::make_shared<CostRequest>();
   asked->request.add_to(*cost);
-  cost->add_option("-b,--begin", asked->begin, "Smallest size; 1K if left out")->type_name("BYTES");
-  cost->add_option("-e,--end", asked->end, "Largest size; 64M if left out")->type_name("BYTES");
-  cost->add_option("-f,--factor", asked->factor, "From one size to the next; 4 if left out")
+  cost->add_option("-b,--begin", asked->sizes.begin, "Smallest size; 1K if left out")->type_name("BYTES");
+  cost->add_option("-e,--end", asked->sizes.end, "Largest size; 64M if left out")->type_name("BYTES");
+  cost->add_option("-f,--factor", asked->sizes.factor, "From one size to the next; 4 if left out")
       ->type_name("X")
       ->check(CLI::Range(1.01, 1e6));
-  cost->add_option("--plot", asked->plot, "Writes a picture: time over size, a line for each algorithm")
+  cost->add_option("--svg,--plot", asked->plot, "Writes a picture: time over size, a line for each algorithm")
       ->type_name("FILE.svg");
   cost->add_flag("--json", asked->json, "As JSON, for scripts");
   cost->footer(kCostExamples);
   cost->callback([asked, &exit_code] {
     const topology::Topology topology = find_topology(asked->request.topology);
     const QuickRows chosen = quick_rows(asked->request, topology);
-    const std::vector<Size> sizes = simulate_all(*asked, topology, chosen);
+    const std::vector<PricedSize> sizes = price_sizes(asked->request, asked->sizes, topology, chosen);
     if (!asked->plot.empty()) plot(sizes, topology, *asked);
     exit_code = 0;
     if (asked->json) return print_json(sizes, topology, asked->request.verb, chosen);

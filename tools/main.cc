@@ -28,8 +28,12 @@ constexpr const char* kExamples = R"(Examples:
   tutti list                                          the algorithms there are
   tutti show all_reduce --algorithm ring -n 4         how it plays, round by round
   tutti verify all_reduce --algorithm ring -n 7       prove it for seven ranks
+  tutti view all_reduce --algorithm ring -n 8         play it in a browser
   tutti topo dgx-h100:4                               a cluster: parts, links, the way between ranks
   tutti sim all_reduce --topology dgx-h100:4 -b 256M  what it would take there
+  tutti trace run.json                                where the time of a job went
+  tutti plan gamma                                    does a training job wait for its gradients?
+  tutti study straggler -n 4 --slow 2:2x              one slow rank: who is named, and what it costs
   tutti show all_reduce -a ring -n 4 --json > p.json  take it home ...
   tutti verify --file p.json                          ... edit it, and see whether it still holds)";
 
@@ -70,13 +74,17 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   tutti::tools::add_env(app, exit_code);
   tutti::tools::add_export(app, exit_code);
   tutti::tools::add_list(app, exit_code);
+  tutti::tools::add_plan(app, exit_code);
   tutti::tools::add_run(app, exit_code, program);
   tutti::tools::add_show(app, exit_code);
   tutti::tools::add_sim(app, exit_code);
+  tutti::tools::add_study(app, exit_code, program);
   tutti::tools::add_token(app, exit_code);
   tutti::tools::add_topo(app, exit_code);
+  tutti::tools::add_trace(app, exit_code);
   tutti::tools::add_tune(app, exit_code);
   tutti::tools::add_verify(app, exit_code);
+  tutti::tools::add_view(app, exit_code);
   tutti::tools::add_version(app);
 
   if (argc == 1) {

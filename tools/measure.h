@@ -1,4 +1,4 @@
-// tutti topo --measure: what lies between the ranks of a job, by messages there and back.
+// tutti topo --measure: what lies between the ranks of a job, by messages there and back, and how they reach GPUs.
 #pragma once
 
 #include <optional>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -68,19 +67,10 @@ class ClusterPicture {
     return text;
   }
 
-  // A part lies above all that lead to it, and switches above the parts of hosts.
+  // A row for each part.
   void place_levels() {
     levels_.assign(topology_.parts.size(), 0);
-    for (const LinkKind& kind : topology_.links) {
-      if (kind.pattern == Pattern::mesh) continue;
-      int& upper = levels_[static_cast<std::size_t>(kind.upper)];
-      upper = std::max(upper, levels_[static_cast<std::size_t>(kind.lower)] + 1);
-    }
-    // A row for each, in that order.
-    std::vector<std::size_t> order(levels_.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto key = [&](std::size_t i) { return std::pair(!topology_.parts[i].in_host(), levels_[i]); };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return key(x) < key(y); });
+    const std::vector<std::size_t> order = parts_from_below(topology_);
     for (std::size_t row = 0; row < order.size(); ++row) {
       levels_[order[row]] = static_cast<int>(row);
       if (topology_.parts[order[row]].in_host()) inside_ = static_cast<int>(row);

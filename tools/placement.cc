@@ -9,6 +9,7 @@
 #include <span>
 
 #include "schedule/algorithms/lower_row.h"
+#include "schedule/readers/simulate/group_programs.h"
 #include "schedule/readers/simulate/simulate.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
@@ -18,8 +19,8 @@
 namespace tutti::tools {
 namespace {
 
-using schedule::Index;
 using schedule::Lowered;
+using schedule::offers_to_simulate, schedule::put_group;
 
 constexpr std::size_t kMostDimensions = 4;
 
@@ -42,35 +43,6 @@ void set_usual_traffic(MeshDimension& dimension) {
     dimension.verb = usual.verb;
     dimension.times = usual.times;
     dimension.bytes = 64 << 20;
-  }
-}
-
-// The programs of one group, as those of ranks of the whole cluster: indices become absolute, and it offers the same to
-// all, however a group lies on hosts.
-void put_group(std::span<const Lowered> group, std::span<const int> devices, const Offers& offers,
-               std::vector<Lowered>& all) {
-  const auto count = static_cast<int>(group.size());
-  for (int rank = 0; rank < count; ++rank) {
-    Lowered lowered = group[static_cast<std::size_t>(rank)];
-    lowered.offers = offers;
-    schedule::Program& program = lowered.program;
-    const auto peer = [&](const Index& of) {
-      return Index::absolute(devices[static_cast<std::size_t>(of.resolve(rank, count))]);
-    };
-    for (schedule::Lane& lane : program.lanes) {
-      for (schedule::Step& step : lane.steps) {
-        for (auto* operands : {&step.destinations, &step.sources}) {
-          for (schedule::Operand& operand : *operands) {
-            operand.blocks.first = Index::absolute(operand.blocks.first.resolve(rank, program.blocks));
-            operand.rank = peer(operand.rank);
-          }
-        }
-        for (schedule::Wait& wait : step.waits) wait.rank = peer(wait.rank);
-      }
-    }
-    program.rank = devices[static_cast<std::size_t>(rank)];
-    program.ranks = static_cast<int>(all.size());
-    all[static_cast<std::size_t>(program.rank)] = std::move(lowered);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "tools/launch/mapping.h"
 #include "tools/launch/place.h"
 #include "tools/launch/supervisor.h"
+#include "tools/trace_merge.h"
 #include "tools/verbs.h"
 #include "topology/discover/core_place.h"
 #include "topology/discover/cores.h"
@@ -33,6 +34,7 @@ constexpr const char* kRunExamples = R"(Examples:
   tutti run -n 4 python train.py --lr 0.1    whatever follows the program is the program's, with or without --
   tutti run -n 2 --no-prefix -- ./quiz       the ranks write to your terminal directly
   tutti run -n 4 --bind core --map-by socket -- ./train      each on a core of its own, neighbours on different sockets
+  tutti run -n 4 --trace run.json -- ./train  where its time goes: who computes, sends, waits for whom
   tutti run -n 4 --dry-run -- ./train        what each rank would be told, and nothing started
 
   Two hosts with four ranks each: the same command on both, but for --node-rank (0 runs on the host of --rendezvous):
@@ -60,6 +62,7 @@ struct RunOptions {
   std::string bind = "none";
   std::string map_by = "slot";
   double grace_s = 2;
+  std::string trace;
   bool no_prefix = false;
   bool dry_run = false;
   std::vector<std::string> command;
@@ -151,6 +154,7 @@ Job job_of(const RunOptions& asked, std::size_t cores) {
   job.threads_per_rank = std::max(1, static_cast<int>(cores) / job.ranks_per_host);
   add_token(asked, job);
   add_meeting(asked, job);
+  if (!asked.trace.empty()) job.trace = std::filesystem::absolute(asked.trace);
   return job;
 }
 
@@ -203,11 +207,13 @@ int run(const RunOptions& asked) {
     plan.environments.push_back(entries_of(variables_of_rank(job, i, inherited)));
   }
   plan.descriptor_limit = provide_descriptors(plan.environments.size());
+  if (!job.trace.empty()) clear_trace(job.trace);  // before the lobby is there, without which no rank records
   const auto lobby = open_lobby(job);
   try {
     const Outcome outcome = Supervisor(std::move(plan), lobby.get()).run();
     for (const std::string& sentence : outcome.sentences) say("run", sentence);
-    return outcome.exit_code;
+    const bool traced = job.trace.empty() || finish_trace("run", job.trace, job.hosts == 1);
+    return outcome.exit_code == 0 && !traced ? kFailed : outcome.exit_code;
   } catch (const CannotRun& refused) {
     say("run", refused.what());
     return refused.exit_code;
@@ -261,6 +267,9 @@ void add_options(CLI::App& verb, RunOptions& asked) {
   must_be_number<int>(verb.get_option("--node-rank"), "--node-rank", "the number of this host, from 0");
   must_be_number<int>(verb.get_option("--master-port"), "--master-port", "the number of a port");
   must_be_number<double>(verb.get_option("--grace"), "--grace", "a number of seconds");
+  verb.add_option("--trace", asked.trace,
+                  "Record what the ranks do, by time, for this file: tutti view --file, or ui.perfetto.dev, shows it")
+      ->type_name("FILE");
   verb.add_flag("--no-prefix", asked.no_prefix, "Leave output as it is: ranks write to this command's own streams");
   verb.add_flag("--dry-run", asked.dry_run, "Print the variables each rank would get, and start nothing");
 }
@@ -268,7 +277,14 @@ void add_options(CLI::App& verb, RunOptions& asked) {
 }  // namespace
 
 std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "run") return {};
+  if (arguments.empty()) return {};
+  if (arguments.front() == "study") {  // only what is marked: studies have arguments of their own
+    const auto mark = std::ranges::find(arguments, "--");
+    std::vector<std::string> program(mark == arguments.end() ? mark : mark + 1, arguments.end());
+    arguments.erase(mark, arguments.end());
+    return program;
+  }
+  if (arguments.front() != "run") return {};
   const CLI::App* verb = app.get_subcommand("run");
   std::size_t at = 1;
   for (; at < arguments.size() && arguments[at].size() > 1 && arguments[at].front() == '-'; ++at) {

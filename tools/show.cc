@@ -22,7 +22,10 @@ constexpr const char* kShowExamples = R"(Examples:
   tutti show broadcast -n 8 --root 3
   tutti show all_reduce -a ring -n 8 --svg ring.svg                a picture, for a browser
   tutti show all_reduce -a ring -n 4 --json > ring.json            for programs; see tutti verify --file
-  tutti show pipeline --schedule 1f1b --stages 4 --microbatches 8  what the stages of a pipeline compute when)";
+  tutti show pipeline --schedule 1f1b --stages 4 --microbatches 8  what the stages of a pipeline compute when
+  tutti show buckets --model gpt2 --cluster dgx-a100:2 --strategy dp   gradients behind backward
+  tutti show topology dgx-h100:2                                   hosts, what is in them, and what joins them
+  tutti show cheatsheet --svg cheatsheet.svg                       eight verbs on one page, to print)";
 
 struct Show {
   Selection selection;
@@ -45,8 +48,11 @@ void add_show(CLI::App& app, int& exit_code) {
       ->type_name("N");
   show->footer(kShowExamples);
   add_show_pipeline(*show, exit_code);
+  add_show_cheatsheet(*show, exit_code);
+  add_show_topology(*show, exit_code);
+  add_show_buckets(*show, exit_code);
   show->callback([asked, show, &exit_code] {
-    if (show->got_subcommand("pipeline")) return;
+    if (!show->get_subcommands().empty()) return;
     const std::vector<schedule::Lowered> programs = asked->selection.programs();
     if (!asked->svg.empty()) write_picture(asked->svg, picture_of(programs));
     if (asked->json) {

@@ -24,7 +24,7 @@ constexpr std::size_t kMostLines = 5;  // of a list for people
 constexpr const char* kSimExamples = R"(Examples:
   tutti sim all_reduce --topology dgx-h100:4 -b 1G                       every algorithm, the quickest first
   tutti sim all_reduce --topology dgx-h100:32 -b 256M -a ring            one: time, links, waits, critical path
-  tutti sim all_reduce --topology dgx-h100:4 -b 256M -a ring --straggler 5:2x --plot ring.svg
+  tutti sim all_reduce --topology dgx-h100:4 -b 256M -a ring --straggler 5:2x --svg ring.svg
   tutti sim all_gather --topology dgx-h100:4 -a bruck --slow-link 'ndr 3 of host 1 and leaf 3:4x'
   tutti sim all_to_all --topology dgx-h100:4 -b 64M --failed-link 'leaf 0 and spine 1' --background 16:4M
   tutti sim broadcast --topology cpu-10gbe:8 -n 64 -b 64M --skew 100     ranks start up to 100 us late, by lot
@@ -244,7 +244,7 @@ void add_sim(CLI::App& app, int& exit_code) {
   sim->add_option("-a,--algorithm", asked->request.algorithm, "A name from `tutti list`; all of them if left out")
       ->type_name("NAME");
   sim->add_option("-b,--bytes", asked->bytes, "The vector, or all chunks together; 1M if left out")->type_name("BYTES");
-  sim->add_option("--plot", asked->plot, "Writes a timeline: what the first 64 ranks did, and the critical path")
+  sim->add_option("--svg,--plot", asked->plot, "Writes a timeline: what the first 64 ranks did, and the critical path")
       ->type_name("FILE.svg");
   sim->add_flag("--json", asked->json, "As JSON, for scripts");
   sim->footer(kSimExamples);

@@ -12,6 +12,7 @@
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/layout.h"
 #include "schedule/readers/firing.h"
+#include "schedule/readers/simulate/group_programs.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
@@ -55,11 +56,8 @@ void add_troubles(const SimulationRequest& asked, const topology::Topology& topo
                   schedule::SimulateOptions& options) {
   constexpr const char* kRankForm = "RANK:FACTOR belongs there, such as 5:2x";
   constexpr const char* kLinkForm = "LINK:FACTOR belongs there, such as 'leaf 0 to spine 1:4x'";
-  for (const std::string& text : asked.stragglers) {
-    const Slowed slowed = slowed_by(text, "--straggler", kRankForm);
-    const int rank = number_in(slowed.what, fmt::format("--straggler {}: {}", text, kRankForm));
-    options.stragglers.push_back({rank, slowed.factor});
-  }
+  for (const std::string& text : asked.stragglers)
+    options.stragglers.push_back(slow_rank(text, "--straggler", kRankForm));
   for (const std::string& text : asked.slow_links) {
     const Slowed slowed = slowed_by(text, "--slow-link", kLinkForm);
     for (const std::int64_t link : topology::find_links(topology, slowed.what))
@@ -100,6 +98,11 @@ std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t c
 }
 
 }  // namespace
+
+schedule::SimulateOptions::Straggler slow_rank(const std::string& text, const char* option, const char* form) {
+  const Slowed slowed = slowed_by(text, option, form);
+  return {number_in(slowed.what, fmt::format("{} {}: {}", option, text, form)), slowed.factor};
+}
 
 void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("verb", verb, "The collective")->type_name("VERB")->required();
@@ -185,15 +188,6 @@ std::uint64_t peak_memory() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-Offers offers_to_simulate(const Hosts& hosts, std::uint64_t segment_bytes) {
-  Offers offers;
-  offers.inside = offers.across = {false, false, true, false, 4, 0};
-  offers.hosts = hosts;
-  offers.channels = 2;
-  offers.segment_bytes = segment_bytes;
-  return offers;
-}
-
 SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, const topology::Topology& topology,
                           std::uint64_t bytes) {
   SimulatedRow result;
@@ -210,12 +204,13 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   options.reduced_bytes_per_s = asked.reduce * 1e9;
   options.copied_bytes_per_s = asked.copy * 1e9;
   options.skew_s = asked.skew * 1e-6;
+  options.late_starts = asked.late_starts;
   options.seed = asked.seed;
   options.fold = !asked.unfolded;
   options.history = asked.history;
   add_troubles(asked, topology, options);
   const Offers offers =
-      offers_to_simulate(hosts_of(topology, result.ranks), bench::parse_bytes(asked.segment, "--segment"));
+      schedule::offers_to_simulate(hosts_of(topology, result.ranks), bench::parse_bytes(asked.segment, "--segment"));
   constexpr int kManyRanks = 512;
   const auto lowered = [&](int rank) {
     return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);

@@ -24,6 +24,7 @@ struct SimulationRequest {
   std::uint64_t seed = 1;
   std::vector<std::string> stragglers, slow_links, failed_links;
   std::string background;
+  std::vector<schedule::SimulateOptions::LateStart> late_starts = {};  // no option has them
   bool unfolded = false;
   bool history = false;  // to keep the critical path, and what ranks did
 
@@ -32,6 +33,9 @@ struct SimulationRequest {
   // The rows it is about: of messages, because clusters share no memory. Ends the command, in words, where none is.
   std::vector<const schedule::Algorithm*> rows() const;
 };
+
+// "5:2x": a rank, and how many times as long as the others it takes. Ends the command with `form` where it is none.
+schedule::SimulateOptions::Straggler slow_rank(const std::string& text, const char* option, const char* form);
 
 // The rows it is about, but for those in which so many ranks hear from so many that it would take minutes, if it names
 // none.
@@ -64,9 +68,6 @@ struct SimulatedRow {
 
 // The most memory that this process has had so far, in bytes.
 std::uint64_t peak_memory();
-
-// What a simulated cluster offers to programs: messages that a reduction works in, whatever links they take.
-Offers offers_to_simulate(const Hosts& hosts, std::uint64_t segment_bytes);
 
 // `bytes`: of the vector, or of all chunks together.
 SimulatedRow simulate_row(const SimulationRequest& asked, const schedule::Algorithm& row,

@@ -18,7 +18,9 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string escaped(std::string_view text) {
+}  // namespace
+
+std::string svg_escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -31,8 +33,6 @@ std::string escaped(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string_view svg_colour(std::size_t which) {
   constexpr std::string_view kColours[] = {"#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93",
@@ -47,7 +47,7 @@ Svg::Svg(double width, double height)
 
 void Svg::add(std::string_view shape, const std::string& attributes, std::string_view note) {
   shapes_ += fmt::format("<{} {}", shape, attributes);
-  shapes_ += note.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", escaped(note), shape);
+  shapes_ += note.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", svg_escaped(note), shape);
 }
 
 void Svg::line(Point from, Point to, std::string_view colour, double width, std::string_view dashes) {
@@ -87,7 +87,18 @@ void Svg::text(Point at, std::string_view words, const Font& font) {
   if (font.bold) shapes_ += " font-weight='bold'";
   if (font.turned != 0)
     shapes_ += fmt::format(" transform='rotate({} {} {})'", number(font.turned), number(at.x), number(at.y));
-  shapes_ += fmt::format(">{}</text>\n", escaped(words));
+  shapes_ += fmt::format(">{}</text>\n", svg_escaped(words));
+}
+
+std::string page_head(std::string_view title) {
+  constexpr const char* kHead = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{0}</title>
+<style>body{{font-family:sans-serif;max-width:1000px;margin:2em auto;color:#222}}
+table{{border-collapse:collapse}}td,th{{padding:3px 10px;text-align:left;border-bottom:1px solid #ddd}}
+td.n{{text-align:right}}</style></head><body>
+<h1>{0}</h1>
+)";
+  return fmt::format(fmt::runtime(kHead), svg_escaped(title));
 }
 
 void write_picture(const std::string& path, const std::string& svg) {

@@ -13,6 +13,9 @@ namespace tutti::tools {
 // Colours that are told apart in print and by people who see few; they go round where there are more lines than that.
 std::string_view svg_colour(std::size_t which);
 
+// What stands for a text inside of XML or HTML.
+std::string svg_escaped(std::string_view text);
+
 class Svg {
  public:
   struct Point {
@@ -48,6 +51,9 @@ class Svg {
 
   std::string shapes_;
 };
+
+// What a page that needs nothing else begins with, up to its heading; cells of class n hold numbers.
+std::string page_head(std::string_view title);
 
 // Ends the command, in words, where the file cannot be written.
 void write_picture(const std::string& path, const std::string& svg);

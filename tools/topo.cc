@@ -30,7 +30,7 @@ using topology::Topology;
 constexpr const char* kTopoExamples = R"(Examples:
   tutti topo                               this machine: packages, memory, caches, cores, GPUs, NICs
   tutti topo node.xml                      another one, as hwloc wrote it there (lstopo node.xml)
-  tutti topo --measure -n 4 -o my.topology what lies between four ranks here, and a file of it for tutti sim
+  tutti topo --measure -n 4 -o my.topology what lies between four ranks here, how they reach a GPU; a file for tutti sim
   tutti run -n 4 -- tutti topo --measure   between the ranks of a job; across hosts start it on each, with --nnodes
   tutti topo place --mesh dp2.tp8 --topology dgx-h100:2     which ranks belong on which devices (place --help)
   tutti topo --list                        the clusters that have a name
@@ -212,7 +212,7 @@ void add_topo(CLI::App& app, int& exit_code) {
   CLI::App* topo =
       app.add_subcommand("topo", "Show this machine, or a cluster: its parts, its links, the ways between ranks");
   const auto asked = std::make_shared<Topo>();
-  topo->add_option("topology", asked->words, "A name, with :HOSTS if wanted, or a file; this machine if left out")
+  topo->add_option("cluster", asked->words, "A name, with :HOSTS if wanted, or a file; this machine if left out")
       ->type_name("NAME");
   topo->add_option("--route", asked->route, "The way from one rank to another, link by link")
       ->type_name("RANK")

@@ -1,6 +1,7 @@
 // The verbs of the `tutti` command, one file each. Each adds its subcommand; running it leaves the exit code.
 //
-// Exit codes: 0 fine; 1 what was asked for failed (a program that does not verify, a run that broke); 2 wrong usage.
+// Exit codes: 0 fine; 1 what was asked for failed (a program that does not verify, a run that broke); 2 wrong usage;
+// 3 a job that was planned does not fit into memory.
 // `tutti run` ends with the code of the rank that failed first; 127 and 126 where the program cannot be run.
 #pragma once
 
@@ -12,6 +13,7 @@ namespace tutti::tools {
 
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
+inline constexpr int kDoesNotFit = 3;
 
 void add_bench(CLI::App& app, int& exit_code);
 void add_cost(CLI::App& app, int& exit_code);
@@ -19,18 +21,30 @@ void add_demo(CLI::App& app, int& exit_code);
 void add_env(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
+// Within plan.
+void add_plan_gamma(CLI::App& plan, int& exit_code);
+void add_plan_compare(CLI::App& plan, int& exit_code);
+void add_plan_scale(CLI::App& plan, int& exit_code);
 // `program` is what split_off_program found, and is read when the verb runs.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_show(CLI::App& app, int& exit_code);
-// `tutti show pipeline`, within show.
+// `tutti show pipeline` and the others, within show.
 void add_show_pipeline(CLI::App& show, int& exit_code);
+void add_show_cheatsheet(CLI::App& show, int& exit_code);
+void add_show_topology(CLI::App& show, int& exit_code);
+void add_show_buckets(CLI::App& show, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
+// `program` as add_run has it.
+void add_study(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_token(CLI::App& app, int& exit_code);
 void add_topo(CLI::App& app, int& exit_code);
 // `tutti topo place`, within topo.
 void add_topo_place(CLI::App& topo, int& exit_code);
+void add_trace(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
+void add_view(CLI::App& app, int& exit_code);
 
 // Wrong usage, with the remedy.
 [[noreturn]] void refuse(const std::string& why);

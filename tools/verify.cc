@@ -115,18 +115,6 @@ std::optional<Findings> examine(const Selection::Alike& alike, const Verificatio
   return findings;
 }
 
-const char* name_of_kind(Problem::Kind kind) {
-  switch (kind) {
-    case Problem::Kind::malformed: return "malformed";
-    case Problem::Kind::wrong_result: return "wrong result";
-    case Problem::Kind::unmatched: return "unmatched";
-    case Problem::Kind::deadlock: return "deadlock";
-    case Problem::Kind::race: return "race";
-    case Problem::Kind::early_output: return "early output";
-  }
-  return "";
-}
-
 void print_property(const Findings& findings, Problem::Kind kind, std::string_view name, std::string_view claim) {
   const auto has = [&](const schedule::VerifyReport& report) {
     return std::any_of(report.problems.begin(), report.problems.end(),
@@ -145,7 +133,7 @@ void print_problems(const schedule::VerifyReport& report, std::string_view where
   constexpr std::size_t kShown = 10;
   for (std::size_t i = 0; i < std::min(report.problems.size(), kShown); ++i) {
     const Problem& problem = report.problems[i];
-    fmt::print("  {}{}: {}\n", where, name_of_kind(problem.kind), problem.message);
+    fmt::print("  {}{}: {}\n", where, name_of(problem.kind), problem.message);
     for (const std::string& line : problem.story) fmt::print("      {}\n", line);
   }
   if (report.problems.size() > kShown) fmt::print("  ... and {} more\n", report.problems.size() - kShown);
@@ -218,7 +206,7 @@ void print_json(const schedule::Program& first, const Findings& findings) {
   json["problems"] = Json::array();
   for (const auto* report : {&findings.apart, &findings.in_place}) {
     for (const Problem& problem : report->problems) {
-      json["problems"].push_back({{"kind", name_of_kind(problem.kind)},
+      json["problems"].push_back({{"kind", name_of(problem.kind)},
                                   {"in_place", report == &findings.in_place},
                                   {"message", problem.message},
                                   {"story", problem.story}});

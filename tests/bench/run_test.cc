@@ -196,7 +196,7 @@ TEST(BenchUsage, WrongUsageNamesTheRemedy) {
   expect_usage("all_reduce --transport pigeon", "pigeon");
   expect_usage("all_reduce --buffers heap", "heap");
   expect_usage("all_reduce --buffers symmetric --transport tcp", "needs shm");
-  expect_usage("figures -n 4", "figures takes --runs, --tuned, --json, --csv and --plot, not --ranks");
+  expect_usage("figures -n 4", "figures takes --runs, --tuned, --json, --csv and --svg, not --ranks");
   expect_usage("all_reduce --against sisyphus", "no implementation 'sisyphus'; there are: openmpi, mpich");
   expect_usage("all_reduce --json /nowhere/to/be/found", "cannot write '/nowhere/to/be/found'");
 }

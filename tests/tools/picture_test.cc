@@ -50,6 +50,27 @@ TEST(Pictures, OfAPipelineHaveABoxForEveryAction) {
   EXPECT_THAT(text, Not(HasSubstr(">backward<")));
 }
 
+TEST(Pictures, AreAskedForAlikeWhereverOneIsDrawn) {
+  const std::string job = " --model gpt2 --cluster dgx-h100:2 --strategy dp --micro-batch 1";
+  for (const std::string& command : {
+           std::string("show broadcast -n 4"),
+           std::string("show pipeline --stages 2"),
+           std::string("topo dgx-h100:2"),
+           std::string("sim all_reduce --topology dgx-h100:2 -b 1M -a ring"),
+           std::string("cost all_reduce --topology dgx-h100:2 -b 1K -e 1M"),
+           "plan" + job,
+           std::string("plan gamma"),
+           std::string("plan scale --gpus 8..16 --model gpt2 --accelerator h100 --global-batch 64"),
+           std::string("bench all_reduce -n 2 -b 1K -e 1K --rounds 2 --cell-seconds 0.05"),
+           std::string("study bandwidth all_gather --ranks 2 -b 1K -e 4K --rounds 1"),
+           std::string("study straggler -n 2 --steps 3 --work-ms 1 -b 1K --rounds 1"),
+       }) {
+    const std::string drawn = picture(command);
+    EXPECT_GT(drawn.size(), 500U) << command;
+    EXPECT_EQ(count_of(drawn, "<svg "), count_of(drawn, "</svg>")) << command;
+  }
+}
+
 TEST(Pictures, OfLargeSchedulesHaveBarsOrAreRefused) {
   const std::string bars = picture("show all_gather -a bruck -n 128");
   EXPECT_THAT(bars, HasSubstr("rank 127 at the start: 0 of 128 blocks complete"));
@@ -65,6 +86,13 @@ TEST(Pictures, OfAClusterShowItsFirstHosts) {
   EXPECT_EQ(count_of(dgx, "<line "), 4 * 24 + 64 + 4);
   EXPECT_THAT(dgx, AllOf(HasSubstr(">8 of 16<"), HasSubstr(">leaf - spine: 200 GB/s, 0.3 us each way<")));
   EXPECT_EQ(count_of(picture("topo wan-4-sites:4"), "<polyline "), 6) << "four sites, each with each";
+}
+
+TEST(Pictures, OfEightVerbsAreThoseOfTheDocs) {
+  std::ifstream file(TUTTI_SOURCE_DIRECTORY "/docs/cheatsheet.svg");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(picture("show cheatsheet"), docs) << "tutti show cheatsheet --svg docs/cheatsheet.svg draws it anew";
+  EXPECT_EQ(count_of(docs, ", reduced<"), 4 + 16 + 4) << "at the root of reduce, everywhere, and a part for each";
 }
 
 TEST(Pictures, ThatCannotBeWrittenAreRefused) {

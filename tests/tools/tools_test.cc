@@ -51,7 +51,7 @@ class TextFile {
 TEST(Tool, HelpTeachesByExamples) {
   for (const char* arguments :
        {"", "--help", "bench --help", "cost --help", "env --help", "export --help", "run --help", "show --help",
-        "token --help", "sim --help", "topo --help", "verify --help"}) {
+        "token --help", "sim --help", "topo --help", "trace --help", "verify --help"}) {
     const Ended ended = tutti(arguments);
     EXPECT_EQ(ended.exit_code, 0) << arguments;
     EXPECT_THAT(ended.output, HasSubstr("Examples:\n  tutti ")) << arguments;
@@ -79,9 +79,9 @@ TEST(Tool, OutputThatCannotBeWrittenIsAFailure) {
 }
 
 TEST(Tool, WrongUsageNamesTheRemedy) {
-  expect_usage(
-      "dance",
-      "no command 'dance'; there are: bench, cost, demo, env, export, list, run, show, sim, token, topo, tune, verify");
+  expect_usage("dance",
+               "no command 'dance'; there are: bench, cost, demo, env, export, list, plan, run, show, sim, study, "
+               "token, topo, trace, tune, verify, view");
   expect_usage("--dance", "no command '--dance'");
   expect_usage("show", "name a verb: all_reduce, broadcast, send_recv");
   expect_usage("show sing", "no verb 'sing'; there are: all_reduce");
@@ -101,7 +101,7 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("verify all_reduce --segments 0", "--segments");
   expect_usage("verify --file /nowhere/to/be/found", "cannot read '/nowhere/to/be/found'");
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
-  expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which no file of programs has");
+  expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which is more than is read");
   expect_usage("verify --file - </dev/zero", "standard input has more than 256 MB");
   expect_usage("show all_to_all -a pairwise",
                "no algorithm 'pairwise' for all_to_all; there are: direct, bruck, spread_out");

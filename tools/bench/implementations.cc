@@ -115,6 +115,7 @@ Variables variables_for(const Group& group, const StartFacts& facts) {
   all[kBytesVariable] = std::to_string(facts.bytes);
   all[kCoresVariable] = fmt::format("{}", fmt::join(facts.processors, ","));
   all[kInterfaceVariable] = interface_of(facts);
+  all[kMemoryVariable] = facts.on_device ? "device" : "host";
   all["OMP_NUM_THREADS"] = "1";
   return all;
 }
@@ -275,7 +276,8 @@ std::vector<std::string> known_peers() {
   return names;
 }
 
-std::optional<std::string> why_missing(const std::string& name, const std::string& transport, bool several_hosts) {
+std::optional<std::string> why_missing(const std::string& name, const std::string& transport, bool several_hosts,
+                                       bool on_device) {
   if (is_program(name)) {
     if (::access(name.c_str(), X_OK) == 0) return std::nullopt;
     return fmt::format("'{}' is no program that can be run", name);
@@ -286,6 +288,7 @@ std::optional<std::string> why_missing(const std::string& name, const std::strin
                 fmt::format("no implementation '{}'; there are: {}, all, or the path of a driver of your own", name,
                             fmt::join(known_peers(), ", ")));
   }
+  if (on_device && peer->start != start_torch) return "its buffers are in host memory; torch-gloo takes a GPU's";
   if (peer->one_host && several_hosts) return "it runs on one host only, here";
   if (peer->shm && !shares_memory(transport)) return "it is about shared memory";
   if (!fs::exists(driver(peer->program)) || (peer->launcher != nullptr && peer->launcher().empty())) {

@@ -24,6 +24,7 @@ inline constexpr const char* kLimit = "limit";
 struct StartFacts {
   int ranks = 2;
   std::string transport = "auto";       // a word of kTransportWords
+  bool on_device = false;               // buffers lie on the first GPU
   std::uint64_t bytes = 0;              // the most memory that a rank will need
   std::vector<int> processors;          // rank r on the r-th (mod their number); none: not pinned
   std::size_t cores = 1;                // that this process may use
@@ -41,8 +42,10 @@ inline bool shares_memory(const std::string& transport) {
 // Names of all that can be asked for, besides programs of the user's own (names with a slash).
 std::vector<std::string> known_peers();
 
-// Why it cannot run here over this transport, on one host or several, with the remedy; nothing where it can.
-std::optional<std::string> why_missing(const std::string& name, const std::string& transport, bool several_hosts);
+// Why it cannot run here over this transport, on one host or several, on memory of a GPU, with the remedy; nothing
+// where it can.
+std::optional<std::string> why_missing(const std::string& name, const std::string& transport, bool several_hosts,
+                                       bool on_device = false);
 
 // Starts its ranks; throws Dropped.
 void start_ranks(Group& group, const StartFacts& facts);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/environment.h"
@@ -11,10 +12,15 @@
 namespace tutti::bench {
 namespace {
 
-// Measures through Communicator::run, what every typed function comes down to.
+// Measures through Communicator::run, what every typed function comes down to. Buffers on a device have others in host
+// memory stand for them while they are filled and compared.
 class Ours {
  public:
-  Ours(int rank, int ranks) : rank_(rank), ranks_(ranks) { current_ = &communicator_for({}); }
+  Ours(int rank, int ranks)
+      : rank_(rank), ranks_(ranks), on_device_(variable(kMemoryVariable) == "device") {
+    current_ = &communicator_for({});
+    if (on_device_) alone_ = current_->communicator.split(rank, 0);
+  }
 
   static std::string about() { return "Tutti"; }
 
@@ -44,8 +50,18 @@ class Ours {
   }
 
   std::byte* memory(const Seat& seat, std::size_t slot, std::uint64_t bytes) {
-    if (!seat.cell.symmetric) return ordinary_[slot].at_least(bytes);
     const std::uint64_t all_alike = Layout::most_bytes(seat.cell, seat.ranks);
+    if (on_device_) {
+      Mirror& mirror = mirrors_[slot];
+      mirror.host = ordinary_[slot].at_least(all_alike);
+      if (mirror.bytes < all_alike) {
+        mirror.device.reset();
+        mirror.device = current_->communicator.allocate_device_bytes(all_alike);
+        mirror.bytes = all_alike;
+      }
+      return mirror.host;
+    }
+    if (!seat.cell.symmetric) return ordinary_[slot].at_least(bytes);
     Group& group = *current_;
     if (group.bytes < all_alike) {
       group.symmetric.reset();
@@ -55,7 +71,15 @@ class Ours {
     return static_cast<std::byte*>(group.symmetric.get());
   }
 
-  void call(const Buffers& buffers) {
+  void written(std::size_t slot) {
+    if (on_device_) copy(mirrors_[slot].host, mirrors_[slot].device.get(), mirrors_[slot].bytes);
+  }
+  void read(std::size_t slot) {
+    if (on_device_) copy(mirrors_[slot].device.get(), mirrors_[slot].host, mirrors_[slot].bytes);
+  }
+
+  void call(const Buffers& given) {
+    const Buffers buffers = on_device_ ? mirrored(given) : given;
     if (seat_.cell.verb == Verb::send_recv) {
       const Messages both = messages(buffers);
       current_->communicator.exchange(both.sent, both.received);
@@ -66,7 +90,9 @@ class Ours {
     current_->communicator.run(request_);
   }
 
+  // Of host memory, which is what costs are known of.
   double predicted_us(const Buffers& buffers) {
+    if (on_device_) return 0;
     if (seat_.cell.verb == Verb::send_recv) {
       const Messages both = messages(buffers);
       return current_->communicator.predicted_us(both.sent, both.received);
@@ -97,6 +123,35 @@ class Ours {
     std::uint64_t bytes = 0;
   };
 
+  // Memory of a device, and that of the host which stands for it.
+  struct Mirror {
+    std::byte* host = nullptr;
+    std::shared_ptr<void> device = {};
+    std::uint64_t bytes = 0;
+  };
+
+  // By the library itself: what a rank gathers from itself is a copy, wherever both lie.
+  void copy(const void* from, void* to, std::uint64_t bytes) {
+    if (bytes == 0) return;
+    alone_->run({.verb = Verb::all_gather,
+                 .input = from,
+                 .output = to,
+                 .input_count = bytes,
+                 .output_count = bytes,
+                 .element = DType::uint8});
+  }
+
+  Buffers mirrored(Buffers buffers) const {
+    for (std::byte** const buffer : {&buffers.input, &buffers.output}) {
+      for (const auto& [slot, mirror] : mirrors_) {
+        if (*buffer == nullptr || *buffer < mirror.host || *buffer >= mirror.host + mirror.bytes) continue;
+        *buffer = static_cast<std::byte*>(mirror.device.get()) + (*buffer - mirror.host);
+        break;
+      }
+    }
+    return buffers;
+  }
+
   // Ordinary and symmetric memory have communicators of their own: where symmetric memory exists, calls look for it.
   Group& communicator_for(const Key& key) {
     if (const auto found = groups_.find(key); found != groups_.end()) return found->second;
@@ -126,11 +181,14 @@ class Ours {
   }
 
   int rank_, ranks_;
+  bool on_device_;
   Seat seat_;
   Request request_;
   std::map<Key, Group> groups_;
   Group* current_ = nullptr;
   std::map<std::size_t, OwnMemory> ordinary_;  // by slot
+  std::map<std::size_t, Mirror> mirrors_;      // likewise
+  std::optional<Communicator> alone_;          // this rank
 };
 
 }  // namespace

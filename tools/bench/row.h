@@ -32,6 +32,7 @@ struct Row {
   std::string algorithm;               // empty where nobody knows
   std::optional<double> predicted_us;  // nothing where it does not say
   bool forced = false;                 // the algorithm was asked for by name
+  bool on_device = false;              // buffers lay on a GPU
 
   // S of nccl-tests: the vector, or all chunks of it.
   std::uint64_t bytes() const;
@@ -40,7 +41,7 @@ struct Row {
   double busbw() const;
   // "tutti", and "tutti:ring" where the algorithm was asked for by name.
   std::string name() const { return forced ? impl + ":" + cell.algorithm : impl; }
-  const char* buffers() const { return cell.symmetric ? "symmetric" : "ordinary"; }
+  const char* buffers() const { return on_device ? "device" : cell.symmetric ? "symmetric" : "ordinary"; }
 };
 
 // Elements of a cell whose S is nearest below `bytes`, and at least one.

@@ -71,6 +71,7 @@ class Suite {
         for (const Cell& cell : line) {
           listener_.progress(done, all, what(cell, ranks));
           for (Row& row : measure(cell, ranks, plan_.transport, contestants(cell), effort(ranks), notes())) {
+            row.on_device = plan_.on_device;
             rows.push_back(std::move(row));
           }
         }
@@ -105,6 +106,7 @@ class Suite {
     facts.ranks = ranks;
     facts.round_hosts = plan_.round_hosts;
     facts.transport = plan_.transport;
+    facts.on_device = plan_.on_device;
     facts.cores = cores_.size();
     if (plan_.pinned) facts.processors = cores_;
     for (const auto& line : lines) {
@@ -204,6 +206,8 @@ void check_plan(const Plan& plan) {
   if (plan.symmetric && !plan.ordinary && !shares_memory(plan.transport)) {
     refuse(fmt::format("--buffers symmetric means nothing over {}: memory that ranks share needs shm", plan.transport));
   }
+  if (plan.on_device && plan.symmetric)
+    refuse("--memory device has one kind of buffers: leave --buffers out, a launch reaches all of them");
   for (const Verb verb : plan.verbs) {
     if (verb == Verb::send_recv && fewest < 2) refuse("send_recv needs two ranks at least: -n 2");
     if (schedule::facts_of(verb).prefix && plan.op == ReduceOp::average)

@@ -21,6 +21,7 @@ struct Plan {
   int root = 0;
   bool ordinary = true;
   bool symmetric = false;
+  bool on_device = false;          // buffers on the first GPU, which all ranks share
   std::uint64_t rotate_bytes = 0;  // of all ranks together; 0 = the same buffers again and again
   std::vector<std::string> against;
   bool all_algorithms = false;

@@ -44,6 +44,7 @@ Variables variables_of_rank(const Job& job, int local_rank, const Variables& inh
       {"MASTER_PORT", std::to_string(job.master_port)},
   };
   for (const auto& [name, value] : own) all.insert_or_assign(name, value);
+  if (!job.trace.empty()) all.insert_or_assign("TUTTI_TRACE", job.trace);
   all.emplace("OMP_NUM_THREADS", std::to_string(job.threads_per_rank));  // unless somebody has set it
   return all;
 }

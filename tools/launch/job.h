@@ -19,6 +19,7 @@ struct Job {
   std::string master_address;  // for PyTorch: where rank 0 keeps torch's store
   int master_port = 0;
   int threads_per_rank = 1;
+  std::string trace;  // absolute; empty: nothing is recorded
 
   int size() const { return hosts * ranks_per_host; }
   // Of the ranks of this host, from 0.

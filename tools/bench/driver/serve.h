@@ -7,7 +7,9 @@
 //   void call(const Buffers&)                   the verb, once
 //   void barrier()
 //   std::string algorithm()                     what the last call ran; "-" where nobody knows
-//   double predicted_us(const Buffers&)         what it expects a call to take; may be missing
+//   double predicted_us(const Buffers&)         what it expects a call to take, 0: it does not say; may be missing
+//   void written(slot), void read(slot)         its memory stands for buffers elsewhere: what it holds is to go there,
+//                                               or to come from there; may be missing
 // All ranks are told the same things in the same order, so each of these may be collective.
 #pragma once
 
@@ -47,7 +49,7 @@ class Server {
     if (command == "prepare" && std::getline(words >> std::ws, rest)) return prepare(slot, cell_of(rest));
     if (slot >= slots_.size()) throw std::runtime_error("not prepared: " + line);
     choose(slot);
-    if (command == "check") return check(slots_[slot]);
+    if (command == "check") return check(slot);
     std::uint64_t calls = 0, warm_up = 0;
     if (command == "time" && words >> calls >> warm_up) return time(slots_[slot], calls, warm_up);
     throw std::runtime_error("not understood: " + line);
@@ -68,6 +70,7 @@ class Server {
     std::byte* const memory = implementation_.memory(slot.seat, number, layout.bytes());
     for (std::uint32_t i = 0; i < cell.copies; ++i) slot.copies.push_back(layout.copy(memory, i));
     for (const Buffers& buffers : slot.copies) fill(slot.seat, buffers);
+    written(number);
     return "ready";
   }
 
@@ -83,22 +86,31 @@ class Server {
     }
   }
 
-  std::string check(const Slot& slot) {
+  void written(std::size_t number) {
+    if constexpr (requires { implementation_.written(number); }) implementation_.written(number);
+  }
+
+  std::string check(std::size_t number) {
+    const Slot& slot = slots_[number];
     const Seat& seat = slot.seat;
     const Buffers& buffers = slot.copies.front();
     if (buffers.output != nullptr) std::memset(buffers.output, 0xA5, seat.output_count() * size_of(seat.cell.type));
     fill_input(seat, buffers.input);
+    written(number);
     implementation_.barrier();
     implementation_.call(buffers);
+    if constexpr (requires { implementation_.read(number); }) implementation_.read(number);
     const std::uint64_t wrong = wrong_in(seat, buffers.output);
     std::string answer = "checked " + std::to_string(wrong) + " " + implementation_.algorithm();
     if constexpr (requires { implementation_.predicted_us(buffers); }) {
       char text[32];
-      std::snprintf(text, sizeof text, " %.6g", implementation_.predicted_us(buffers));
-      answer += text;
+      const double us = implementation_.predicted_us(buffers);
+      std::snprintf(text, sizeof text, " %.6g", us);
+      if (us > 0) answer += text;
     }
     implementation_.barrier();
     fill(seat, buffers);
+    written(number);
     return answer;
   }
 

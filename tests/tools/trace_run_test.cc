@@ -1,0 +1,139 @@
+// `tutti run --trace` and TUTTI_TRACE, as people call them: what becomes of a job that ends well, of one whose rank is
+// killed, and of one that was started otherwise.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/launched.h"
+
+namespace tutti::testing {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+LaunchedEnd run(int ranks, const Words& options, const Words& program, const Launched::Setup& setup = {}) {
+  Words words{"run", "-n", std::to_string(ranks)};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--");
+  words.insert(words.end(), program.begin(), program.end());
+  return launch(words, setup);
+}
+
+Json read(const std::string& file) {
+  std::ifstream stream(file);
+  return Json::parse(stream, nullptr, false);
+}
+
+int count(const Json& trace, const std::string& category, const std::string& name) {
+  int found = 0;
+  for (const Json& event : trace.at("traceEvents"))
+    found += event.at("ph") == "X" && event.at("cat") == category && event.at("name") == name;
+  return found;
+}
+
+TEST(TraceRun, MakesTheFile) {
+  const Folder folder;
+  const std::string file = folder.with("run.json", "of an earlier run", 0600);
+  const LaunchedEnd end = run(3, {"--trace", file}, {TUTTI_TRACED});
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  const Json trace = read(file);
+  EXPECT_EQ(trace.at("tutti").at("ranks"), 3);
+  EXPECT_EQ(count(trace, "call", "all_reduce"), 4 * 3);
+  EXPECT_EQ(count(trace, "span", "turn"), 3 * 3);
+  EXPECT_FALSE(fs::exists(file + ".rings"));
+  for (const Json& part : trace.at("tutti").at("parts")) EXPECT_EQ(part.at("ended"), true);
+}
+
+TEST(TraceRun, HasThePartOfARankThatWasKilled) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  const LaunchedEnd end = run(3, {"--trace", file}, {TUTTI_TRACED, "kill"});
+  EXPECT_EQ(end.exit_code, 128 + 9);
+  EXPECT_THAT(end.errors, HasSubstr("rank 1 was killed, or still runs"));
+  const Json trace = read(file);
+  EXPECT_EQ(trace.at("tutti").at("parts").at(1).at("ended"), false);
+  EXPECT_GE(count(trace, "call", "all_reduce"), 2);
+  EXPECT_FALSE(fs::exists(file + ".rings"));
+}
+
+TEST(TraceRun, HasProcessesThatLeaveTheirCommunicatorsOpen) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  EXPECT_EQ(run(2, {"--trace", file}, {TUTTI_TRACED, "leave"}).exit_code, 0);
+  for (const Json& part : read(file).at("tutti").at("parts")) EXPECT_EQ(part.at("ended"), true);
+}
+
+TEST(TraceRun, HasWhatMeetsLater) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  EXPECT_EQ(run(2, {"--trace", file}, {TUTTI_TRACED, "twice"}).exit_code, 0);
+  const Json trace = read(file);
+  EXPECT_EQ(trace.at("tutti").at("communicators").size(), 2u);
+  EXPECT_EQ(count(trace, "call", "barrier"), 2);
+}
+
+// As under any launcher: the last rank merges.
+TEST(TraceRun, IsMergedWithoutTheLauncher) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  Launched::Setup setup;
+  setup.environment["TUTTI_TRACE"] = file;
+  const LaunchedEnd end = run(2, {}, {TUTTI_TRACED}, setup);
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_THAT(end.errors, Not(HasSubstr("run.json")));
+  EXPECT_EQ(count(read(file), "call", "all_reduce"), 4 * 2);
+}
+
+TEST(TraceRun, LeavesRingsThatACommandMerges) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  Launched::Setup setup;
+  setup.environment["TUTTI_TRACE"] = file;
+  setup.environment["TUTTI_TRACE_EVENTS"] = "64";
+  EXPECT_EQ(run(2, {}, {TUTTI_TRACED, "kill"}, setup).exit_code, 128 + 9);
+  EXPECT_FALSE(fs::exists(file));
+  const LaunchedEnd end = launch({"trace", "--merge", file + ".rings"});
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("events of 2 ranks"));
+  EXPECT_EQ(read(file).at("tutti").at("ranks"), 2);
+  EXPECT_EQ(launch({"trace", "--merge", folder.path("none.rings")}).exit_code, 2);
+  EXPECT_EQ(launch({"trace", "--merge", file}).exit_code, 2) << "where to?";
+}
+
+// Clocks of ranks that take each other for other hosts' are one clock here: what they found stays within what they say.
+TEST(TraceRun, ComparesClocksOfHostsAsWellAsItSays) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  const std::string script = "TUTTI_HOSTID=host-$((TUTTI_RANK / 2)) exec " TUTTI_TRACED;
+  const LaunchedEnd end = launch(run_shell(4, script, {"--trace", file}));
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  const Json hosts = read(file).at("tutti").at("hosts");
+  ASSERT_EQ(hosts.size(), 2u);
+  EXPECT_EQ(hosts.at(0).at("clock_offset_us"), 0);
+  EXPECT_EQ(hosts.at(0).at("clock_error_us"), 0);
+  EXPECT_GT(hosts.at(1).at("clock_error_us"), 0);
+  EXPECT_LE(std::abs(hosts.at(1).at("clock_offset_us").get<double>()), hosts.at(1).at("clock_error_us").get<double>());
+}
+
+TEST(TraceRun, RefusesFilesThatCannotBe) {
+  const Folder folder;
+  const LaunchedEnd nowhere = run(2, {"--trace", folder.path("nowhere/run.json")}, {TUTTI_TRACED});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.errors, HasSubstr("there is no folder"));
+  EXPECT_EQ(run(2, {"--trace", folder.path("")}, {TUTTI_TRACED}).exit_code, 2);
+  const LaunchedEnd nothing = run(2, {"--trace", folder.path("run.json")}, {"true"});
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_THAT(nothing.errors, HasSubstr("nothing was recorded"));
+}
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,281 @@
+// What is told of a trace: every figure of tests/golden/trace/three_ranks.json computed by hand, paths and intervals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "tools/trace/calls.h"
+#include "tools/trace/critical_path.h"
+#include "tools/trace/shares.h"
+#include "tools/trace/told.h"
+#include "tools/trace/tutti_trace.h"
+
+namespace tutti::analysis {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr double kNear = 1e-6;
+
+std::string golden_text(const std::string& name) {
+  std::ifstream file(std::string(TUTTI_SOURCE_DIRECTORY) + "/tests/golden/trace/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TracedJob read(const std::string& text) { return tutti_trace(EventFile(text), "run.json"); }
+TracedJob three_ranks() { return read(golden_text("three_ranks.json")); }
+
+void expect_shares(const Shares& of, double compute, double communication, double exposed, double waiting) {
+  EXPECT_NEAR(of.compute_us, compute, kNear);
+  EXPECT_NEAR(of.communication_us, communication, kNear);
+  EXPECT_NEAR(of.exposed_us, exposed, kNear);
+  EXPECT_NEAR(of.waiting_us, waiting, kNear);
+  EXPECT_NEAR(of.other_us(), 0, kNear);
+}
+
+TEST(Intervals, AreUnitedCutAndTakenAway) {
+  const auto text = [](const Intervals& of) {
+    std::ostringstream words;
+    for (const Interval& one : of) words << one.begin_us << "-" << one.end_us << " ";
+    return words.str();
+  };
+  const Intervals all = united({{5, 7}, {0, 2}, {1, 3}, {7, 8}, {4, 4}});
+  EXPECT_EQ(text(all), "0-3 5-8 ");
+  EXPECT_EQ(length_us(all), 6);
+  EXPECT_EQ(text(within(all, {2, 6})), "2-3 5-6 ");
+  EXPECT_EQ(text(within(all, {3, 5})), "");
+  EXPECT_EQ(text(without(all, {{1, 2}, {2.5, 6}})), "0-1 2-2.5 6-8 ");
+  EXPECT_EQ(text(without(all, {})), text(all));
+  EXPECT_EQ(text(without({{0, 10}}, all)), "3-5 8-10 ");
+}
+
+// Every rank has four steps of 1000 us, each with one async all_reduce, for whose end the program waits; in us since
+// the step began:
+//
+//   step   entered            all in   ended   the program waits from
+//   0      500, 520, 510         520     620   600, 600, 600
+//   1, 3   500, 520, 700         700     800   600, 620, 710
+//   2      500, 520, 700         700     950   600, 620, 710
+//
+// Step 0: each rank is held up for 20, so it computes for 980; the call is under way from all in for 100, of which 20
+// are not covered; nobody had still to come when they began to wait. Steps 1 and 3: held up for 200, 180, 90; the call
+// takes 100, of which 100, 100 and 90 are not covered; before that ranks 0 and 1 waited for rank 2 for 100 and 80. Step
+// 2 is the same with 150 more of communication.
+TEST(Shares, OfStepsAndRanksAreThoseComputedByHand) {
+  const std::vector<StepShares> steps = shares_by_step(three_ranks());
+  ASSERT_EQ(steps.size(), 4U);
+  for (const RankShares& of : steps[0].ranks) expect_shares(of.shares, 980, 100, 20, 0);
+  for (const std::size_t step : {1U, 3U}) {
+    expect_shares(steps[step].ranks[0].shares, 800, 100, 100, 100);
+    expect_shares(steps[step].ranks[1].shares, 820, 100, 100, 80);
+    expect_shares(steps[step].ranks[2].shares, 910, 100, 90, 0);
+  }
+  expect_shares(steps[2].ranks[0].shares, 650, 250, 250, 100);
+  expect_shares(steps[2].ranks[1].shares, 670, 250, 250, 80);
+  expect_shares(steps[2].ranks[2].shares, 760, 250, 240, 0);
+  // Of step 2: (650 + 670 + 760) / 3, and 250, 740 / 3, 180 / 3 beside it.
+  expect_shares(steps[2].mean, 2080. / 3, 250, 740. / 3, 60);
+  EXPECT_NEAR(steps[2].mean.gamma_raw(), 750. / 2080, kNear);
+  EXPECT_NEAR(steps[2].mean.gamma_exposed(), 740. / 2080, kNear);
+
+  // Rank 0: (980 + 800 + 650 + 800) / 4, (100 + 100 + 250 + 100) / 4, (20 + 100 + 250 + 100) / 4, 300 / 4.
+  const StepShares mean = mean_step(steps);
+  expect_shares(mean.ranks[0].shares, 807.5, 137.5, 117.5, 75);
+  expect_shares(mean.ranks[1].shares, 822.5, 137.5, 117.5, 60);
+  expect_shares(mean.ranks[2].shares, 890, 137.5, 110, 0);
+  expect_shares(mean.mean, 840, 137.5, 115, 45);
+  EXPECT_NEAR(mean.mean.gamma_raw(), 137.5 / 840, kNear);
+}
+
+TEST(Shares, OfATraceWithoutStepsAreThoseOfAllOfIt) {
+  TracedJob trace = three_ranks();
+  for (RankTimeline& rank : trace.ranks) rank.steps.clear();
+  const std::vector<StepShares> steps = shares_by_step(trace);
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_FALSE(steps[0].step);
+  // Rank 0 from 0 to 4020: besides its steps, a blocking send for 10 behind a pause of 10.
+  expect_shares(steps[0].ranks[0].shares, 4 * 807.5 + 10, 4 * 137.5 + 10, 4 * 117.5 + 10, 300);
+  // Rank 2 to 4030: it waited from 4005 for a message that was sent at 4010.
+  expect_shares(steps[0].ranks[2].shares, 4 * 890. + 5, 4 * 137.5 + 20, 4 * 110. + 20, 5);
+}
+
+// Four all_reduces of 3,000,000 bytes take 100, 100, 250 and 100 us from when all were in; each moves 2 * 2/3 of the
+// vector, 4,000,000 bytes: 16,000,000 in 550 us. 50 us were predicted for each: twice as much is usual, and the third
+// took five times as much. The message of 2000 bytes took 20 us from when it was sent.
+TEST(Calls, AreSummedByVerbBesideWhatWasPredicted) {
+  const TracedJob trace = three_ranks();
+  const std::vector<VerbTotals> totals = totals_of(trace);
+  ASSERT_EQ(totals.size(), 2U);
+  EXPECT_EQ(totals[0].verb, "all_reduce");
+  EXPECT_EQ(totals[0].algorithm, "ring");
+  EXPECT_EQ(totals[0].calls, 4U);
+  EXPECT_EQ(totals[0].bytes, 12e6);
+  EXPECT_NEAR(totals[0].took_us, 550, kNear);
+  EXPECT_NEAR(totals[0].busbw, 16e6 / 550e-6 / 1e9, kNear);
+  EXPECT_NEAR(totals[0].predicted_us, 200, kNear);
+  EXPECT_NEAR(totals[0].usual_ratio, 2, kNear);
+  EXPECT_EQ(totals[1].verb, "send_recv");
+  EXPECT_NEAR(totals[1].took_us, 20, kNear);
+  EXPECT_NEAR(totals[1].busbw, 0.1, kNear);
+  EXPECT_EQ(totals[1].usual_ratio, 0);
+
+  const std::vector<Outlier> outliers = outliers_of(trace);
+  ASSERT_EQ(outliers.size(), 1U);
+  EXPECT_EQ(name_of(trace.calls[outliers[0].call]), "7b#2");
+  EXPECT_NEAR(outliers[0].ratio, 5, kNear);
+  EXPECT_EQ(step_of(trace, trace.calls[outliers[0].call]), 2);
+}
+
+// In steps 1 to 3 ranks 0 and 1 wait 100 and 80 us for rank 2, which comes 180 us behind the middle of the three; in
+// step 0 the last is rank 1.
+TEST(Calls, TellWhoWaitedForWhom) {
+  const TracedJob trace = three_ranks();
+  EXPECT_THAT(waits_of(trace),
+              ElementsAre(Pair(Pair(0, 2), DoubleNear(300, kNear)), Pair(Pair(1, 2), DoubleNear(240, kNear))));
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 2U);
+  EXPECT_NEAR(straggler->late_us, 180, kNear);
+  EXPECT_NEAR(straggler->share, 0.75, kNear);
+  EXPECT_EQ(straggler->since, 1U);
+}
+
+TEST(Calls, NameNobodyByAFewOfThemWithoutSteps) {
+  TracedJob trace = three_ranks();
+  for (RankTimeline& rank : trace.ranks) rank.steps.clear();
+  EXPECT_FALSE(straggler_of(trace)) << "four calls";
+  for (int i = 0; i < 8; ++i) trace.calls.push_back(trace.calls[1]);
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 2U);
+}
+
+TEST(Calls, ThatLieOverEachOtherWaitOnce) {
+  TracedJob trace = three_ranks();
+  trace.ranks[0].waits.push_back({2, {1650, 1720}});  // 50 of it beside the wait from 1600 to 1700
+  EXPECT_NEAR(waits_of(trace).at({0, 2}), 320, kNear);
+}
+
+TEST(Calls, AreTheSameInAStepAlone) {
+  const TracedJob step = only_step(three_ranks(), 2);
+  ASSERT_EQ(step.calls.size(), 1U);
+  EXPECT_EQ(step.steps.size(), 5U);
+  EXPECT_NEAR(waits_of(step).at({0, 2}), 100, kNear);
+  EXPECT_FALSE(straggler_of(step)) << "one step is too few";
+  EXPECT_EQ(critical_path(step, 0).size(), 3U);
+  const std::vector<StepShares> shares = shares_by_step(step);
+  ASSERT_EQ(shares.size(), 1U);
+  expect_shares(shares[0].ranks[0].shares, 650, 250, 250, 100);
+}
+
+// all in 2700 | rank 2: copy to 0, 2705-2745 | message | rank 0: reduce, 2750-2800 | message | rank 1: reduce,
+// 2810-2940. What ranks 0 and 1 copied before that was done by 2722, long before their messages came.
+TEST(CriticalPath, GoesFromRankToRankByMessages) {
+  const TracedJob trace = three_ranks();
+  const auto call = slowest_call(trace);
+  ASSERT_TRUE(call);
+  EXPECT_EQ(name_of(trace.calls[*call]), "7b#2");
+  const std::vector<PathStep> path = critical_path(trace, *call);
+  ASSERT_EQ(path.size(), 3U);
+  const std::vector<int> ranks = {2, 0, 1};
+  const std::vector<double> gaps = {5, 5, 10}, lengths = {40, 50, 130};
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    EXPECT_EQ(trace.steps[path[i].step].rank, ranks[i]);
+    EXPECT_NEAR(path[i].gap_us, gaps[i], kNear);
+    EXPECT_NEAR(trace.steps[path[i].step].time.length_us(), lengths[i], kNear);
+    EXPECT_EQ(path[i].by_message, i > 0);
+  }
+}
+
+TEST(CriticalPath, StaysOnARankThatWasStillAtWork) {
+  TracedJob trace = three_ranks();
+  for (ScheduleStep& step : trace.steps)
+    if (step.rank == 1 && step.number == 0) step.time.end_us = 2806;  // behind the end of the message's step, 2800
+  const std::vector<PathStep> path = critical_path(trace, *slowest_call(trace));
+  ASSERT_EQ(path.size(), 2U);
+  EXPECT_EQ(trace.steps[path[0].step].rank, 1);
+  EXPECT_FALSE(path[1].by_message);
+  EXPECT_NEAR(path[1].gap_us, 4, kNear);
+}
+
+TEST(CriticalPath, OfACallWithoutStepsIsEmpty) { EXPECT_THAT(critical_path(three_ranks(), 0), IsEmpty()); }
+
+// Of many ranks those that computed longest and shortest, and the pairs that waited most.
+TEST(Told, OfManyRanksStillFitsAScreen) {
+  TracedJob trace;
+  trace.ranks.resize(40);
+  for (int rank = 0; rank < 40; ++rank) {
+    RankTimeline& timeline = trace.ranks[static_cast<std::size_t>(rank)];
+    timeline.rank = rank;
+    timeline.whole = {0, 1000};
+    timeline.compute = {{0, 500. + rank}};
+    if (rank != 39) timeline.waits.push_back({39, {900. - rank, 950}});
+  }
+  const std::string text = to_text(trace, "wide.json", std::nullopt);
+  EXPECT_THAT(text, HasSubstr("\n      39       1 ms     539 us"));
+  EXPECT_THAT(text, HasSubstr("\n  ... 28 ranks between these\n       5 "));
+  EXPECT_THAT(text, HasSubstr("rank 38 for 39: 88 us\n  rank 37 for 39: 87 us\n"));
+  EXPECT_LT(std::ranges::count(text, '\n'), 50);
+}
+
+TEST(TuttiTrace, HasWhatIsThereOfOneThatIsCutOff) {
+  const std::string whole = golden_text("three_ranks.json");
+  const std::string cut = whole.substr(0, whole.find("\"seq\":2"));
+  const TracedJob trace = read(cut);
+  EXPECT_THAT(trace.notes.back(), HasSubstr("cut off: "));
+  EXPECT_THAT(trace.notes.back(), HasSubstr(" events are readable, up to 3.000 ms")) << "step 2 was whole";
+  EXPECT_EQ(trace.calls.size(), 2U);
+  const std::vector<StepShares> steps = shares_by_step(trace);
+  expect_shares(steps[1].ranks[0].shares, 800, 100, 100, 100);
+  EXPECT_THAT(to_text(trace, "cut.json", std::nullopt), HasSubstr("cut off"));
+}
+
+TEST(TuttiTrace, TakesTheLastToEnterWhereNobodySaysWhenAllWereIn) {
+  std::string text = golden_text("three_ranks.json");
+  for (std::size_t at = 0; (at = text.find("\"all_in_us\"", at)) != std::string::npos;)
+    text.replace(at, 11, "\"unknown\"");
+  expect_shares(shares_by_step(read(text))[1].ranks[0].shares, 800, 100, 100, 100);
+}
+
+TEST(EventFile, ReadsTheMembersBehindAndKnowsEventsOnlyByTheirPlace) {
+  const EventFile file(R"( {"a": "\"traceEvents\": [", "b": {"traceEvents": [1]}, "traceEvents" : [ {"x": "}]"},
+{"x": [{}]} ], "c": 3} )");
+  EXPECT_EQ(file.problem(), "");
+  EXPECT_TRUE(file.is_whole());
+  EXPECT_EQ(file.size(), 2U);
+  EXPECT_EQ(file.members().at("c"), 3);
+  EXPECT_EQ(EventFile(R"([{"ph": "X"}, {"ph": "M"}])").size(), 2U) << "an array alone is the oldest form";
+  EXPECT_THAT(EventFile("").problem(), HasSubstr("not JSON"));
+  EXPECT_THAT(EventFile("\x1f\x8b\x08").problem(), HasSubstr("gunzip"));
+  EXPECT_THAT(EventFile(R"({"a": 1})").problem(), HasSubstr("no traceEvents"));
+  const EventFile cut(R"({"traceEvents": [{"x": 1}, {"x": )");
+  EXPECT_FALSE(cut.is_whole());
+  EXPECT_EQ(cut.size(), 1U);
+}
+
+// Whatever is cut off where, nothing is read that is not there, and nothing fails in a way that is not told.
+TEST(EventFile, MayEndAnywhere) {
+  const std::string whole = golden_text("two_ranks.json");
+  std::size_t read_before = 0;
+  for (std::size_t length = 0; length < whole.size(); length += 7) {
+    const std::string text = whole.substr(0, length);
+    const EventFile file(text);
+    if (!file.problem().empty()) continue;
+    EXPECT_FALSE(file.is_whole()) << length;
+    EXPECT_GE(file.size(), read_before);
+    read_before = file.size();
+    EXPECT_NO_THROW(static_cast<void>(to_text(read(text), "cut.json", std::nullopt))) << length;
+  }
+  EXPECT_GT(read_before, 30U);
+}
+
+}  // namespace
+}  // namespace tutti::analysis

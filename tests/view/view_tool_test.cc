@@ -1,0 +1,239 @@
+// `tutti view` as people call it: pages that need nothing else, what they play, where they are served, and bad input.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+
+#include "base/file_descriptor.h"
+#include "shell.h"
+
+namespace {
+
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using tutti::testing::Ended;
+
+constexpr std::size_t kMostBytes = 600'000;
+
+// A folder that goes with the test.
+struct Folder {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("tutti-view-test-" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string with(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+};
+
+Ended view(const std::string& arguments) { return tutti::testing::shell(TUTTI_TOOL " view " + arguments); }
+
+Json document(const std::string& arguments) {
+  const Ended ended = view(arguments + " --json");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  return Json::parse(ended.output, nullptr, false);
+}
+
+std::string page(const std::string& arguments) {
+  const Folder folder;
+  const std::string path = (folder.path / "page.html").string();
+  const Ended ended = view(arguments + " --output " + path);
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void expect_refused(const std::string& arguments, const std::string& words) {
+  const Ended ended = view(arguments);
+  EXPECT_EQ(ended.exit_code, 2) << arguments;
+  EXPECT_THAT(ended.output, HasSubstr(words));
+}
+
+TEST(ViewPage, NeedsNothingElseAndIsSmall) {
+  static const std::regex kElsewhere(R"re((src|href)\s*=\s*["']?(https?:|//|\./)|url\(\s*["']?https?:|@import)re");
+  for (const char* arguments : {"all_reduce -a ring -n 8", "all_reduce -a ring -n 64", "--gallery", "pipeline"}) {
+    const std::string text = page(arguments);
+    EXPECT_TRUE(text.starts_with("<!doctype html>")) << arguments;
+    EXPECT_LE(text.size(), kMostBytes) << arguments;
+    EXPECT_FALSE(std::regex_search(text, kElsewhere)) << arguments;
+    EXPECT_THAT(text, AllOf(HasSubstr("\"tutti/main.js\":\"data:text/javascript"), HasSubstr("default-src 'none'"),
+                            Not(HasSubstr("id=\"document\">{}<"))))
+        << arguments;
+  }
+}
+
+TEST(ViewPage, Of64RanksIsSmallWhateverTheAlgorithm) {
+  const Folder folder;
+  const std::string path = (folder.path / "page.html").string();
+  const Json gallery = document("--gallery");
+  for (const Json& one : gallery.at("documents")) {
+    const std::string verb = one.at("verb"), name = one.at("algorithm");
+    const int ranks = verb == "send_recv" ? 2 : 64;
+    const std::string arguments = verb + " -a " + name + " -n " + std::to_string(ranks);
+    Ended ended = view(arguments + " --output " + path);
+    if (ended.exit_code != 0) ended = view(arguments + " --hosts 8,8,8,8,8,8,8,8 --output " + path);
+    ASSERT_EQ(ended.exit_code, 0) << arguments << ended.output;
+    EXPECT_LE(std::filesystem::file_size(path), kMostBytes) << arguments;
+  }
+  EXPECT_LE(page("all_to_all -n 512").size(), kMostBytes);
+}
+
+TEST(ViewPage, HoldsAllModulesThatModulesImport) {
+  const std::string text = page("barrier -n 2");
+  static const std::regex kImport(R"re(from \\"(tutti/[a-z]+\.js)\\")re");
+  int imports = 0;
+  for (std::sregex_iterator at(text.begin(), text.end(), kImport), end; at != end; ++at, ++imports) {
+    const std::string name = (*at)[1].str();
+    EXPECT_THAT(text, HasSubstr("\"" + name + "\":\"data:")) << name;
+  }
+  EXPECT_GT(imports, 10);
+}
+
+TEST(ViewDocument, OfACollectiveHasAllPanes) {
+  const Json ring = document("all_reduce -a ring -n 8 -b 1M");
+  EXPECT_EQ(ring.at("frames").size(), 15U);
+  EXPECT_TRUE(ring.at("proof").at("verified"));
+  EXPECT_GT(ring.at("timeline").at("us").get<double>(), 0);
+  int edges = 0;
+  const Json& routes = ring.at("cluster").at("routes");
+  for (std::size_t i = 0; i < routes.size(); i += 5) edges += routes[i].get<int>();  // rows of a run, and 4 numbers
+  EXPECT_EQ(edges, 8) << "each to its neighbour";
+  EXPECT_EQ(ring.at("cost").at("sizes").size(), ring.at("cost").at("quickest").size());
+  const Json staged = document("all_reduce -a staged -n 4");
+  EXPECT_FALSE(staged.contains("timeline")) << "clusters share no memory";
+}
+
+TEST(ViewDocument, OnAClusterLiesOnItsHosts) {
+  const Json document_there = document("all_reduce -a ring -n 10 --topology dgx-h100:2");
+  EXPECT_EQ(document_there.at("hosts"), Json({0, 0, 0, 0, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(document_there.at("timeline").at("topology"), "dgx-h100:2");
+  expect_refused("all_reduce -n 16 --topology dgx-h100:1", "fewer than 16");
+  const Json chosen = document("all_reduce -n 16 --topology dgx-h100:2 -b 64M");
+  EXPECT_EQ(chosen.at("timeline").at("topology"), "dgx-h100:2") << "by an algorithm that runs there";
+}
+
+TEST(ViewDocument, OfTheGalleryHasEveryAlgorithm) {
+  const Json gallery = document("--gallery");
+  const Ended list =
+      tutti::testing::shell("grep -c '^ALGORITHM(' " TUTTI_SOURCE_DIRECTORY "/src/schedule/algorithms/algorithms.def");
+  EXPECT_EQ(gallery.at("documents").size(), std::stoul(list.output));
+  for (const Json& one : gallery.at("documents")) EXPECT_TRUE(one.at("proof").at("verified")) << one.at("algorithm");
+}
+
+TEST(ViewFile, OfProgramsThatDoNotVerifyIsShownWithItsStory) {
+  const Folder folder;
+  Json programs = Json::parse(tutti::testing::shell(TUTTI_TOOL " show all_reduce -a ring -n 4 --json").output);
+  Json& steps = programs["programs"][0]["lanes"][0]["steps"];
+  steps.erase(steps.size() - 1);  // nobody takes the last message
+  const Json shown = document("--file " + folder.with("broken.json", programs.dump()));
+  EXPECT_FALSE(shown.at("proof").at("verified"));
+  EXPECT_FALSE(shown.at("proof").at("problems").empty());
+  EXPECT_FALSE(shown.at("frames").empty());
+}
+
+constexpr const char* kTrace = R"({"displayTimeUnit": "ns",
+"tutti": {"format": 1, "job": "1f", "ranks": 2, "rows": ["program"], "parts": [{"rank": 1, "found": false}]},
+"traceEvents": [
+{"ph": "X", "cat": "call", "name": "all_reduce", "pid": 0, "tid": 1, "ts": 4.5, "dur": 10, )"
+                               R"("args": {"bytes": 64, "algorithm": "ring", "predicted_us": 8, "began_us": 5}},
+{"ph": "X", "cat": "wait", "name": "wait for 1", "pid": 0, "tid": 0, "ts": 1.25, "dur": 2, "args": {"peer": 1}},
+{"ph": "s", "cat": "message", "name": "message", "pid": 0, "tid": 0, "ts": 1, "id": 1}
+]})";
+
+TEST(ViewFile, OfATraceHasItsSlicesInOrder) {
+  const Folder folder;
+  const Json trace = document("--file " + folder.with("run.json", kTrace));
+  EXPECT_EQ(trace.at("kind"), "trace");
+  EXPECT_EQ(trace.at("events"), Json({0, 0, 1, 2, 1.25, 2.0, 1, 1, 0, 0, 0, 4.5, 10.0, 0}));
+  EXPECT_EQ(trace.at("calls"), Json::array({{64.0, 1, 8.0, 5.0}}));
+  EXPECT_EQ(trace.at("span_us"), 14.5);
+  EXPECT_EQ(trace.at("notes"), Json({"nothing is left of rank 1"}));
+}
+
+TEST(ViewFile, OfATraceThatIsCutOffHasWhatIsReadable) {
+  const Folder folder;
+  const std::string whole = kTrace;
+  const Json trace = document("--file " + folder.with("cut.json", whole.substr(0, whole.find("wait for 1"))));
+  EXPECT_EQ(trace.at("events").size(), 7U) << "one slice";
+  EXPECT_THAT(trace.at("notes").dump(), HasSubstr("cut off"));
+  expect_refused("--file " + folder.with("head.json", whole.substr(0, 20)), "no trace that can be shown");
+  expect_refused("--file " + folder.with("later.json", R"({"tutti": {"format": 9}, "traceEvents": []})"),
+                 "its format is 9");
+  expect_refused("--file " + folder.with("other.json", R"({"traceEvents": []})"), "how many ranks");
+}
+
+TEST(ViewFile, OfAPlanAndAPipelineAreKnown) {
+  const Folder folder;
+  const std::string plan =
+      tutti::testing::shell(TUTTI_TOOL " plan --model llama3-8b --cluster dgx-h100:4 --strategy zero3 --json").output;
+  EXPECT_EQ(document("--file " + folder.with("plan.json", plan)).at("kind"), "plan");
+  const std::string pipeline = tutti::testing::shell(TUTTI_TOOL " show pipeline --json").output;
+  EXPECT_EQ(document("--file " + folder.with("pipeline.json", pipeline)), document("pipeline"));
+}
+
+TEST(ViewUsage, IsRefusedInWords) {
+  expect_refused("all_reduce --file x.json", "give either a verb or --file");
+  expect_refused("--file /no/such/file", "cannot read '/no/such/file'");
+  expect_refused("", "name a verb");
+  expect_refused("all_reduce --output /no/such/folder/x.html", "cannot write '/no/such/folder/x.html'");
+  expect_refused("barrier -n 600", "600 ranks are more than the 512");
+}
+
+TEST(ViewServer, WithoutABrowserTheFileIsNamed) {
+  const Folder folder;
+  const Ended ended =
+      tutti::testing::shell("env -u DISPLAY -u WAYLAND_DISPLAY -u BROWSER TMPDIR=" + folder.path.string() +
+                            " " TUTTI_TOOL " view barrier -n 2");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  std::smatch path;
+  ASSERT_TRUE(std::regex_search(ended.output, path, std::regex(R"((/\S+\.html))"))) << ended.output;
+  EXPECT_TRUE(std::filesystem::file_size(path.str()) > 1000);
+}
+
+// What a server at this port answers.
+std::string answer(int port, const std::string& request) {
+  const tutti::FileDescriptor connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return "not connected";
+  if (::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return "not sent";
+  return tutti::read_all(connection.get());
+}
+
+TEST(ViewServer, ServesThePageToThisHostAlone) {
+  FILE* const served = ::popen("echo $$; exec env BROWSER=true " TUTTI_TOOL " view barrier -n 2", "r");
+  ASSERT_NE(served, nullptr);
+  int process = 0, port = 0;
+  ASSERT_EQ(std::fscanf(served, "%d the page is at http://127.0.0.1:%d/", &process, &port), 2);
+  const std::string host = "Host: 127.0.0.1:" + std::to_string(port) + "\r\n\r\n";
+  const std::string given = answer(port, "GET / HTTP/1.1\r\n" + host);
+  EXPECT_TRUE(given.starts_with("HTTP/1.1 200 OK\r\n")) << given.substr(0, 100);
+  EXPECT_THAT(given, AllOf(HasSubstr("<!doctype html>"), HasSubstr("</html>")));
+  EXPECT_THAT(answer(port, "GET /other HTTP/1.1\r\n" + host), HasSubstr("404"));
+  EXPECT_THAT(answer(port, "POST / HTTP/1.1\r\n" + host), HasSubstr("405"));
+  EXPECT_THAT(answer(port, "GET / HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n"), HasSubstr("403"));
+  EXPECT_EQ(::kill(process, SIGTERM), 0);
+  ::pclose(served);
+}
+
+}  // namespace

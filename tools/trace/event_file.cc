@@ -1,0 +1,119 @@
+#include "tools/trace/event_file.h"
+
+#include "base/formatted.h"
+
+namespace tutti::analysis {
+namespace {
+
+constexpr std::string_view kBlank = " \t\r\n";
+constexpr std::size_t kNone = std::string_view::npos;
+
+// Behind the string that begins at `at`; none where it does not end.
+std::size_t behind_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      return at + 1;
+  }
+  return kNone;
+}
+
+// Behind the value that begins at `at`; none where it does not end.
+std::size_t behind_value(std::string_view text, std::size_t at) {
+  std::size_t depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = behind_string(text, at);
+      if (at == kNone || depth == 0) return at;
+      continue;
+    }
+    if (depth == 0 && (c == ',' || c == '}' || c == ']')) return at;  // behind a number or a word
+    if (c == '{' || c == '[') ++depth;
+    if ((c == '}' || c == ']') && --depth == 0) return at + 1;
+    ++at;
+  }
+  return kNone;
+}
+
+}  // namespace
+
+EventFile::EventFile(std::string_view text) : text_(text) {
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (text.starts_with("\x1f\x8b"))
+    problem_ = "it is compressed; `gunzip -k` it first";
+  else if (first != kNone && text[first] == '[')
+    read_array(first);
+  else if (first != kNone && text[first] == '{')
+    read_object();
+  else
+    problem_ = "it is not JSON";
+}
+
+// Up to the array of events member by member, so that neither a string nor a member within another one is taken for it.
+void EventFile::read_object() {
+  std::size_t at = text_.find('{') + 1;
+  while (true) {
+    at = text_.find_first_not_of(" \t\r\n,", at);
+    if (at == kNone || text_[at] != '"') break;
+    const std::size_t key_end = behind_string(text_, at);
+    if (key_end == kNone) break;
+    const std::string_view key = text_.substr(at, key_end - at);
+    const std::size_t colon = text_.find_first_not_of(kBlank, key_end);
+    if (colon == kNone || text_[colon] != ':') break;
+    const std::size_t value = text_.find_first_not_of(kBlank, colon + 1);
+    if (value == kNone) break;
+    if (key == "\"traceEvents\"" && text_[value] == '[') {
+      read_array(value);
+      const std::string before = std::string(text_.substr(0, value)) + "[]";
+      members_ = Json::parse(before + std::string(text_.substr(end_)), nullptr, false);
+      if (members_.is_discarded()) {
+        whole_ = false;
+        members_ = Json::parse(before + "}", nullptr, false);
+      }
+      if (!members_.is_object()) problem_ = "what stands before its events is not JSON";
+      return;
+    }
+    at = behind_value(text_, value);
+    if (at == kNone) break;
+  }
+  problem_ = Json::accept(text_) ? "it has no traceEvents" : "it is not JSON, and no line of it is an event";
+}
+
+void EventFile::read_array(std::size_t at) {
+  ++at;
+  while (true) {
+    at = text_.find_first_not_of(" \t\r\n,", at);
+    if (at != kNone && text_[at] == ']') {
+      end_ = at + 1;
+      return;
+    }
+    const std::size_t end = at == kNone || text_[at] != '{' ? kNone : behind_value(text_, at);
+    if (end == kNone) break;
+    events_.push_back(text_.substr(at, end - at));
+    at = end;
+  }
+  whole_ = false;
+  end_ = text_.size();
+}
+
+std::string what_is_missing(const EventFile& file, std::size_t unreadable, double until_us) {
+  std::string words;
+  if (!file.is_whole())
+    words = formatted("cut off: %zu events are readable, up to %.3f ms", file.size() - unreadable, until_us / 1e3);
+  if (unreadable > 0) words += formatted("%s%zu events are no JSON", words.empty() ? "" : "; ", unreadable);
+  return words;
+}
+
+std::string why_unreadable(const Json& facts) {
+  if (const int format = facts.value("format", kTraceFormat); format > kTraceFormat)
+    return "its format is " + std::to_string(format) + ", this build reads " + std::to_string(kTraceFormat) +
+           "; read it with the version that wrote it";
+  constexpr std::int64_t kMostRanks = 1 << 20;
+  if (const auto ranks = facts.value("ranks", std::int64_t{0}); ranks < 1 || ranks > kMostRanks)
+    return "it does not say how many ranks the job has: `tutti.ranks`, as docs/trace.md has it";
+  return "";
+}
+
+}  // namespace tutti::analysis

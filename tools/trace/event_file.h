@@ -1,0 +1,64 @@
+// A file of the Chrome trace format, read event by event: of one that was cut off, as far as it goes. Pure.
+//
+// Events are handed over one at a time, so that a large file is never in memory as JSON.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::analysis {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int kTraceFormat = 1;  // of docs/trace.md; a later one is refused
+
+class EventFile {
+ public:
+  // Keeps views of `text`, which has to live as long.
+  explicit EventFile(std::string_view text);
+
+  // Why this is no file of events, in words that go on behind "is no trace that can be shown: "; empty where it is one.
+  const std::string& problem() const { return problem_; }
+  // False: its end is missing, or what stands there is no JSON; what was readable is here.
+  bool is_whole() const { return whole_; }
+  // All but the events. What stands behind them is missing where the file was cut off.
+  const Json& members() const { return members_; }
+  std::size_t size() const { return events_.size(); }
+
+  // Returns how many events were no JSON, and were left out.
+  template <class Take>
+  std::size_t for_each(Take&& take) const {
+    std::size_t unreadable = 0;
+    for (const std::string_view event : events_) {
+      const Json parsed = Json::parse(event, nullptr, false);
+      if (parsed.is_object())
+        take(parsed);
+      else
+        ++unreadable;
+    }
+    return unreadable;
+  }
+
+ private:
+  void read_array(std::size_t at);
+  void read_object();
+
+  std::string_view text_;
+  std::string problem_;
+  bool whole_ = true;
+  Json members_ = Json::object();
+  std::size_t end_ = 0;  // behind the array
+  std::vector<std::string_view> events_;
+};
+
+// In words, of a file that was cut off or has events that are no JSON (so many); empty where nothing is missing.
+// `until_us` is when its last event ended.
+std::string what_is_missing(const EventFile& file, std::size_t unreadable, double until_us);
+
+// Why a trace with this member `tutti` cannot be read, in words as above; empty where it can.
+std::string why_unreadable(const Json& facts);
+
+}  // namespace tutti::analysis

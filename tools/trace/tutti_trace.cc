@@ -1,0 +1,281 @@
+#include "tools/trace/tutti_trace.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/formatted.h"
+#include "base/rank_list.h"
+#include "tutti/error.h"
+
+namespace tutti::analysis {
+namespace {
+
+// Where an event lies: a rank and one of its rows.
+struct TraceRow {
+  std::int64_t thread = 0;
+  int rank = 0;
+  bool is_program = false;  // what the program itself did, on its first thread
+};
+
+// One end of a flow.
+struct FlowEnd {
+  std::int64_t thread = 0;
+  double at_us = 0;
+};
+
+// Times of a trace have three decimals.
+constexpr double kHalfTick = 0.0005;
+
+// What lies on one row at a time, by its beginning.
+template <class What>
+class Placed {
+ public:
+  void add(std::int64_t thread, const Interval& time, What what) { slices_[thread].push_back({time, what}); }
+  void sort() {
+    for (auto& [thread, list] : slices_)
+      std::ranges::stable_sort(list, {}, [](const auto& s) { return s.first.begin_us; });
+  }
+  std::optional<What> at(const FlowEnd& end) const {
+    const auto row = slices_.find(end.thread);
+    if (row == slices_.end()) return std::nullopt;
+    const auto behind = std::ranges::upper_bound(row->second, end.at_us + kHalfTick, {},
+                                                 [](const auto& s) { return s.first.begin_us; });
+    if (behind == row->second.begin() || std::prev(behind)->first.end_us + kHalfTick < end.at_us) return std::nullopt;
+    return std::prev(behind)->second;
+  }
+
+ private:
+  std::map<std::int64_t, std::vector<std::pair<Interval, What>>> slices_;
+};
+
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(const Json& facts);
+
+  void add(const Json& event);
+  TracedJob finish();
+
+ private:
+  using CallName = std::pair<std::string, std::int64_t>;  // communicator and number, of collectives
+
+  // One rank's part of a call, until all parts are known.
+  struct Part {
+    CallPart part;
+    double began_us = 0;
+  };
+
+  TraceRow row_of(std::int64_t thread) const;
+  void add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time);
+  void add_wait(const TraceRow& row, const Json& arguments, const Interval& time);
+  void add_step(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time);
+  void add_flow(const Json& event, const std::string& phase);
+  void finish_calls();
+  void finish_flows();
+  void tell_parts(const Json& facts);
+
+  int ranks_;
+  std::vector<bool> program_rows_;
+  std::map<std::string, int> communicators_;  // how many ranks each has
+  TracedJob trace_;
+  std::vector<std::vector<Part>> parts_;  // by call
+  std::vector<double> all_in_;            // by call; below 0 where it is not known
+  std::map<CallName, std::size_t> collectives_;
+  std::vector<CallName> step_calls_;                             // by step: its call may stand behind it in the file
+  std::vector<std::vector<Interval>> held_, under_way_, sends_;  // by rank
+  std::map<std::string, std::pair<std::optional<FlowEnd>, std::optional<FlowEnd>>> flows_;
+  Placed<std::size_t> steps_, receives_;
+};
+
+TraceBuilder::TraceBuilder(const Json& facts) : ranks_(facts.at("ranks").get<int>()) {
+  trace_.job = facts.value("job", "");
+  trace_.ranks.resize(static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    trace_.ranks[static_cast<std::size_t>(rank)].rank = rank;
+    trace_.ranks[static_cast<std::size_t>(rank)].found = false;
+  }
+  held_.resize(trace_.ranks.size());
+  under_way_.resize(trace_.ranks.size());
+  sends_.resize(trace_.ranks.size());
+  for (const Json& row : facts.value("rows", Json::array()))
+    program_rows_.push_back(row.get<std::string>().starts_with("program"));
+  if (program_rows_.empty()) program_rows_.push_back(true);
+  for (const Json& of : facts.value("communicators", Json::array()))
+    communicators_[of.at("id").get<std::string>()] = static_cast<int>(of.at("ranks").size());
+  tell_parts(facts);
+}
+
+void TraceBuilder::tell_parts(const Json& facts) {
+  for (const Json& host : facts.value("hosts", Json::array())) {
+    trace_.hosts.push_back(host.value("name", ""));
+    if (const double error = host.value("clock_error_us", 0.0); error > 0)
+      trace_.notes.push_back(formatted("clocks: that of %s may be %.4g us off", trace_.hosts.back().c_str(), error));
+  }
+  for (const Json& part : facts.value("parts", Json::array())) {
+    const std::string name = rank_name(part.value("rank", 0));
+    if (!part.value("found", true)) {
+      trace_.notes.push_back("nothing is left of " + name);
+      continue;
+    }
+    if (const auto lost = part.value("lost", std::int64_t{0}); lost > 0)
+      trace_.notes.push_back(name + " lost its oldest events, " + std::to_string(lost) + " of them");
+    if (!part.value("ended", true)) trace_.notes.push_back(name + " was killed, or still ran");
+  }
+}
+
+TraceRow TraceBuilder::row_of(std::int64_t thread) const {
+  const auto row = static_cast<std::size_t>(thread / ranks_);
+  return {thread, static_cast<int>(thread % ranks_), row < program_rows_.size() && program_rows_[row]};
+}
+
+void TraceBuilder::add(const Json& event) {
+  const std::string phase = event.value("ph", "");
+  if (phase == "s" || phase == "f") return add_flow(event, phase);
+  if (phase != "X") return;
+  const auto thread = event.at("tid").get<std::int64_t>();
+  if (thread < 0) return;
+  const TraceRow row = row_of(thread);
+  const double begin = event.at("ts").get<double>();
+  const Interval time = {begin, begin + event.value("dur", 0.0)};
+  RankTimeline& rank = trace_.ranks[static_cast<std::size_t>(row.rank)];
+  rank.whole =
+      rank.found ? Interval{std::min(rank.whole.begin_us, begin), std::max(rank.whole.end_us, time.end_us)} : time;
+  rank.found = true;
+  const std::string category = event.value("cat", "");
+  const Json arguments = event.value("args", Json::object());
+  if (category == "call") add_call(row, event, arguments, time);
+  if (category == "wait") add_wait(row, arguments, time);
+  if (category == "step") add_step(row, event, arguments, time);
+  if (category == "train") rank.steps[arguments.at("step").get<std::int64_t>()] = time;
+}
+
+void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
+  const auto rank = static_cast<std::size_t>(row.rank);
+  if (row.is_program && !arguments.value("async", false)) held_[rank].push_back(time);
+  under_way_[rank].push_back(time);
+  TracedCall call;
+  call.verb = event.at("name").get<std::string>();
+  call.algorithm = arguments.value("algorithm", "");
+  call.communicator = arguments.value("comm", "");
+  call.sequence = arguments.value("seq", std::int64_t{0});
+  call.message = arguments.contains("peer");
+  call.bytes = arguments.value("bytes", 0.0);
+  if (arguments.contains("predicted_us")) call.predicted_us = arguments.at("predicted_us").get<double>();
+  const bool receives = call.message && arguments.value("direction", "") == "receive";
+  if (call.message && !receives) {  // the receiver tells of it
+    sends_[rank].push_back(time);
+    return;
+  }
+  const auto communicator = communicators_.find(call.communicator);
+  call.ranks = call.message ? 1 : communicator == communicators_.end() ? ranks_ : communicator->second;
+  std::size_t at = trace_.calls.size();
+  if (!call.message) at = collectives_.emplace(CallName(call.communicator, call.sequence), at).first->second;
+  if (at == trace_.calls.size()) {
+    trace_.calls.push_back(std::move(call));
+    parts_.emplace_back();
+    all_in_.push_back(-1);
+  }
+  if (receives) receives_.add(row.thread, time, at);
+  all_in_[at] = std::max(all_in_[at], arguments.value("all_in_us", -1.0));
+  parts_[at].push_back(
+      {{row.rank, time.begin_us, time.begin_us, time.end_us, 0}, arguments.value("began_us", time.begin_us)});
+}
+
+void TraceBuilder::add_wait(const TraceRow& row, const Json& arguments, const Interval& time) {
+  const auto rank = static_cast<std::size_t>(row.rank);
+  if (row.is_program) held_[rank].push_back(time);
+  if (const int peer = arguments.value("peer", kNobody); peer >= 0 && peer < ranks_)
+    trace_.ranks[rank].waits.push_back({peer, time});
+}
+
+void TraceBuilder::add_step(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
+  ScheduleStep step;
+  step.rank = row.rank;
+  step.operation = event.at("name").get<std::string>();
+  step.lane = arguments.value("lane", std::int64_t{0});
+  step.number = arguments.value("step", std::int64_t{0});
+  step.segment = arguments.value("segment", std::int64_t{0});
+  step.from = arguments.value("from", kNobody);
+  step.to = arguments.value("to", kNobody);
+  step.time = time;
+  step_calls_.emplace_back(arguments.value("comm", ""), arguments.value("seq", std::int64_t{0}));
+  steps_.add(row.thread, time, trace_.steps.size());
+  trace_.steps.push_back(std::move(step));
+}
+
+void TraceBuilder::add_flow(const Json& event, const std::string& phase) {
+  auto& [from, to] = flows_[event.at("id").dump()];
+  (phase == "s" ? from : to) = FlowEnd{event.at("tid").get<std::int64_t>(), event.at("ts").get<double>()};
+}
+
+// Steps learn whose message they took, receivers when it was sent.
+void TraceBuilder::finish_flows() {
+  steps_.sort();
+  receives_.sort();
+  for (const auto& [id, flow] : flows_) {
+    if (!flow.first || !flow.second) continue;
+    if (const auto taker = steps_.at(*flow.second)) {
+      trace_.steps[*taker].sender = steps_.at(*flow.first);
+    } else if (const auto receive = receives_.at(*flow.second)) {
+      for (Part& part : parts_[*receive]) part.began_us = std::max(part.began_us, flow.first->at_us);
+    }
+  }
+}
+
+void TraceBuilder::finish_calls() {
+  std::vector<std::vector<Interval>> on_the_wire = std::move(sends_);
+  for (std::size_t i = 0; i < trace_.calls.size(); ++i) {
+    TracedCall& call = trace_.calls[i];
+    double all_in = all_in_[i];  // where it is not told, the last of those that are here
+    if (all_in < 0 && !call.message)
+      for (const Part& part : parts_[i]) all_in = std::max(all_in, part.part.entered_us);
+    double first_in = parts_[i].front().part.entered_us;
+    for (const Part& part : parts_[i]) first_in = std::min(first_in, part.part.entered_us);
+    for (const Part& of : parts_[i]) {
+      CallPart part = of.part;
+      part.late_us = part.entered_us - first_in;
+      part.ready_us = std::min(std::max(all_in, of.began_us), part.ended_us);
+      on_the_wire[static_cast<std::size_t>(part.rank)].push_back({part.ready_us, part.ended_us});
+      call.parts.push_back(part);
+    }
+    std::ranges::sort(call.parts, {}, &CallPart::rank);
+  }
+  for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) {
+    RankTimeline& timeline = trace_.ranks[rank];
+    timeline.communication = united(std::move(on_the_wire[rank]));
+    timeline.under_way = united(std::move(under_way_[rank]));
+    timeline.compute = without({timeline.whole}, united(std::move(held_[rank])));
+  }
+}
+
+TracedJob TraceBuilder::finish() {
+  for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
+    const auto call = collectives_.find(step_calls_[i]);
+    trace_.steps[i].call = call == collectives_.end() ? trace_.calls.size() : call->second;
+  }
+  finish_flows();
+  finish_calls();
+  return std::move(trace_);
+}
+
+}  // namespace
+
+void refuse_trace(const std::string& name, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, name + " is no trace that can be read: " + why);
+}
+
+TracedJob tutti_trace(const EventFile& file, const std::string& name) {
+  try {
+    const Json facts = file.members().value("tutti", Json::object());
+    if (const std::string why = why_unreadable(facts); !why.empty()) refuse_trace(name, why);
+    TraceBuilder builder(facts);
+    const std::size_t unreadable = file.for_each([&](const Json& event) { builder.add(event); });
+    TracedJob trace = builder.finish();
+    const std::string missing = what_is_missing(file, unreadable, trace.whole().end_us);
+    if (!missing.empty()) trace.notes.push_back(missing);
+    return trace;
+  } catch (const Json::exception& error) {
+    refuse_trace(name, error.what());
+  }
+}
+
+}  // namespace tutti::analysis
