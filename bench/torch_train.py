@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training in C++ over Tutti beside PyTorch: a step of one GPT under data parallel and with everything sharded.
+"""Training in C++ over Tutti beside PyTorch: a step of one GPT under data parallel, with everything sharded, and with
+its layers cut.
 
   tests/torch/run.sh $PWD/build $PWD/bench/torch_train.py        two ranks; `make bench-train` does that
   bench/torch_train.py -n 4 --threads 3 --rounds 5 --json out.json
@@ -10,6 +11,8 @@ layers, attention by scaled_dot_product_attention, float32, no dropout, AdamW. C
   C++ dp              gpt --strategy dp: hooks, buckets, AdamW of Tutti
   DDP/gloo, DDP/tutti DistributedDataParallel over each backend; `view` with gradient_as_bucket_view
   C++ zero3, FSDP2    gpt --strategy zero3; fully_shard of every block over gloo and over tutti
+  C++ tp, TP          gpt --mesh tpN, where all ranks have the batch of all; parallelize_module of every block, of the
+                      embedding and of the output layer, with loss_parallel(), over gloo and over tutti
 
 Each contender is a job of its own, started by `tutti run` with as many threads per rank; in a round each runs once,
 every other round backwards. A job's time is the median of its steps but for the first ones, a figure the median over
@@ -34,11 +37,13 @@ SETTLING = 3  # steps at the beginning that do not count, as in gpt.cc
 RATE = 2e-3
 
 CPP = {"C++ dp": ["--strategy", "dp"], "C++ dp, no overlap": ["--strategy", "dp", "--no-overlap"],
-       "C++ zero3": ["--strategy", "zero3"]}
-PYTHON = ("DDP/gloo", "DDP/tutti", "DDP/tutti view", "FSDP2/gloo", "FSDP2/tutti")
+       "C++ zero3": ["--strategy", "zero3"], "C++ tp": ["--mesh", "tp{ranks}"],
+       "C++ tp, tokens cut": ["--mesh", "tp{ranks}", "--sequence-parallel"],
+       "C++ tp, 4 pieces": ["--mesh", "tp{ranks}", "--pieces", "4"]}
+PYTHON = ("DDP/gloo", "DDP/tutti", "DDP/tutti view", "FSDP2/gloo", "FSDP2/tutti", "TP/gloo", "TP/tutti")
 # (ours, theirs, at least so many times as fast); by default only 2 ranks have been promised something.
 ASKED = (("C++ dp", "DDP/gloo", 1.3), ("C++ dp", "DDP/tutti", 1.1), ("C++ dp", "DDP/tutti view", 1.0),
-         ("C++ zero3", "FSDP2/gloo", 1.3))
+         ("C++ zero3", "FSDP2/gloo", 1.3), ("C++ tp", "TP/gloo", 1.2))
 ASKED_OF_MANY = (("C++ zero3", "FSDP2/gloo", 1.5),)
 OPTIMIZERS = ("default", "fused")
 
@@ -89,9 +94,13 @@ def make_model(options):
 
         def forward(self, x):
             batch, length, _ = x.shape
-            parts = self.attention(self.before_attention(x)).view(batch, length, 3, heads, width // heads)
-            seen = functional.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4), is_causal=True)
-            x = x + self.joined(seen.transpose(1, 2).reshape(batch, length, width))
+            if options.contender.startswith("TP"):  # a part of its rows is the three of some heads
+                parts = self.attention(self.before_attention(x)).view(batch, length, -1, 3, width // heads)
+                seen = functional.scaled_dot_product_attention(*parts.permute(3, 0, 2, 1, 4), is_causal=True)
+            else:
+                parts = self.attention(self.before_attention(x)).view(batch, length, 3, heads, width // heads)
+                seen = functional.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4), is_causal=True)
+            x = x + self.joined(seen.transpose(1, 2).reshape(batch, length, -1))
             return x + self.down(functional.gelu(self.up(self.before_feed(x))))
 
     class Gpt(nn.Module):
@@ -109,6 +118,18 @@ def make_model(options):
     return Gpt()
 
 
+def cut_layers(model, mesh):
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    for block in model.blocks:
+        parallelize_module(block, mesh, {"attention": ColwiseParallel(), "joined": RowwiseParallel(),
+                                         "up": ColwiseParallel(), "down": RowwiseParallel()})
+    return parallelize_module(model, mesh, {
+        "characters": RowwiseParallel(input_layouts=Replicate()),
+        "head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)})
+
+
 def make_parallel(contender, options):
     """The model under the contender's strategy, and whether there is a step without communication."""
     model = make_model(options)
@@ -120,6 +141,8 @@ def make_parallel(contender, options):
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh("cpu", (options.ranks,))
+    if contender.startswith("TP"):
+        return cut_layers(model, mesh), False
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     return fully_shard(model, mesh=mesh), False
@@ -131,19 +154,26 @@ def rank_main(options):
     import torch
     import torch.distributed as dist
     import tutti.torch  # noqa: F401
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor.parallel import loss_parallel
 
     torch.set_num_threads(options.threads)
     dist.init_process_group("tutti" if "tutti" in options.contender else "gloo")
     model, pauses = make_parallel(options.contender, options)
     text = torch.tensor(list((ROOT / "examples/torch/text.txt").read_bytes())).clamp(max=CHARACTERS - 1)
-    optimizers = {name: torch.optim.AdamW(model.parameters(), lr=RATE, fused=name == "fused") for name in OPTIMIZERS}
+    cut = options.contender.startswith("TP")  # all ranks have the batch of all
+    # Cut parameters and others are groups of their own, as the fused kernel wants them.
+    groups = [[each for each in model.parameters() if isinstance(each, DTensor) == is_cut] for is_cut in (True, False)]
+    optimizers = {name: torch.optim.AdamW([{"params": group} for group in groups if group], lr=RATE,
+                                          fused=name == "fused") for name in OPTIMIZERS}
     kinds = [*OPTIMIZERS, *(["quiet"] if pauses else [])]
-    chance = torch.Generator().manual_seed(dist.get_rank())
+    chance = torch.Generator().manual_seed(0 if cut else dist.get_rank())
+    batch = options.batch * (options.ranks if cut else 1)
 
     def step(kind):
-        begins = torch.randint(len(text) - options.context - 1, (options.batch,), generator=chance).tolist()
+        begins = torch.randint(len(text) - options.context - 1, (batch,), generator=chance).tolist()
         samples = torch.stack([text[begin:begin + options.context + 1] for begin in begins])
-        with model.no_sync() if kind == "quiet" else nullcontext():
+        with model.no_sync() if kind == "quiet" else loss_parallel() if cut else nullcontext():
             logits = model(samples[:, :-1])
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), samples[:, 1:].flatten())
             loss.backward()
@@ -201,7 +231,8 @@ def run_job(contender, options, gpt, folder):
     if contender in CPP:
         sizes = [word for name in ("layers", "width", "heads", "context", "threads")
                  for word in (f"--{name}", str(getattr(options, name)))]
-        command = [gpt, *CPP[contender], *sizes, "--batch", str(options.batch * options.ranks), "--steps",
+        how = [word.format(ranks=options.ranks) for word in CPP[contender]]
+        command = [gpt, *how, *sizes, "--batch", str(options.batch * options.ranks), "--steps",
                    str(SETTLING + options.steps), "--json", *([] if options.clip else ["--no-clip"])]
     else:
         command = [sys.executable, __file__, *sys.argv[1:], "--contender", contender, "--rank-out", out]

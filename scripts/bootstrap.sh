@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure the packages for the named purposes are there: scripts/bootstrap.sh build test python torch bench format tidy
+# Makes sure the packages for the named purposes are there: scripts/bootstrap.sh build test python torch bench view format tidy
 #
 # Where nothing is missing it does nothing, says nothing and uses no network. On Debian it installs what is missing
 # (as root, or through sudo) and says so in one line; where it may not, it prints the command to run and exits with 1.
@@ -17,9 +17,10 @@ packages_for() {
     python) echo "python3=python3 python3-venv= python3-dev=" ;;
     torch) echo "python3-venv=" ;;
     bench) echo "libbenchmark-dev= openmpi-bin=mpirun.openmpi libopenmpi-dev= mpich=mpiexec.hydra libmpich-dev= libgloo-dev=" ;;
+    view) echo "chromium=chromium chromium-driver=chromedriver python3-selenium=" ;;
     format) echo "clang-format=clang-format git=git" ;;
     tidy) echo "clang-tidy=clang-tidy git=git" ;;
-    *) echo "bootstrap: no purpose named '$1'; known: build test python torch bench format tidy" >&2; return 1 ;;
+    *) echo "bootstrap: no purpose named '$1'; known: build test python torch bench view format tidy" >&2; return 1 ;;
   esac
 }
 

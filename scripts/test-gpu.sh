@@ -3,11 +3,12 @@
 #
 # They are the tests that `make test` runs over a driver without a device. Where there is no GPU nothing is built, a
 # sentence says so, and it is no failure. NVRTC, which compiles the kernels, is looked for beside PyTorch where the
-# loader does not find it; TUTTI_NVRTC names another.
+# loader does not find it; TUTTI_NVRTC names another. Where TORCH_PYTHON (or python3) has a PyTorch that sees the GPU,
+# the backend's tests on it follow.
 set -eu
 cd "$(dirname "$0")/.."
 
-programs="staging_test device_calls_test device_launch_test device_verbs_test"
+programs="staging_test device_calls_test device_launch_test held_streams_test device_verbs_test"
 
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] && [ ! -e /dev/nvhost-gpu ]; then
   echo "test-gpu: skipped, this machine has no NVIDIA GPU; make test runs the same tests over a driver without a device"
@@ -30,4 +31,11 @@ for program in $programs; do
   echo "== $program"
   TUTTI_TEST_GPU=1 timeout 900 "build/bin/$program" "$@" || failed="$failed $program"
 done
+if "${TORCH_PYTHON:-python3}" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' >/dev/null 2>&1; then
+  echo "== tests/torch/test_cuda.py"
+  scripts/build.sh release tutti_library
+  timeout 1200 tests/torch/run.sh "$PWD/build" test_cuda.py || failed="$failed test_cuda.py"
+else
+  echo "test-gpu: the tests of PyTorch are skipped, ${TORCH_PYTHON:-python3} has none that sees a GPU"
+fi
 [ -z "$failed" ] || { echo "test-gpu: failed:$failed" >&2; exit 1; }

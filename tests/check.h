@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -73,8 +74,10 @@ enum class Ranks { threads, processes, tcp, mixed };
 inline constexpr Ranks kAllRanks[] = {Ranks::threads, Ranks::processes, Ranks::tcp};
 inline constexpr Ranks kAlsoMixed[] = {Ranks::threads, Ranks::processes, Ranks::tcp, Ranks::mixed};
 
-// Ranks 0, 1, 3, 4, 6 ... as if on one host, the others on another: they share memory there and have TCP across.
-inline std::vector<RankEnd> run_mixed(int ranks, const RankFunction& function, const Options& options) {
+// Ranks as if on two hosts: they share memory there and have TCP across. By default 0, 1, 3, 4, 6 ... are on one.
+inline std::vector<RankEnd> run_mixed(
+    int ranks, const RankFunction& function, const Options& options,
+    const std::function<bool(int rank)>& is_on_second = [](int rank) { return rank % 3 == 2; }) {
   static int groups = 0;
   const std::string place = "unix:@tutti-mixed-" + std::to_string(::getpid()) + "-" + std::to_string(groups++);
   return run_processes(ranks, [&](Communicator& outer) {
@@ -83,7 +86,7 @@ inline std::vector<RankEnd> run_mixed(int ranks, const RankFunction& function, c
     set("TUTTI_SIZE", std::to_string(outer.size()));
     set("TUTTI_RENDEZVOUS", place);
     set("TUTTI_JOB", place);
-    set("TUTTI_HOSTID", outer.rank() % 3 == 2 ? "two" : "one");
+    set("TUTTI_HOSTID", is_on_second(outer.rank()) ? "two" : "one");
     set("TUTTI_LOG", "off");
     Communicator comm = init(options);
     function(comm);

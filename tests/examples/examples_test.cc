@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,10 +14,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numbers>
 #include <ostream>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "shell.h"
 
@@ -95,6 +99,53 @@ TEST_P(Alone, IsAGroupOfOne) {
 INSTANTIATE_TEST_SUITE_P(All, Alone, testing::ValuesIn(kExamples),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// How often an example's workers have updated values in one way of keeping them together, as it tells.
+int updates_of(const std::string& output, const std::string& way) {
+  const std::string before = "updates:";
+  const std::size_t at = output.find(before, output.find("\n" + way + " "));
+  return at == std::string::npos ? -1 : std::atoi(output.c_str() + at + before.size());
+}
+
+// Times and losses, from knowing nothing, which is ln 2, down. Who looks first may do so behind others' first updates.
+void expect_falling(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::pair<double, double>> curve;
+  for (double seconds = 0, loss = 0; file >> seconds >> loss;) curve.emplace_back(seconds, loss);
+  ASSERT_GE(curve.size(), 3u) << path;
+  EXPECT_LT(curve.front().second, std::numbers::ln2 + 1e-3) << path;
+  EXPECT_LT(curve.back().second, std::min(0.9 * std::numbers::ln2, curve.front().second)) << path;
+  EXPECT_TRUE(std::ranges::is_sorted(curve, {}, &std::pair<double, double>::first)) << path << ": time goes on";
+}
+
+TEST(ParameterServer, LearnsInEveryWayAndWaitsForTheSlowOneInSome) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tutti_losses_XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  for (const char* transport : {"shm", "tcp"}) {
+    const Ended ended = run("parameter_server --losses " + folder, 4, transport);
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    for (const std::string way : {"synchronous", "stale", "asynchronous"}) {
+      EXPECT_THAT(ended.output, ContainsRegex("\n" + way + " +workers: 3, one slow, updates: +[0-9]+, loss 0\\.[0-6]"));
+      expect_falling(folder + "/" + way + ".txt");
+    }
+    EXPECT_GT(updates_of(ended.output, "stale"), 0) << ended.output;
+    EXPECT_GT(updates_of(ended.output, "synchronous"), 0) << ended.output;
+    EXPECT_GT(updates_of(ended.output, "asynchronous"), updates_of(ended.output, "synchronous")) << ended.output;
+  }
+  std::filesystem::remove_all(folder);
+  const Ended alone = tutti::testing::shell(program("parameter_server"));
+  EXPECT_EQ(alone.exit_code, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("workers: 4, one slow"));
+}
+
+TEST(ActorLearner, KeepsThePoleUp) {
+  const Ended ended = run("actor_learner --report", 3, "shm");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, ContainsRegex("actors: 2, the pole stays up after [0-9.]+ s"));
+  EXPECT_THAT(ended.output, HasSubstr("times trajectory of 1816 bytes"));
+  const Ended alone = tutti::testing::shell(program("actor_learner"));
+  EXPECT_EQ(alone.exit_code, 0) << alone.output;
+}
+
 // Steps of a strategy, as digits tells them.
 std::string told_by_digits(const std::string& strategy) {
   const Ended ended = run("digits --steps 60 --strategy " + strategy, 4, "shm");
@@ -104,7 +155,7 @@ std::string told_by_digits(const std::string& strategy) {
 
 TEST(Digits, AreLearnedAlikeByEveryStrategy) {
   const std::string data_parallel = told_by_digits("dp");
-  EXPECT_THAT(data_parallel, HasSubstr("step   50: loss of rank 0"));
+  EXPECT_THAT(data_parallel, ContainsRegex("step 50 of 60, 83 % \\| loss [0-9.]+ \\| norm [0-9.]+\n"));
   for (const char* strategy : {"zero1", "zero2", "zero3"})
     EXPECT_EQ(told_by_digits(strategy), data_parallel) << strategy;
 }
@@ -126,15 +177,23 @@ TEST(Digits, AreLearnedWithFewerBytes) {
 }
 
 TEST(Digits, TellAReportAndRefuseWhatTheyDoNotKnow) {
-  EXPECT_THAT(run("digits --steps 50 --strategy zero1 --report", 2, "tcp").output,
-              testing::AllOf(HasSubstr("ZeRO stage 1, 2 ranks, after 50 steps"), HasSubstr("reduce_scatter"),
-                             HasSubstr("communication over computation")));
+  const std::string picture =
+      (fs::temp_directory_path() / ("tutti_digits_" + std::to_string(::getpid()) + ".svg")).string();
+  EXPECT_THAT(
+      run("digits --steps 50 --strategy zero1 --report --noise --svg " + picture, 2, "tcp").output,
+      testing::AllOf(HasSubstr("ZeRO stage 1, 2 ranks, after 50 steps"), HasSubstr("reduce_scatter"),
+                     HasSubstr("communication over computation"),
+                     ContainsRegex("step 50 of 50, 100 % \\| loss [0-9.]+ \\| norm [0-9.]+ \\| .* examples/s\n"),
+                     ContainsRegex("gradient noise scale .*batch of 128")));
+  EXPECT_THAT(contents_of(picture), testing::AllOf(testing::StartsWith("<svg "), HasSubstr("bucket 3")));
+  fs::remove(picture);
   const auto refused = [](const std::string& arguments) {
     const Ended ended = tutti::testing::shell(program("digits ") + arguments);
     EXPECT_EQ(ended.exit_code, 1);
     return ended.output;
   };
   EXPECT_THAT(refused("--strategy zero7"), HasSubstr("there is no strategy 'zero7'"));
+  EXPECT_THAT(refused("--noise"), HasSubstr("--noise compares gradients of ranks that train as one"));
   EXPECT_THAT(refused("--compress int7"), HasSubstr("there is no compression 'int7'; it is one of none, bf16,"));
   EXPECT_THAT(refused("--steps x"), HasSubstr("--steps takes a number from 1 on, not 'x'"));
   EXPECT_THAT(refused("--stepz 1"), HasSubstr("there is no option '--stepz'"));

@@ -34,6 +34,8 @@ Complaints check_opening(const Source& source);
 Complaints check_algorithm_file(const Source& source);
 // Every row of the algorithm table has its golden file.
 Complaints check_golden_files(const std::vector<Source>& sources);
+// Every page of docs is found from docs/index.md.
+Complaints check_pages_are_linked(const std::vector<Source>& sources);
 // Of src: one name of a type, one thing. Types inside of others do not count.
 Complaints check_type_names(const std::vector<Source>& sources);
 

@@ -148,6 +148,14 @@ TEST(Goldens, BelongToEveryRow) {
   EXPECT_THAT(check_golden_files({ring}), ElementsAre("no table of algorithms"));
 }
 
+TEST(Pages, AreLinkedFromTheIndex) {
+  const Source index = file("docs/index.md", "[a](a.md), [b](learn/b.md)\n");
+  const Source page = file("docs/a.md", ""), deep = file("docs/learn/c.md", ""), lost = file("docs/b.md", "");
+  EXPECT_THAT(check_pages_are_linked({index, page, deep}), IsEmpty());
+  EXPECT_THAT(check_pages_are_linked({index, page, lost}), ElementsAre("docs/index.md: nothing leads to docs/b.md"));
+  EXPECT_THAT(check_pages_are_linked({page}), ElementsAre("no docs/index.md"));
+}
+
 TEST(TypeNames, AreOneThingEach) {
   const Source plan = file("src/a/plan.h", "struct Plan {\n  struct Step {};\n};\nclass Other;\n// struct Third {\n");
   const Source step =

@@ -177,6 +177,20 @@ Complaints check_golden_files(const std::vector<Source>& sources) {
   return complaints;
 }
 
+Complaints check_pages_are_linked(const std::vector<Source>& sources) {
+  const std::string folder = "docs/", index_path = folder + "index.md";
+  const auto index =
+      std::find_if(sources.begin(), sources.end(), [&](const Source& source) { return source.path == index_path; });
+  if (index == sources.end()) return {"no " + index_path};
+  Complaints complaints;
+  for (const Source& source : sources) {
+    const bool is_page = source.path == folder + source.stem() + ".md" && source.path != index_path;
+    if (is_page && index->text.find("](" + source.file_name() + ")") == std::string::npos)
+      complaints.push_back(index_path + ": nothing leads to " + source.path);
+  }
+  return complaints;
+}
+
 Complaints check_type_names(const std::vector<Source>& sources) {
   static const std::regex kType(
       R"re((?:^|\n)(?:struct|class|enum class)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?!::)[^;{()]*\{)re");

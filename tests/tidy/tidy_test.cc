@@ -34,6 +34,8 @@ TEST(House, AlgorithmsAreTold) { expect_none_in_tree(check_algorithm_file); }
 TEST(House, TypesHaveNamesOfTheirOwn) { expect_none(check_type_names(tree())); }
 TEST(House, AlgorithmsHaveGoldenFiles) { expect_none(check_golden_files(tree())); }
 
+TEST(House, PagesAreFoundFromTheIndex) { expect_none(check_pages_are_linked(tree())); }
+
 TEST(House, FilesAreShort) {
   expect_none_in_tree(check_size);
   for (const Source& source : tree()) {
