@@ -1,8 +1,8 @@
 // The gate of a listening place: connections whose other end has not yet proved who it is.
 //
 // Whatever comes costs little: a few hundred bytes each, at most `most` at once (the oldest gives way, of those first
-// that have not said who they are), two seconds each, and never more bytes than a handshake has. Strangers are sent away,
-// counted, and forgotten; where descriptors run short they are the first to go, and none of them outlives the gate.
+// that have not said who they are), two seconds each, and never more bytes than a handshake has. Strangers are sent
+// away, counted, and forgotten; where descriptors run short they are the first to go, and none outlives the gate.
 #pragma once
 
 #include <deque>

@@ -20,8 +20,8 @@ namespace {
 
 using testing::all_reduce_of;
 using testing::DeviceBytes;
-using testing::fake;
 using testing::error_of;
+using testing::fake;
 using testing::require;
 using testing::TestStream;
 

@@ -87,8 +87,8 @@ Advance HeldRun::advance(int rank) {
 void HeldRun::require_allowed(int rank, const trace::TraceEvent& event) {
   const std::string where = "step " + std::to_string(event.step()) + " of lane " + std::to_string(event.name) +
                             ", segment " + std::to_string(event.segment()) + ", was done: ";
-  const bool named = event.communicator == Lockstep::kCommunicator && event.sequence == group_.epoch() &&
-                     event.begin <= event.end;
+  const bool named =
+      event.communicator == Lockstep::kCommunicator && event.sequence == group_.epoch() && event.begin <= event.end;
   if (!named) fail(rank, where + "recorded as one of another call");
   if (const std::string unmet = model_.fire(rank, event); !unmet.empty()) fail(rank, where + unmet);
 }

@@ -16,8 +16,7 @@ namespace {
 // memory stand for them while they are filled and compared.
 class Ours {
  public:
-  Ours(int rank, int ranks)
-      : rank_(rank), ranks_(ranks), on_device_(variable(kMemoryVariable) == "device") {
+  Ours(int rank, int ranks) : rank_(rank), ranks_(ranks), on_device_(variable(kMemoryVariable) == "device") {
     current_ = &communicator_for({});
     if (on_device_) alone_ = current_->communicator.split(rank, 0);
   }
