@@ -11,6 +11,21 @@ constexpr double kLeastShare = 0.6;  // of steps in which it is the last
 constexpr double kLeastLate = 0.08;  // of a step
 constexpr double kTimesNext = 2;     // as late as the next one
 
+// The step from which on, however far one looks, the rank is last in kLeastShare of all; before it there is none with as
+// much to be said for it. That there is one follows from its share over all steps.
+std::size_t since_when(const std::vector<std::size_t>& last, std::size_t rank) {
+  // What it has beyond its share so far: behind the lowest point it never has less again.
+  std::size_t since = 0;
+  double balance = 0, lowest = 0;
+  for (std::size_t step = 0; step + 1 < last.size(); ++step) {
+    balance += (last[step] == rank ? 1 : 0) - kLeastShare;
+    if (balance >= lowest) continue;
+    lowest = balance;
+    since = step + 1;
+  }
+  return since;
+}
+
 // How much later than the middle of all each rank came.
 std::vector<double> lateness_of(const std::vector<double>& arrivals) {
   const double middle = bench::median_of(arrivals);
@@ -44,8 +59,7 @@ std::optional<Straggler> find_straggler(const std::vector<std::vector<double>>& 
     if (rank != found.rank) next = std::max(next, usual[rank]);
   if (found.share < kLeastShare || found.late_us < kLeastLate * step_us || found.late_us < kTimesNext * next)
     return std::nullopt;
-  found.since = last.size();
-  while (found.since > 0 && last[found.since - 1] == found.rank) --found.since;
+  found.since = since_when(last, found.rank);
   return found;
 }
 

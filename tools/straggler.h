@@ -11,7 +11,7 @@ struct Straggler {
   std::size_t rank = 0;
   double late_us = 0;     // how much later than the others it comes, in the median step
   double share = 0;       // of the steps in which it was the last
-  std::size_t since = 0;  // the first step from which on it was
+  std::size_t since = 0;  // the step from which on it was in most: a row of the arrivals, never behind the last
 };
 
 // `arrivals`: by step, by rank, when it called. A rank is named that comes last in most steps, later than the middle of

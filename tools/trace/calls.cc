@@ -21,25 +21,31 @@ std::map<Kind, std::vector<double>> ratios_of(const TracedJob& trace) {
   return ratios;
 }
 
-// How late each rank was, by step or by call.
-std::vector<std::vector<double>> lateness_of(const TracedJob& trace, const std::vector<std::int64_t>& steps) {
-  std::vector<std::vector<double>> late(steps.size(), std::vector<double>(trace.ranks.size()));
-  for (const TracedCall& call : trace.calls) {
+// How late each rank was, by the number of the step, or where there are none, of the call.
+std::map<std::int64_t, std::vector<double>> lateness_of(const TracedJob& trace, bool by_step) {
+  std::map<std::int64_t, std::vector<double>> late;
+  for (std::size_t i = 0; i < trace.calls.size(); ++i) {
+    const TracedCall& call = trace.calls[i];
     if (call.message || call.ranks < 2 || !call.is_complete()) continue;
-    std::size_t row = late.size();
-    if (steps.empty()) {
-      late.emplace_back(trace.ranks.size());
-    } else {
-      const auto step = step_of(trace, call);
-      if (!step) continue;
-      row = static_cast<std::size_t>(std::ranges::lower_bound(steps, *step) - steps.begin());
-    }
+    const std::optional<std::int64_t> number = by_step ? step_of(trace, call) : std::int64_t(i);
+    if (!number) continue;
+    std::vector<double>& row = late[*number];
+    row.resize(trace.ranks.size());
     for (const CallPart& part : call.parts) {
-      double& of = late[row][static_cast<std::size_t>(part.rank)];
+      double& of = row[static_cast<std::size_t>(part.rank)];
       of = std::max(of, part.late_us);
     }
   }
   return late;
+}
+
+// What a step takes. Of steps that were recorded, because much of the trace may lie outside of them: initialisation,
+// evaluation, checkpoints.
+double step_us_of(const TracedJob& trace, std::size_t rows) {
+  std::vector<double> lengths;
+  for (const RankTimeline& rank : trace.ranks)
+    for (const auto& [number, time] : rank.steps) lengths.push_back(time.length_us());
+  return lengths.empty() ? trace.whole().length_us() / static_cast<double>(rows) : bench::median_of(lengths);
 }
 
 }  // namespace
@@ -111,11 +117,18 @@ std::optional<std::int64_t> step_of(const TracedJob& trace, const TracedCall& ca
   return std::nullopt;
 }
 
-std::optional<tools::Straggler> straggler_of(const TracedJob& trace) {
-  const std::vector<std::int64_t> steps = step_numbers(trace);
-  const std::vector<std::vector<double>> late = lateness_of(trace, steps);
-  if (late.size() < (steps.empty() ? kLeastCalls : kLeastSteps)) return std::nullopt;
-  return tools::find_straggler(late, trace.whole().length_us() / static_cast<double>(late.size()));
+std::optional<TracedStraggler> straggler_of(const TracedJob& trace) {
+  const bool by_step = !step_numbers(trace).empty();
+  std::vector<std::int64_t> numbers;
+  std::vector<std::vector<double>> late;
+  for (auto& [number, row] : lateness_of(trace, by_step)) {
+    numbers.push_back(number);
+    late.push_back(std::move(row));
+  }
+  if (late.size() < (by_step ? kLeastSteps : kLeastCalls)) return std::nullopt;
+  const std::optional<tools::Straggler> found = tools::find_straggler(late, step_us_of(trace, late.size()));
+  if (!found) return std::nullopt;
+  return TracedStraggler{found->rank, found->late_us, found->share, numbers[found->since]};
 }
 
 std::optional<std::size_t> slowest_call(const TracedJob& trace) {
@@ -167,6 +180,8 @@ TracedJob only_step(const TracedJob& trace, std::int64_t number) {
     std::erase_if(rank.waits, [&](const PeerWait& wait) {
       return wait.time.begin_us < rank.whole.begin_us || wait.time.begin_us >= rank.whole.end_us;
     });
+    for (Intervals* const times : {&rank.compute, &rank.communication, &rank.under_way})
+      *times = within(*times, rank.whole);
   }
   return step;
 }

@@ -41,9 +41,14 @@ std::vector<Outlier> outliers_of(const TracedJob& trace);
 // By who waited, and for whom. Waits that lie over each other, in async calls, count once.
 std::map<std::pair<int, int>, double> waits_of(const TracedJob& trace);
 
-// Whom all others wait for (find_straggler): by step, how late each rank was in the call that it was latest in. `since`
-// is an index of the steps, or where the trace has none, of the calls.
-std::optional<tools::Straggler> straggler_of(const TracedJob& trace);
+// Whom all others wait for (find_straggler): by step, how late each rank was in the call that it was latest in. Steps
+// in which no collective has all its parts say nothing, and do not count.
+struct TracedStraggler {
+  std::size_t rank = 0;
+  double late_us = 0, share = 0;  // as of tools::Straggler
+  std::int64_t since = 0;         // the number of the step, or where the trace has none, an index of the calls
+};
+std::optional<TracedStraggler> straggler_of(const TracedJob& trace);
 inline constexpr std::size_t kLeastSteps = 3, kLeastCalls = 10;  // with fewer nobody is named
 
 // The number of the step of training in which the call began; nothing where there is none.

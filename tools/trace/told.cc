@@ -162,7 +162,7 @@ std::string waits_text(const TracedJob& trace) {
     text += fmt::format(
         "rank {} keeps the others waiting: {} later than the others, the last in {:.0f} % of {}, since {} {}\n",
         found->rank, us(found->late_us), 100 * found->share, steps.empty() ? "calls" : "steps",
-        steps.empty() ? "call" : "step", steps.empty() ? static_cast<std::int64_t>(found->since) : steps[found->since]);
+        steps.empty() ? "call" : "step", found->since);
   } else if (steps.empty() ? trace.calls.size() < kLeastCalls : steps.size() < kLeastSteps) {
     text += fmt::format("nobody is named as the one that all wait for: that takes {} steps, or {} calls without them\n",
                         kLeastSteps, kLeastCalls);

@@ -68,12 +68,10 @@ Json waits_json(const TracedJob& trace) {
 Json straggler_json(const TracedJob& trace) {
   const auto found = straggler_of(trace);
   if (!found) return nullptr;
-  const std::vector<std::int64_t> steps = step_numbers(trace);
   return {{"rank", found->rank},
           {"late_us", found->late_us},
           {"share", found->share},
-          {steps.empty() ? "since_call" : "since_step",
-           steps.empty() ? static_cast<std::int64_t>(found->since) : steps[found->since]}};
+          {step_numbers(trace).empty() ? "since_call" : "since_step", found->since}};
 }
 
 Json slowest_json(const TracedJob& trace, std::size_t index) {
