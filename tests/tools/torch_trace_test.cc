@@ -183,5 +183,25 @@ TEST(TorchTrace, OfDifferentJobsIsRefused) {
   EXPECT_THAT(words_of({replaced(nccl(0), "\"rank\": 0", "\"rank\": 7")}), HasSubstr("it is of rank 7 of 2"));
 }
 
+TEST(TorchTrace, RefusesMoreRanksThanAJobHas) {
+  const auto refusal_of = [](const std::string& ranks) -> std::string {
+    std::string text = nccl(0);
+    const std::string_view name = "\"world_size\":";
+    const std::size_t at = text.find(name);
+    EXPECT_NE(at, std::string::npos);
+    const std::size_t begin = at + name.size();
+    text.replace(begin, text.find_first_of(",}", begin) - begin, ranks);
+    try {
+      read({text});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* ranks : {"2000000000", "4000000000", "1048577"})
+    EXPECT_THAT(refusal_of(ranks), HasSubstr("more than 1048576 ranks")) << ranks;
+  EXPECT_EQ(refusal_of(" 2"), "");
+}
+
 }  // namespace
 }  // namespace tutti::analysis

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/formatted.h"
 #include "tools/trace/calls.h"
 #include "tools/trace/critical_path.h"
 #include "tools/trace/shares.h"
@@ -15,6 +16,7 @@
 namespace tutti::analysis {
 namespace {
 
+using ::testing::Contains;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -145,7 +147,7 @@ TEST(Calls, TellWhoWaitedForWhom) {
   EXPECT_EQ(straggler->rank, 2U);
   EXPECT_NEAR(straggler->late_us, 180, kNear);
   EXPECT_NEAR(straggler->share, 0.75, kNear);
-  EXPECT_EQ(straggler->since, 1U);
+  EXPECT_EQ(straggler->since, 1);
 }
 
 TEST(Calls, NameNobodyByAFewOfThemWithoutSteps) {
@@ -156,6 +158,63 @@ TEST(Calls, NameNobodyByAFewOfThemWithoutSteps) {
   const auto straggler = straggler_of(trace);
   ASSERT_TRUE(straggler);
   EXPECT_EQ(straggler->rank, 2U);
+}
+
+// What lies between steps, as an evaluation, makes none of them longer.
+TEST(Calls, OfStepsAreHeldAgainstTheirLengthAndNotAgainstTheTrace) {
+  TracedJob trace = three_ranks();
+  for (RankTimeline& rank : trace.ranks) rank.whole.end_us += 100'000;
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 2U);
+}
+
+TEST(Calls, OfStepsWithoutAWholeOneDoNotCount) {
+  TracedJob trace = three_ranks();
+  const auto of_step = [&](std::int64_t step) {
+    return *std::ranges::find_if(trace.calls, [&](const TracedCall& call) { return step_of(trace, call) == step; });
+  };
+  const TracedCall last = of_step(3);
+  for (std::int64_t step = 4; step < 10; ++step) {  // in steps 4 to 6 the call has lost a part
+    const double shift = 1000. * static_cast<double>(step - 3);
+    TracedCall call = last;
+    for (CallPart& part : call.parts) {
+      part.entered_us += shift;
+      part.ready_us += shift;
+      part.ended_us += shift;
+    }
+    if (step < 7) call.parts.pop_back();
+    trace.calls.push_back(call);
+    for (RankTimeline& rank : trace.ranks) {
+      const Interval time = rank.steps.at(3);
+      rank.steps[step] = {time.begin_us + shift, time.end_us + shift};
+    }
+  }
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 2U);
+  EXPECT_NEAR(straggler->share, 6. / 7, kNear) << "of steps 0 to 3 and 7 to 9";
+  EXPECT_EQ(straggler->since, 1);
+  for (TracedCall& call : trace.calls)
+    if (call.parts.size() == 3 && step_of(trace, call) == 1) call.parts.pop_back();
+  EXPECT_EQ(straggler_of(trace)->since, 2) << "by its number, not its place";
+}
+
+// The last step is one in which another rank came last.
+TEST(Calls, TellOfAStragglerThatIsNotLastInTheEnd) {
+  TracedJob trace = three_ranks();
+  for (TracedCall& call : trace.calls)
+    if (step_of(trace, call) == 3)
+      for (CallPart& part : call.parts) part.late_us = part.rank == 1 ? 20 : 0;
+  for (TracedCall& call : trace.calls)
+    if (step_of(trace, call) == 0)
+      for (CallPart& part : call.parts) part.late_us = part.rank == 2 ? 180 : 0;
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 2U);
+  EXPECT_EQ(straggler->since, 0);
+  EXPECT_THAT(to_text(trace, "run.json", std::nullopt), HasSubstr("in 75 % of steps, since step 0"));
+  EXPECT_EQ(to_json(trace, std::nullopt).at("straggler").at("since_step"), 0);
 }
 
 TEST(Calls, ThatLieOverEachOtherWaitOnce) {
@@ -170,6 +229,12 @@ TEST(Calls, AreTheSameInAStepAlone) {
   EXPECT_EQ(step.steps.size(), 5U);
   EXPECT_NEAR(waits_of(step).at({0, 2}), 100, kNear);
   EXPECT_FALSE(straggler_of(step)) << "one step is too few";
+  for (const RankTimeline& rank : step.ranks)
+    for (const Intervals* const times : {&rank.compute, &rank.communication, &rank.under_way})
+      for (const Interval& time : *times) {
+        EXPECT_GE(time.begin_us, rank.whole.begin_us);
+        EXPECT_LE(time.end_us, rank.whole.end_us);
+      }
   EXPECT_EQ(critical_path(step, 0).size(), 3U);
   const std::vector<StepShares> shares = shares_by_step(step);
   ASSERT_EQ(shares.size(), 1U);
@@ -204,6 +269,32 @@ TEST(CriticalPath, StaysOnARankThatWasStillAtWork) {
   EXPECT_EQ(trace.steps[path[0].step].rank, 1);
   EXPECT_FALSE(path[1].by_message);
   EXPECT_NEAR(path[1].gap_us, 4, kNear);
+}
+
+// While a step of rank 0 sends to rank 1, one of a call on another track comes and ends on the same row.
+TEST(CriticalPath, KnowsASenderThatLastsBesideAnotherCall) {
+  constexpr const char* kStep =
+      R"({"ph":"X","cat":"step","name":"copy","pid":0,"tid":%d,"ts":%g,"dur":%g,"args":{"comm":"1a","seq":%d,"lane":0,)"
+      R"("step":0,"segment":0,"%s":%d}},)";
+  std::string text = R"({"tutti":{"format":1,"job":"1","ranks":2,"rows":["program","lane 0"],)"
+                     R"("communicators":[{"id":"1a","ranks":[0,1]}]},"traceEvents":[)";
+  for (const int seq : {0, 1})
+    for (const int rank : {0, 1})
+      text += formatted(R"({"ph":"X","cat":"call","name":"all_reduce","pid":0,"tid":%d,"ts":0,"dur":200,)"
+                        R"("args":{"comm":"1a","seq":%d,"bytes":8,"async":true}},)",
+                        rank, seq);
+  text += formatted(kStep, 2, 10., 90., 0, "to", 1) + formatted(kStep, 2, 20., 10., 1, "to", 1) +
+          formatted(kStep, 3, 50., 70., 0, "from", 0) + formatted(kStep, 3, 55., 5., 1, "from", 0);
+  text += R"({"ph":"s","cat":"message","name":"message","id":1,"pid":0,"tid":2,"ts":10},)"
+          R"({"ph":"f","bp":"e","cat":"message","name":"message","id":1,"pid":0,"tid":3,"ts":119.999}]})";
+  const TracedJob trace = read(text);
+  ASSERT_EQ(trace.steps.size(), 4U);
+  EXPECT_EQ(trace.steps[2].sender, 0U);
+  EXPECT_FALSE(trace.steps[3].sender);
+  const std::vector<PathStep> path = critical_path(trace, 0);
+  ASSERT_EQ(path.size(), 2U);
+  EXPECT_EQ(trace.steps[path[0].step].rank, 0);
+  EXPECT_TRUE(path[1].by_message);
 }
 
 TEST(CriticalPath, OfACallWithoutStepsIsEmpty) { EXPECT_THAT(critical_path(three_ranks(), 0), IsEmpty()); }
@@ -243,6 +334,36 @@ TEST(TuttiTrace, TakesTheLastToEnterWhereNobodySaysWhenAllWereIn) {
   for (std::size_t at = 0; (at = text.find("\"all_in_us\"", at)) != std::string::npos;)
     text.replace(at, 11, "\"unknown\"");
   expect_shares(shares_by_step(read(text))[1].ranks[0].shares, 800, 100, 100, 100);
+}
+
+// Where a ring had no room for more communicators nobody knows which of them a call was of: two are not one.
+TEST(TuttiTrace, KeepsCallsOfNamelessCommunicatorsApart) {
+  std::string text = golden_text("three_ranks.json");
+  for (std::size_t at = 0; (at = text.find(R"("comm":"7b")", at)) != std::string::npos;)
+    text.replace(at, 11, R"("comm":"0")");
+  const TracedJob trace = read(text);
+  std::size_t parts = 0;
+  for (const TracedCall& call : trace.calls) {
+    EXPECT_EQ(call.parts.size(), 1U);
+    parts += call.message ? 0 : 1;
+  }
+  EXPECT_EQ(parts, 12U);
+  EXPECT_THAT(trace.notes, Contains(HasSubstr("12 parts of calls have no communicator")));
+}
+
+TEST(EventFile, LeavesOutWhatNestsTooDeep) {
+  const std::string deep(200'000, '[');
+  const std::string text =
+      R"({"traceEvents": [{"ph": "X", "args": )" + deep + std::string(deep.size(), ']') + R"(}, {"x": 1}]})";
+  const EventFile file(text);
+  std::size_t taken = 0;
+  EXPECT_EQ(file.for_each([&](const Json&) { ++taken; }), 1U);
+  EXPECT_EQ(taken, 1U);
+  const std::string members = R"({"tutti": )" + deep + std::string(deep.size(), ']') + R"(, "traceEvents": []})";
+  EXPECT_THAT(EventFile(members).problem(), HasSubstr("nests too deep"));
+  const EventFile behind(R"({"traceEvents": [], "tutti": )" + deep + std::string(deep.size(), ']') + "}");
+  EXPECT_FALSE(behind.is_whole());
+  EXPECT_FALSE(nests_too_deep(golden_text("three_ranks.json")));
 }
 
 TEST(EventFile, ReadsTheMembersBehindAndKnowsEventsOnlyByTheirPlace) {

@@ -39,6 +39,21 @@ std::size_t behind_value(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+bool nests_too_deep(std::string_view json) {
+  std::size_t depth = 0;
+  for (std::size_t at = 0; at < json.size();) {
+    const char c = json[at];
+    if (c == '"') {
+      at = behind_string(json, at);  // beyond the end where it has none
+      continue;
+    }
+    if ((c == '{' || c == '[') && ++depth > kMostNesting) return true;
+    if ((c == '}' || c == ']') && depth > 0) --depth;
+    ++at;
+  }
+  return false;
+}
+
 EventFile::EventFile(std::string_view text) : text_(text) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (text.starts_with("\x1f\x8b"))
@@ -66,19 +81,27 @@ void EventFile::read_object() {
     if (value == kNone) break;
     if (key == "\"traceEvents\"" && text_[value] == '[') {
       read_array(value);
-      const std::string before = std::string(text_.substr(0, value)) + "[]";
-      members_ = Json::parse(before + std::string(text_.substr(end_)), nullptr, false);
-      if (members_.is_discarded()) {
-        whole_ = false;
-        members_ = Json::parse(before + "}", nullptr, false);
-      }
-      if (!members_.is_object()) problem_ = "what stands before its events is not JSON";
+      read_members(std::string(text_.substr(0, value)) + "[]", text_.substr(end_));
       return;
     }
     at = behind_value(text_, value);
     if (at == kNone) break;
   }
   problem_ = Json::accept(text_) ? "it has no traceEvents" : "it is not JSON, and no line of it is an event";
+}
+
+// What stands before the array, which is left empty, and what stands behind it.
+void EventFile::read_members(const std::string& before, std::string_view behind) {
+  if (nests_too_deep(before)) {
+    problem_ = "what stands before its events nests too deep";
+    return;
+  }
+  members_ = Json::parse(before + std::string(nests_too_deep(behind) ? "" : behind), nullptr, false);
+  if (members_.is_discarded()) {
+    whole_ = false;
+    members_ = Json::parse(before + "}", nullptr, false);
+  }
+  if (!members_.is_object()) problem_ = "what stands before its events is not JSON";
 }
 
 void EventFile::read_array(std::size_t at) {
@@ -102,7 +125,8 @@ std::string what_is_missing(const EventFile& file, std::size_t unreadable, doubl
   std::string words;
   if (!file.is_whole())
     words = formatted("cut off: %zu events are readable, up to %.3f ms", file.size() - unreadable, until_us / 1e3);
-  if (unreadable > 0) words += formatted("%s%zu events are no JSON", words.empty() ? "" : "; ", unreadable);
+  if (unreadable > 0)
+    words += formatted("%s%zu events are no JSON that can be read", words.empty() ? "" : "; ", unreadable);
   return words;
 }
 
@@ -110,8 +134,7 @@ std::string why_unreadable(const Json& facts) {
   if (const int format = facts.value("format", kTraceFormat); format > kTraceFormat)
     return "its format is " + std::to_string(format) + ", this build reads " + std::to_string(kTraceFormat) +
            "; read it with the version that wrote it";
-  constexpr std::int64_t kMostRanks = 1 << 20;
-  if (const auto ranks = facts.value("ranks", std::int64_t{0}); ranks < 1 || ranks > kMostRanks)
+  if (const auto ranks = facts.value("ranks", std::int64_t{0}); ranks < 1 || ranks > kMostJobRanks)
     return "it does not say how many ranks the job has: `tutti.ranks`, as docs/trace.md has it";
   return "";
 }

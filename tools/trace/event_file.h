@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -13,7 +14,12 @@ namespace tutti::analysis {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr int kTraceFormat = 1;  // of docs/trace.md; a later one is refused
+inline constexpr int kTraceFormat = 1;                  // of docs/trace.md; a later one is refused
+inline constexpr std::int64_t kMostJobRanks = 1 << 20;  // of a job; room is made for all that a file says it has
+inline constexpr std::size_t kMostNesting = 64;  // of what is read as JSON: to copy it takes stack for each level
+
+// Whether arrays and objects of this JSON lie in one another deeper than that.
+bool nests_too_deep(std::string_view json);
 
 class EventFile {
  public:
@@ -28,12 +34,12 @@ class EventFile {
   const Json& members() const { return members_; }
   std::size_t size() const { return events_.size(); }
 
-  // Returns how many events were no JSON, and were left out.
+  // Returns how many events were no JSON, or none that is read, and were left out.
   template <class Take>
   std::size_t for_each(Take&& take) const {
     std::size_t unreadable = 0;
     for (const std::string_view event : events_) {
-      const Json parsed = Json::parse(event, nullptr, false);
+      const Json parsed = nests_too_deep(event) ? Json() : Json::parse(event, nullptr, false);
       if (parsed.is_object())
         take(parsed);
       else
@@ -45,6 +51,7 @@ class EventFile {
  private:
   void read_array(std::size_t at);
   void read_object();
+  void read_members(const std::string& before, std::string_view behind);
 
   std::string_view text_;
   std::string problem_;

@@ -109,8 +109,12 @@ class RankBuilder {
 
 RankBuilder::RankBuilder(const Json& members) {
   const Json facts = members.value("distributedInfo", Json::object());
-  if (facts.contains("rank")) rank_.rank = facts.at("rank").get<int>();
-  if (facts.contains("world_size")) rank_.size = facts.at("world_size").get<int>();
+  // What is beyond any job is refused by who makes room for it.
+  const auto number = [&](const char* name) {
+    return static_cast<int>(std::clamp<std::int64_t>(facts.at(name).get<std::int64_t>(), -1, kMostJobRanks + 1));
+  };
+  if (facts.contains("rank")) rank_.rank = number("rank");
+  if (facts.contains("world_size")) rank_.size = number("world_size");
   rank_.backend = facts.value("backend", "");
   if (members.contains("baseTimeNanoseconds")) rank_.epoch_us = members.at("baseTimeNanoseconds").get<double>() / 1e3;
 }
@@ -169,7 +173,8 @@ TorchCall RankBuilder::told(const RawCall& raw) const {
   TorchCall call;
   call.verb = verb_of(of.value("Collective name", raw.verb));
   call.group = of.value("Process Group Name", Json("")).dump() + of.value("Process Group Ranks", Json("")).dump();
-  call.ranks = of.contains("Group size") ? static_cast<int>(number_of(of.at("Group size"))) : rank_.size.value_or(0);
+  const double told = of.contains("Group size") ? number_of(of.at("Group size")) : rank_.size.value_or(0);
+  call.ranks = static_cast<int>(std::max(0.0, std::min<double>(told, kMostJobRanks)));
   call.time = raw.time;
   if (of.contains("bytes")) {
     call.bytes = number_of(of.at("bytes"));

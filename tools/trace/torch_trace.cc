@@ -45,6 +45,9 @@ void require_one_job(const std::vector<ReadFile>& files) {
 // Every file at its rank: what it says, or else its place among the files.
 std::vector<const ReadFile*> by_rank(const std::vector<ReadFile>& files, TracedJob& trace) {
   const int size = std::max(files.front().read.size.value_or(0), static_cast<int>(files.size()));
+  if (size > kMostJobRanks)
+    refuse_trace(files.front().name,
+                 formatted("it says that its job has more than %lld ranks", static_cast<long long>(kMostJobRanks)));
   std::vector<const ReadFile*> found(static_cast<std::size_t>(size));
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!files[i].read.rank)

@@ -26,26 +26,47 @@ struct FlowEnd {
 // Times of a trace have three decimals.
 constexpr double kHalfTick = 0.0005;
 
-// What lies on one row at a time, by its beginning.
+// What lies on a row, one within another: steps of a call that goes on while a shorter one comes and ends.
 template <class What>
 class Placed {
  public:
-  void add(std::int64_t thread, const Interval& time, What what) { slices_[thread].push_back({time, what}); }
+  void add(std::int64_t thread, const Interval& time, What what) { rows_[thread].push_back({time, what}); }
+  // Once all are there, before the first at().
   void sort() {
-    for (auto& [thread, list] : slices_)
-      std::ranges::stable_sort(list, {}, [](const auto& s) { return s.first.begin_us; });
+    for (auto& [thread, row] : rows_) {
+      std::ranges::stable_sort(row, [](const Slice& a, const Slice& b) {
+        return a.time.begin_us != b.time.begin_us ? a.time.begin_us < b.time.begin_us : a.time.end_us > b.time.end_us;
+      });
+      std::vector<std::size_t> open;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        while (!open.empty() && row[open.back()].time.end_us <= row[i].time.begin_us) open.pop_back();
+        row[i].around = open.empty() ? kNone : open.back();
+        open.push_back(i);
+      }
+    }
   }
+  // The innermost that lasts at that time.
   std::optional<What> at(const FlowEnd& end) const {
-    const auto row = slices_.find(end.thread);
-    if (row == slices_.end()) return std::nullopt;
-    const auto behind = std::ranges::upper_bound(row->second, end.at_us + kHalfTick, {},
-                                                 [](const auto& s) { return s.first.begin_us; });
-    if (behind == row->second.begin() || std::prev(behind)->first.end_us + kHalfTick < end.at_us) return std::nullopt;
-    return std::prev(behind)->second;
+    const auto found = rows_.find(end.thread);
+    if (found == rows_.end()) return std::nullopt;
+    const std::vector<Slice>& row = found->second;
+    const auto behind =
+        std::ranges::upper_bound(row, end.at_us + kHalfTick, {}, [](const Slice& s) { return s.time.begin_us; });
+    std::size_t i = behind == row.begin() ? kNone : static_cast<std::size_t>(behind - row.begin()) - 1;
+    while (i != kNone && row[i].time.end_us + kHalfTick < end.at_us) i = row[i].around;
+    return i == kNone ? std::nullopt : std::optional(row[i].what);
   }
 
  private:
-  std::map<std::int64_t, std::vector<std::pair<Interval, What>>> slices_;
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  struct Slice {
+    Interval time;
+    What what;
+    std::size_t around = kNone;  // the innermost one that it lies in
+  };
+
+  std::map<std::int64_t, std::vector<Slice>> rows_;
 };
 
 class TraceBuilder {
@@ -80,6 +101,7 @@ class TraceBuilder {
   std::vector<std::vector<Part>> parts_;  // by call
   std::vector<double> all_in_;            // by call; below 0 where it is not known
   std::map<CallName, std::size_t> collectives_;
+  std::size_t nameless_ = 0;                                     // parts of calls of which nobody knows whose they are
   std::vector<CallName> step_calls_;                             // by step: its call may stand behind it in the file
   std::vector<std::vector<Interval>> held_, under_way_, sends_;  // by rank
   std::map<std::string, std::pair<std::optional<FlowEnd>, std::optional<FlowEnd>>> flows_;
@@ -168,7 +190,10 @@ void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& 
   const auto communicator = communicators_.find(call.communicator);
   call.ranks = call.message ? 1 : communicator == communicators_.end() ? ranks_ : communicator->second;
   std::size_t at = trace_.calls.size();
-  if (!call.message) at = collectives_.emplace(CallName(call.communicator, call.sequence), at).first->second;
+  const bool nameless = communicator == communicators_.end() && !communicators_.empty();
+  nameless_ += nameless && !call.message ? 1 : 0;
+  if (!call.message && !nameless)
+    at = collectives_.emplace(CallName(call.communicator, call.sequence), at).first->second;
   if (at == trace_.calls.size()) {
     trace_.calls.push_back(std::move(call));
     parts_.emplace_back();
@@ -254,6 +279,11 @@ TracedJob TraceBuilder::finish() {
   }
   finish_flows();
   finish_calls();
+  if (nameless_ > 0)
+    trace_.notes.push_back(
+        formatted("%zu parts of calls have no communicator, because a ring has room for so many of "
+                  "them: each is told as a call of its own",
+                  nameless_));
   return std::move(trace_);
 }
 
