@@ -52,6 +52,20 @@ std::string response(std::string_view status, std::string_view type, std::string
       status, type, body.size(), body);
 }
 
+// Whether a request is for 127.0.0.1, [::1] or localhost, with a port or without.
+bool asks_this_host(const std::string& request) {
+  constexpr std::string_view kField = "\r\nHost: ";
+  const std::size_t at = request.find(kField);
+  if (at == std::string::npos) return false;
+  const std::size_t begin = at + kField.size();
+  std::string_view host = std::string_view(request).substr(begin, request.find("\r\n", begin) - begin);
+  const std::size_t colon = host.rfind(':');
+  const bool has_port = colon != std::string_view::npos && colon + 1 < host.size() &&
+                        host.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  if (has_port) host = host.substr(0, colon);
+  return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+}
+
 bool in_path(const std::string& command) {
   if (command.find('/') != std::string::npos) return ::access(command.c_str(), X_OK) == 0;
   const char* const path = std::getenv("PATH");
@@ -104,12 +118,10 @@ void PageServer::answer(int connection) const {
   send_all(connection, response_to(read_head(connection)));
 }
 
-// Only by the name of this host: a page from elsewhere whose name leads here gets nothing.
+// Only by a name of this host: a page from elsewhere whose name leads here gets nothing. At whatever port: that of a
+// tunnel is the reader's own.
 std::string PageServer::response_to(const std::string& request) const {
-  const auto asked_at = [&](const char* name) {
-    return request.find(fmt::format("\r\nHost: {}:{}\r\n", name, port_)) != std::string::npos;
-  };
-  if (!asked_at("127.0.0.1") && !asked_at("localhost")) return response("403 Forbidden", "text/plain", "not here\n");
+  if (!asks_this_host(request)) return response("403 Forbidden", "text/plain", "not here\n");
   if (!request.starts_with("GET ")) return response("405 Method Not Allowed", "text/plain", "GET alone\n");
   if (!request.starts_with("GET / ")) return response("404 Not Found", "text/plain", "the page is at /\n");
   return response("200 OK", "text/html", page_);

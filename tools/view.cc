@@ -20,6 +20,7 @@
 #include "tools/pipeline_request.h"
 #include "tools/programs_file.h"
 #include "tools/selection.h"
+#include "tools/trace/event_file.h"
 #include "tools/verbs.h"
 #include "tools/view/cluster.h"
 #include "tools/view/page.h"
@@ -202,6 +203,7 @@ Json document_of_file(const View& asked) {
   const std::string title = std::filesystem::path(asked.file).filename().string();
   // What is no whole JSON may be a trace that was cut off.
   if (parsed.is_discarded() || parsed.contains("traceEvents")) return view::traced_json(text, title);
+  if (analysis::nests_too_deep(text)) refuse(fmt::format("{} nests too deep to be shown", asked.file));
   if (parsed.contains("bill") && parsed.contains("sentence"))
     return {{"version", view::kViewVersion}, {"kind", "plan"}, {"plan", parsed}};
   if (parsed.contains("microbatches") && parsed.contains("programs")) {

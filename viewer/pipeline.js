@@ -131,7 +131,8 @@ class HeldPane {
   }
 
   draw(painter, theme) {
-    const most = Math.max(1, ...this.lines.flat().map(([, held]) => held));
+    // One by one: of many stages and micro-batches there are more points than a call takes arguments.
+    const most = this.lines.flat().reduce((high, [, held]) => Math.max(high, held), 1);
     const left = 34, top = 12, width = painter.width - 50, height = painter.height - 34;
     const x = (time) => left + (width * time) / this.document.span, y = (held) => top + height * (1 - held / most);
     for (let held = 0; held <= most; held += Math.ceil(most / 6)) {

@@ -52,8 +52,8 @@ function readEvents({ ranks, events, names, categories, calls, rows }) {
     const begin = events[at + 4], end = begin + events[at + 5], detail = events[at + 6];
     const box = new TraceBox(events[at], events[at + 1], lanes, begin, end, name, category);
     if (category === "call" && detail >= 0) {
-      const [bytes, algorithm, predicted, began] = calls[detail];
-      box.call = { bytes, algorithm: names[algorithm] ?? "", predicted, began };
+      const [bytes, algorithm, predicted, waited] = calls[detail];
+      box.call = { bytes, algorithm: names[algorithm] ?? "", predicted, waited, measured: end - begin - waited };
       found.push(box);
       starts.add(begin);
     }
@@ -67,10 +67,10 @@ function readEvents({ ranks, events, names, categories, calls, rows }) {
 }
 
 function wordsOf({ row, name, begin, end, call }) {
-  const took = timeText(end - begin);
-  if (!call) return `rank ${row}: ${name}, ${took}`;
+  if (!call) return `rank ${row}: ${name}, ${timeText(end - begin)}`;
   const expected = call.predicted >= 0 ? `, predicted ${timeText(call.predicted)}` : "";
-  return `rank ${row}: ${name} of ${bytesText(call.bytes)} by ${call.algorithm || "no row"}, measured ${took}${expected}`;
+  const before = call.waited > 0 ? `, after it had waited ${timeText(call.waited)}` : "";
+  return `rank ${row}: ${name} of ${bytesText(call.bytes)} by ${call.algorithm || "no row"}, measured ${timeText(call.measured)}${expected}${before}`;
 }
 
 function nearestBegin(starts, position, by, span) {
@@ -89,8 +89,8 @@ function tellBox(app, detail, read) {
   }
   const rows = [["rank", String(box.row)], ["what", `${box.category}: ${box.name}`], ["from", timeText(box.begin)], ["took", timeText(box.end - box.begin)]];
   if (box.call) {
-    rows.push(["bytes", bytesText(box.call.bytes)], ["by", box.call.algorithm], ["waited", timeText(Math.max(0, box.call.began - box.begin))]);
-    if (box.call.predicted >= 0) rows.push(["predicted", timeText(box.call.predicted)]);
+    rows.push(["bytes", bytesText(box.call.bytes)], ["by", box.call.algorithm], ["waited", timeText(box.call.waited)]);
+    if (box.call.predicted >= 0) rows.push(["measured", timeText(box.call.measured)], ["predicted", timeText(box.call.predicted)]);
   }
   detail.replaceChildren(element("h2", {}, box.name),
     element("table", {}, ...rows.map(([name, value]) => element("tr", {}, element("td", {}, name), element("td", {}, value)))));
@@ -135,13 +135,14 @@ class WaitsPane {
   }
 }
 
-// Predicted to the right, measured upwards: what lies above the line took longer than it should.
+// Predicted to the right, measured upwards, from when all ranks had come: what lies above the line took longer than it
+// should.
 class PredictedPane {
   constructor(app, calls) {
     this.app = app;
     this.calls = calls.filter(({ call }) => call.predicted > 0);
     this.title = "Predicted beside measured";
-    const all = this.calls.flatMap(({ call, begin, end }) => [call.predicted, Math.max(0.01, end - begin)]);
+    const all = this.calls.flatMap(({ call }) => [call.predicted, Math.max(0.01, call.measured)]);
     // Whole decades, so that both axes have ticks.
     this.low = 10 ** Math.floor(Math.log10(all.reduce((low, us) => Math.min(low, us), Infinity)));
     this.high = 10 ** Math.ceil(Math.log10(all.reduce((high, us) => Math.max(high, us), 0)));
@@ -167,20 +168,20 @@ class PredictedPane {
     }
     painter.line([[x(this.low), y(this.low)], [x(this.high), y(this.high)]], { stroke: theme.faint, dash: [4, 3] });
     const seen = new Set();
-    for (const { begin, end, call } of this.calls) {
-      const [px, py] = [x(call.predicted), y(Math.max(0.01, end - begin))];
+    for (const { begin, call } of this.calls) {
+      const [px, py] = [x(call.predicted), y(Math.max(0.01, call.measured))];
       const key = Math.round(px) * 10000 + Math.round(py);
       if (seen.has(key)) continue;
       seen.add(key);
-      painter.circle(px, py, 3, { fill: end - begin > 2 * call.predicted ? theme.bad : theme.accent, alpha: begin <= this.app.position ? 0.9 : 0.35 });
+      painter.circle(px, py, 3, { fill: call.measured > 2 * call.predicted ? theme.bad : theme.accent, alpha: begin <= this.app.position ? 0.9 : 0.35 });
     }
   }
 
   hover(x, y, width, height) {
     if (this.calls.length === 0) return null;
     const area = this.place(width, height);
-    const near = this.calls.find(({ begin, end, call }) =>
-      Math.hypot(area.x(call.predicted) - x, area.y(Math.max(0.01, end - begin)) - y) < 6);
+    const near = this.calls.find(({ call }) =>
+      Math.hypot(area.x(call.predicted) - x, area.y(Math.max(0.01, call.measured)) - y) < 6);
     return near ? wordsOf(near) : null;
   }
 }

@@ -247,6 +247,21 @@ class Page(unittest.TestCase):
         self.assertEqual(self.js("return tutti.model.read.boxes.length"), 100_000)
         self.assertLessEqual(opened, 3000)
 
+    def test_calls_of_a_trace_are_measured_from_when_all_had_come(self):
+        path = pathlib.Path(self.folder.name) / "late.json"
+        text = long_trace(16)
+        first = text.index('"began_us": 2.0')
+        path.write_text(text[:first] + '"all_in_us": 15, ' + text[first:])
+        self.open("--file", str(path))
+        call = self.js("return tutti.model.read.calls.find(({ row, begin }) => row === 0 && begin === 0)")
+        self.assertEqual((call["call"]["waited"], call["call"]["measured"]), (15, 5))
+        self.assertIn("measured 5", self.js(
+            "return tutti.model.read.calls.find(({ row, begin }) => row === 0 && begin === 0).words"))
+
+    def test_a_long_pipeline_is_drawn(self):
+        self.open("pipeline", "--stages", "64", "--microbatches", "512")
+        self.assertIn("Activations kept", self.js("return tutti.svg()"))
+
     def test_pictures_of_the_docs(self):
         trace = pathlib.Path(self.folder.name) / "steps.json"
         trace.write_text(long_trace(400))

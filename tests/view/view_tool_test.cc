@@ -163,9 +163,42 @@ TEST(ViewFile, OfATraceHasItsSlicesInOrder) {
   const Json trace = document("--file " + folder.with("run.json", kTrace));
   EXPECT_EQ(trace.at("kind"), "trace");
   EXPECT_EQ(trace.at("events"), Json({0, 0, 1, 2, 1.25, 2.0, 1, 1, 0, 0, 0, 4.5, 10.0, 0}));
-  EXPECT_EQ(trace.at("calls"), Json::array({{64.0, 1, 8.0, 5.0}}));
+  EXPECT_EQ(trace.at("calls"), Json::array({{64.0, 1, 8.0, 0.5}})) << "it waited for earlier ones";
   EXPECT_EQ(trace.at("span_us"), 14.5);
   EXPECT_EQ(trace.at("notes"), Json({"nothing is left of rank 1"}));
+}
+
+// What a call is held beside its prediction by begins when the last rank has come.
+TEST(ViewFile, OfATraceHasTheWaitingOfCallsApart) {
+  const Folder folder;
+  const auto waited = [&](const std::string& more) {
+    std::string text = kTrace;
+    text.replace(text.find("\"began_us\": 5"), 13, "\"began_us\": 5" + more);
+    return document("--file " + folder.with("run.json", text)).at("calls").at(0).at(3);
+  };
+  EXPECT_EQ(waited(R"(, "all_in_us": 11.5)"), 7.0);
+  EXPECT_EQ(waited(R"(, "all_in_us": 4.75)"), 0.5);
+  EXPECT_EQ(waited(R"(, "all_in_us": 99)"), 10.0) << "no longer than it took";
+}
+
+TEST(ViewFile, OfATraceLeavesOutRowsThatItHasNot) {
+  const Folder folder;
+  for (const char* thread : {"1000000000000000000", "3"}) {
+    std::string text = kTrace;
+    text.replace(text.find("\"tid\": 0"), 8, std::string("\"tid\": ") + thread);
+    const Json trace = document("--file " + folder.with("run.json", text));
+    EXPECT_EQ(trace.at("events").size(), 7U) << thread;
+    EXPECT_EQ(trace.at("rows").size(), 1U);
+  }
+}
+
+TEST(ViewFile, ThatNestsTooDeepIsRefusedOrLeftOut) {
+  const Folder folder;
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  std::string text = kTrace;
+  text.replace(text.find("\"peer\": 1"), 9, "\"peer\": " + deep);
+  EXPECT_EQ(document("--file " + folder.with("run.json", text)).at("events").size(), 7U);
+  expect_refused("--file " + folder.with("plan.json", R"({"sentence": "", "bill": )" + deep + "}"), "nests too deep");
 }
 
 TEST(ViewFile, OfATraceThatIsCutOffHasWhatIsReadable) {
@@ -231,7 +264,12 @@ TEST(ViewServer, ServesThePageToThisHostAlone) {
   EXPECT_THAT(given, AllOf(HasSubstr("<!doctype html>"), HasSubstr("</html>")));
   EXPECT_THAT(answer(port, "GET /other HTTP/1.1\r\n" + host), HasSubstr("404"));
   EXPECT_THAT(answer(port, "POST / HTTP/1.1\r\n" + host), HasSubstr("405"));
-  EXPECT_THAT(answer(port, "GET / HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n"), HasSubstr("403"));
+  for (const char* name : {"localhost:8000", "127.0.0.1:8000", "[::1]:8000", "localhost"})
+    EXPECT_THAT(answer(port, std::string("GET / HTTP/1.1\r\nHost: ") + name + "\r\n\r\n"), HasSubstr("200 OK"))
+        << "by a tunnel, whose port is another: " << name;
+  for (const char* name :
+       {"elsewhere.example", "elsewhere.example:8000", "localhost.example:8000", "localhost:80a", ""})
+    EXPECT_THAT(answer(port, std::string("GET / HTTP/1.1\r\nHost: ") + name + "\r\n\r\n"), HasSubstr("403")) << name;
   EXPECT_EQ(::kill(process, SIGTERM), 0);
   ::pclose(served);
 }

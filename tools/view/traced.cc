@@ -30,12 +30,12 @@ double rounded(double us) { return std::round(us * 1e3) / 1e3; }
 
 class TraceTable {
  public:
-  explicit TraceTable(std::int64_t ranks) : ranks_(ranks) {}
+  TraceTable(std::int64_t ranks, std::int64_t rows) : ranks_(ranks), rows_(rows) {}
 
   void add(const Json& event) {
     if (event.value("ph", "") != "X") return;
     const auto thread = event.at("tid").get<std::int64_t>();
-    if (thread < 0) return;
+    if (thread < 0 || thread / ranks_ >= rows_) return;  // a row that the trace does not have
     const std::string category = event.value("cat", "");
     const Json arguments = event.value("args", Json::object());
     Slice slice;
@@ -45,7 +45,7 @@ class TraceTable {
     slice.name = names_.of(event.at("name").get<std::string>());
     slice.begin = event.at("ts").get<double>();
     slice.duration = event.value("dur", 0.0);
-    if (category == "call") slice.detail = call_of(arguments, slice.begin);
+    if (category == "call") slice.detail = call_of(arguments, slice.begin, slice.begin + slice.duration);
     if (category == "wait") slice.detail = arguments.value("peer", -1);
     slices_.push_back(slice);
   }
@@ -69,11 +69,6 @@ class TraceTable {
     document["events"] = std::move(events);
     document["calls"] = std::move(calls_);
   }
-  std::int64_t most_row() const {
-    std::int64_t most = 0;
-    for (const Slice& slice : slices_) most = std::max(most, slice.row);
-    return most;
-  }
 
  private:
   struct Slice {
@@ -83,14 +78,17 @@ class TraceTable {
     int detail = -1;
   };
 
-  int call_of(const Json& arguments, double begin) {
+  // Bytes, by what, how long that was to take, and how much of its time went before only data was on its way: it waited
+  // for earlier calls, and for ranks that had not come. The rest is what the prediction is about.
+  int call_of(const Json& arguments, double begin, double end) {
     const std::string algorithm = arguments.value("algorithm", "");
+    const double ready = std::max(arguments.value("began_us", begin), arguments.value("all_in_us", begin));
     calls_.push_back({arguments.value("bytes", 0.0), algorithm.empty() ? -1 : names_.of(algorithm),
-                      arguments.value("predicted_us", -1.0), arguments.value("began_us", begin)});
+                      arguments.value("predicted_us", -1.0), rounded(std::clamp(ready, begin, end) - begin)});
     return static_cast<int>(calls_.size()) - 1;
   }
 
-  std::int64_t ranks_;
+  std::int64_t ranks_, rows_;
   std::vector<Slice> slices_;
   Names names_, categories_;
   Json calls_ = Json::array();
@@ -111,11 +109,11 @@ Json traced_json(std::string_view text, const std::string& title) {
     const Json facts = file.members().value("tutti", Json::object());
     if (const std::string why = analysis::why_unreadable(facts); !why.empty()) refuse_trace(title, why);
     const auto ranks = facts.at("ranks").get<std::int64_t>();
-    TraceTable table(ranks);
+    document["rows"] = facts.value("rows", Json::array());
+    if (document["rows"].empty()) document["rows"].push_back("program");
+    TraceTable table(ranks, static_cast<std::int64_t>(document["rows"].size()));
     file.for_each([&](const Json& event) { table.add(event); });
     document["ranks"] = ranks;
-    document["rows"] = facts.value("rows", Json::array());
-    while (static_cast<std::int64_t>(document["rows"].size()) <= table.most_row()) document["rows"].push_back("");
     for (const Json& part : facts.value("parts", Json::array())) {
       if (!part.value("found", true))
         document["notes"].push_back("nothing is left of rank " + std::to_string(part.value("rank", 0)));
