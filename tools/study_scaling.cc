@@ -36,6 +36,17 @@ struct ScalePoint {
   bool weak = false;
 };
 
+// What a visit of a point tells; of a program, into which nobody looks, the time alone.
+struct ScaleVisit {
+  double seconds = 0, gamma = 0;
+};
+
+Spread spread_over(const std::vector<ScaleVisit>& visits, double ScaleVisit::*figure) {
+  std::vector<double> values;
+  for (const ScaleVisit& visit : visits) values.push_back(visit.*figure);
+  return spread_of(std::move(values));
+}
+
 // Seconds that the program takes as so many ranks; "{}" among its arguments is all the work there is. Its output goes
 // to standard error, which leaves ours to the report.
 double run_program(const std::vector<std::string>& program, int ranks, int work) {
@@ -81,10 +92,10 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
     for (const int ranks : groups) points.push_back({ranks, weak});
   }
   const std::uint64_t bytes = bench::parse_bytes(asked.bytes, "-b");
-  std::vector<std::vector<double>> gammas(points.size());
-  const auto visit = [&](std::size_t i) {
+  const int most = *std::ranges::max_element(groups);
+  const auto visit = [&](std::size_t i) -> ScaleVisit {
     const auto [ranks, weak] = points[i];
-    if (!program.empty()) return run_program(program, ranks, asked.per_rank * (weak ? ranks : groups.back()));
+    if (!program.empty()) return {run_program(program, ranks, asked.per_rank * (weak ? ranks : most)), 0};
     StepsRequest steps;
     steps.verb = *verb;
     steps.ranks = ranks;
@@ -93,10 +104,9 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
     steps.work_us = asked.work_ms * 1e3 / (weak ? 1 : ranks);
     const StepsTaken taken = take_steps(steps);
     const double work = *std::ranges::max_element(taken.work_us), call = *std::ranges::min_element(taken.call_us);
-    gammas[i].push_back(call / work);
-    return bench::median_of(taken.step_us) * 1e-6;
+    return {bench::median_of(taken.step_us) * 1e-6, call / work};
   };
-  const std::vector<std::vector<double>> seen =
+  const std::vector<std::vector<ScaleVisit>> seen =
       Visits(points.size(), asked.study.rounds, asked.study.seed, "tutti study scaling").run(visit);
 
   StudyReport report;
@@ -119,12 +129,13 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
     for (std::size_t i = 0; i < points.size(); ++i) {
       if (points[i].weak != weak) continue;
       const int ranks = points[i].ranks;
-      const Spread spread = spread_of(seen[i]);
+      const Spread spread = spread_over(seen[i], &ScaleVisit::seconds);
       medians.push_back(spread.median);
       const double speedup = medians.front() / spread.median * (weak ? ranks : 1), efficiency = speedup / ranks;
       // Without a look inside, what is not one rank's computing cut into parts is taken for communication.
       const double ideal = medians.front() / (weak ? 1 : ranks);
-      const double gamma = program.empty() ? spread_of(gammas[i]).median : std::max(0.0, spread.median / ideal - 1);
+      const double gamma =
+          program.empty() ? spread_over(seen[i], &ScaleVisit::gamma).median : std::max(0.0, spread.median / ideal - 1);
       report.rows.push_back({weak ? "weak" : "strong", std::to_string(ranks),
                              fmt::format("{:.2f}", spread.median * 1e3), fmt::format("{:.2f}", spread.least * 1e3),
                              fmt::format("{:.2f}", spread.most * 1e3), fmt::format("{:.2f}", speedup),

@@ -73,7 +73,8 @@ struct StragglerPoint {
   bool slowed = false;
   double simulated_us = 0;
   StepsTaken last;                              // of the last visit
-  std::vector<std::optional<Straggler>> named;  // by visit
+  std::vector<double> us;                       // of a step, by visit
+  std::vector<std::optional<Straggler>> named;  // likewise
 
   std::string name() const { return fmt::format("{} by {}", name_of(verb), algorithm); }
 };
@@ -146,11 +147,9 @@ void study_straggler(const StragglerRequest& asked) {
     StragglerPoint& point = points[at];
     point.last = take_steps(steps_of(asked, point, slow));
     const double us = bench::median_of(point.last.step_us);
-    point.named.push_back(find_straggler(point.last.arrivals, us));
-    return us;
+    return std::pair(us, find_straggler(point.last.arrivals, us));
   };
-  const std::vector<std::vector<double>> seen =
-      Visits(points.size(), asked.study.rounds, asked.study.seed, "tutti study straggler").run(visit);
+  const auto seen = Visits(points.size(), asked.study.rounds, asked.study.seed, "tutti study straggler").run(visit);
   StudyReport report;
   report.title = slow ? fmt::format("{} ranks, rank {} takes {:g} times as long", asked.ranks, slow->rank, slow->factor)
                       : fmt::format("{} ranks, none slowed", asked.ranks);
@@ -158,8 +157,11 @@ void study_straggler(const StragglerRequest& asked) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   double healthy_us = 0;
   for (std::size_t at = 0; at < points.size(); ++at) {
-    points[at].named.erase(points[at].named.begin());  // of the visit that warms up
-    const Spread us = spread_of(seen[at]);
+    for (const auto& [us, named] : seen[at]) {
+      points[at].us.push_back(us);
+      points[at].named.push_back(named);
+    }
+    const Spread us = spread_of(points[at].us);
     if (!points[at].slowed) healthy_us = us.median;
     tell_point(report, rows, points[at], slow, us, healthy_us);
   }

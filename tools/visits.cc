@@ -9,10 +9,9 @@
 
 namespace tutti::tools {
 
-std::vector<std::vector<double>> Visits::run(const std::function<double(std::size_t point)>& visit) const {
+void Visits::each(const std::function<void(std::size_t point, bool counts)>& visit) const {
   const bool tells = ::isatty(STDERR_FILENO) == 1;
   const auto rounds = static_cast<std::size_t>(rounds_) + 1;
-  std::vector<std::vector<double>> seen(points_);
   std::vector<std::size_t> order(points_);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937_64 chance(seed_);
@@ -20,12 +19,10 @@ std::vector<std::vector<double>> Visits::run(const std::function<double(std::siz
     std::ranges::shuffle(order, chance);
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (tells) std::fprintf(stderr, "\r%s: %zu of %zu", what_.c_str(), round * points_ + i + 1, rounds * points_);
-      const double measured = visit(order[i]);
-      if (round > 0) seen[order[i]].push_back(measured);
+      visit(order[i], round > 0);
     }
   }
   if (tells) std::fputs("\r\033[K", stderr);
-  return seen;
 }
 
 }  // namespace tutti::tools

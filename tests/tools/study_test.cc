@@ -69,6 +69,37 @@ TEST(Straggler, IsToldSinceWhen) {
   EXPECT_EQ(found->since, 5U);
 }
 
+// However it ends: the last step is one like others.
+TEST(Straggler, IsToldSinceWhenAlsoWhereItIsNotLastInTheEnd) {
+  std::vector<std::vector<double>> arrivals(20, std::vector<double>{0, 0, 900});
+  for (const std::size_t step : {0U, 1U, 2U, 11U, 19U}) arrivals[step] = {300, 0, 0};
+  const std::optional<Straggler> found = find_straggler(arrivals, 1000);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 2U);
+  EXPECT_EQ(found->since, 3U);
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    const auto by_lot = find_straggler(arrivals_of(seed, 1, 1.3), kWork);
+    EXPECT_TRUE(!by_lot || by_lot->since < kSteps) << seed;
+  }
+}
+
+TEST(Visits, DropAllThatTheFirstOnesMeasured) {
+  struct Measured {
+    double time = 0, share = 0;
+  };
+  double visits = 0;
+  const auto seen = Visits(2, 1, 3, "test").run([&](std::size_t point) {
+    ++visits;
+    return Measured{visits, 10 * visits + static_cast<double>(point)};
+  });
+  ASSERT_EQ(seen.size(), 2U);
+  for (const std::vector<Measured>& of_point : seen) {
+    ASSERT_EQ(of_point.size(), 1U);
+    EXPECT_GT(of_point.front().time, 2);
+    EXPECT_GT(of_point.front().share, 30);
+  }
+}
+
 TEST(Visits, GoInAnotherOrderEveryRoundAndDropTheFirst) {
   constexpr std::size_t kPoints = 6;
   constexpr int kRounds = 4;
@@ -173,6 +204,9 @@ TEST(StudyScaling, RunsAProgramWithItsShareOfWork) {
                                     " study scaling --ranks 1,2 --per-rank 3 --rounds 1 -- sh -c 'echo work {}'");
   EXPECT_EQ(ended.exit_code, 0) << ended.output;
   EXPECT_THAT(ended.output, AllOf(HasSubstr("work 6"), HasSubstr("work 3"), HasSubstr("weak")));
+  const auto shuffled = testing::shell(std::string(TUTTI_TOOL) +
+                                       " study scaling --ranks 1,3,2 --per-rank 5 --rounds 1 -- sh -c 'echo work {}'");
+  EXPECT_EQ(testing::count_of(shuffled.output, "work 15\n"), 2 * (1 + 3 + 2) + 2 * 3) << "strong, and weak of three";
 }
 
 TEST(Study, RefusesWithTheRemedy) {
