@@ -57,11 +57,12 @@ class RankSet {
 };
 
 struct TraceEvent {
-  static constexpr std::uint16_t kNone = 0xffff;              // of a table: it has no more room
-  static constexpr std::uint8_t kAsync = 1, kSends = 2;       // flags of calls
-  static constexpr std::uint8_t kGives = 1, kTakes = 2;       // flags of steps: by messages
-  static constexpr int kGivesChannel = 2, kTakesChannel = 5;  // and on which channels, 3 bits each from here on
-  static constexpr std::uint32_t kUnknown_ns = 0xffffffff;    // a prediction that there is none of
+  static constexpr std::uint16_t kNone = 0xffff;                   // of a table: it has no more room
+  static constexpr std::uint8_t kAsync = 1, kSends = 2;            // flags of calls
+  static constexpr std::uint8_t kGives = 1, kTakes = 2;            // flags of steps: by messages
+  static constexpr int kGivesChannel = 2, kTakesChannel = 5;       // and on which channels, 3 bits each from here on
+  static constexpr std::uint32_t kUnknown_ns = 0xffffffff;         // a prediction that there is none of
+  static constexpr std::uint64_t kUnnumbered = ~std::uint64_t{0};  // in the place of `sequence`: of no call
 
   EventKind kind = EventKind::span;
   std::uint8_t what = 0;  // of a call the verb, of a step its operation, of a wait WaitedOn

@@ -156,6 +156,10 @@ class JobReader {
       slice.middle_ns = has_middle ? std::clamp(to_ns(event.middle) + offset, slice.begin_ns, slice.end_ns) : 0;
       job_.slices.push_back(slice);
     }
+    part.nameless =
+        static_cast<std::uint64_t>(std::ranges::count_if(part.recording.events, [](const TraceEvent& event) {
+          return event.kind == EventKind::call && event.communicator == TraceEvent::kNone;
+        }));
     part.recording.events = {};
   }
 

@@ -31,6 +31,7 @@ struct JobTrace {
     std::string why;      // it is not found, where there was something
     Recording recording;  // without its events: they are slices
     std::uint64_t events = 0;
+    std::uint64_t nameless = 0;  // of them, calls of communicators that its table has no room for
   };
 
   std::uint64_t job = 0;

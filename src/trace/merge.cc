@@ -24,6 +24,10 @@ std::vector<std::string> missing_in(const JobTrace& job) {
       sentences.push_back(who + " lost " + std::to_string(lost) + " of " + std::to_string(part.recording.written) +
                           " events, the oldest; TUTTI_TRACE_EVENTS makes room for more");
     }
+    if (part.nameless != 0) {
+      sentences.push_back(who + " has more communicators than its ring has room for: " + std::to_string(part.nameless) +
+                          " calls of theirs stand without a name");
+    }
     if (!part.recording.ended) sentences.push_back(who + " was killed, or still runs: its part ends there");
   }
   return sentences;

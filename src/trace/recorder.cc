@@ -1,6 +1,7 @@
 #include "trace/recorder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,10 +44,12 @@ const RingShape& require_shape(const RingShape& shape) {
 }
 
 std::shared_ptr<std::byte> map_file(const std::string& path, std::uint64_t bytes) {
-  const FileDescriptor file = make_file(path, bytes);
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  const auto file = std::make_shared<FileDescriptor>(make_file(path, bytes));
+  // So that others can tell whether it is recorded to: the lock goes with the process.
+  static_cast<void>(::flock(file->get(), LOCK_EX | LOCK_NB));
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file->get(), 0);
   if (memory == MAP_FAILED) throw_errno("cannot map the trace '" + path + "'");
-  return {static_cast<std::byte*>(memory), [bytes](std::byte* mapped) { ::munmap(mapped, bytes); }};
+  return {static_cast<std::byte*>(memory), [bytes, file](std::byte* mapped) { ::munmap(mapped, bytes); }};
 }
 
 }  // namespace

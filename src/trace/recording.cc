@@ -1,6 +1,7 @@
 #include "trace/recording.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ struct HeaderImage {
   std::uint32_t version, slot_bytes;
   RingShape shape;
   RingFacts facts;
-  ClockPair first, latest;
+  ClockPair first;
   std::uint32_t ended, communicators, members;
   std::uint64_t written;
 };
@@ -54,8 +55,6 @@ HeaderImage read_header(const RingBytes& from) {
   take(header.shape, offsetof(RingHeader, shape));
   take(header.facts, offsetof(RingHeader, facts));
   take(header.first, offsetof(RingHeader, first));
-  take(header.latest.ticks, offsetof(RingHeader, latest_ticks));
-  take(header.latest.steady_ns, offsetof(RingHeader, latest_steady_ns));
   take(header.ended, offsetof(RingHeader, ended));
   take(header.communicators, offsetof(RingHeader, communicators));
   take(header.members, offsetof(RingHeader, members));
@@ -75,11 +74,31 @@ HeaderImage read_header(const RingBytes& from) {
   if (from.size < RingPlaces(shape).slots) {
     fail("it was cut short: " + std::to_string(from.size) + " bytes of " + std::to_string(ring_bytes(shape)));
   }
-  if (header.facts.size < 1 || header.facts.rank < 0 || header.facts.rank >= header.facts.size)
+  if (header.facts.size < 1 || header.facts.size > kMostRanks || header.facts.rank < 0 ||
+      header.facts.rank >= header.facts.size)
     fail("rank " + std::to_string(header.facts.rank) + " of " + std::to_string(header.facts.size));
-  if (header.facts.hosts < 1 || header.facts.host < 0 || header.facts.host >= header.facts.hosts)
+  if (header.facts.hosts < 1 || header.facts.hosts > kMostRanks || header.facts.host < 0 ||
+      header.facts.host >= header.facts.hosts)
     fail("host " + std::to_string(header.facts.host) + " of " + std::to_string(header.facts.hosts));
   return header;
+}
+
+// The pair of clocks that was told last. It is written over and over: believed where its stamp was even, and the same
+// before and after; that of a rank that was killed on the way stays odd, and the first pair has to do.
+ClockPair read_latest_pair(const RingBytes& from, const ClockPair& first) {
+  constexpr int kTries = 100;
+  const auto read = [&](std::size_t offset, auto value) {
+    from.copy(offset, std::as_writable_bytes(std::span(&value, 1)));
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return value;
+  };
+  for (int i = 0; i < kTries; ++i) {
+    const auto before = read(offsetof(RingHeader, pair_stamp), std::uint32_t{0});
+    const ClockPair pair = {read(offsetof(RingHeader, latest_ticks), std::uint64_t{0}),
+                            read(offsetof(RingHeader, latest_steady_ns), std::uint64_t{0})};
+    if (before % 2 == 0 && read(offsetof(RingHeader, pair_stamp), std::uint32_t{0}) == before) return pair;
+  }
+  return first;
 }
 
 // Slots next to each other, read three times: an event is one where its stamp was so before and after.
@@ -158,7 +177,7 @@ Recording read_ring(const RingBytes& from, std::uint64_t first) {
   recording.facts = header.facts;
   recording.ended = header.ended != 0;
   recording.first = header.first;
-  recording.latest = header.latest;
+  recording.latest = read_latest_pair(from, header.first);
   recording.written = header.written;
   recording.names = read_names(from, header.shape);
   recording.communicators = read_communicators(from, header);
@@ -202,6 +221,16 @@ auto with_file(const std::string& path, Read&& read) {
 
 Recording read_recording(const std::string& path, std::uint64_t first) {
   return with_file(path, [&](const RingBytes& bytes) { return read_ring(bytes, first); });
+}
+
+bool is_recorded(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid() || ::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  try {
+    return with_file(path, read_header).ended == 0;
+  } catch (const Error&) {
+    return true;  // about to begin
+  }
 }
 
 bool has_ended(const std::string& path, std::uint64_t job) {

@@ -49,6 +49,9 @@ struct Recording {
 Recording read_recording(const std::string& path, std::uint64_t first = 0);
 // Of a ring that lies in memory and that nobody writes.
 Recording read_recording(std::span<const std::byte> image, std::uint64_t first = 0);
+// Whether a process that lives records to it: its recorder holds a lock on the file, of which nothing is left once the
+// process has ended in whatever way.
+bool is_recorded(const std::string& path);
 // Whether it is a ring of this job, and its rank records no more. False where it cannot be read.
 bool has_ended(const std::string& path, std::uint64_t job);
 

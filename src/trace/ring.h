@@ -24,6 +24,7 @@ inline constexpr std::uint64_t kRingMagic = 0x474e495249545554;  // "TUTIRING" w
 inline constexpr std::uint32_t kRingVersion = 2;
 inline constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;  // of a ring: 1 GiB
 inline constexpr std::uint32_t kMostTableEntries = 1 << 16;
+inline constexpr std::int32_t kMostRanks = 1 << 20;  // of a job: readers make room for all of them
 
 // Whose ring it is.
 struct RingFacts {

@@ -187,8 +187,9 @@ class TraceWriter {
 
   std::string call_words(const Slice& slice) const {
     const Recording::Communicator* const communicator = job_.communicator_of(slice);
-    return "\"comm\":" + hex(communicator == nullptr ? 0 : communicator->id) +
-           ",\"seq\":" + std::to_string(slice.event.sequence);
+    const std::string words = "\"comm\":" + hex(communicator == nullptr ? 0 : communicator->id);
+    const bool numbered = slice.event.sequence != TraceEvent::kUnnumbered;
+    return numbered ? words + ",\"seq\":" + std::to_string(slice.event.sequence) : words;
   }
 
   Told told_call(const Slice& slice) const {
@@ -234,6 +235,7 @@ class TraceWriter {
     const auto on = static_cast<WaitedOn>(std::min<std::size_t>(event.what, std::size(kOn) - 1));
     const int peer = job_.job_rank(slice, event.peer());
     const std::string words = std::string(",\"on\":\"") + kOn[static_cast<std::size_t>(on)] + "\"";
+    if (job_.communicator_of(slice) == nullptr) return {"wait", "wait for an async call", words.substr(1)};
     if (peer >= 0) {
       const std::string number = std::to_string(peer);
       return {"wait", "wait for " + number, call_words(slice) + ",\"peer\":" + number + words};

@@ -12,6 +12,7 @@
 
 #include "schedule/program.h"
 #include "trace/folder.h"
+#include "trace/ring_folder.h"
 #include "tutti/error.h"
 #include "tutti/types.h"
 
@@ -272,6 +273,50 @@ TEST(Merge, WritesNamesThatAreNoText) {
   const Folder folder;
   { Rank(folder, facts_of(0, 1)).span("a \"quote\", a \\, a \n and \xff\xc3", 0, 1); }
   EXPECT_EQ(slices_of(merged(folder), "span").at(0).at("name"), "a \"quote\", a \\, a \n and ??");
+}
+
+TEST(Merge, SaysThatARingHadNoRoomForMoreCommunicators) {
+  const Folder folder;
+  {
+    Rank zero(folder, facts_of(0), {.events = 64, .communicators = 1}), one(folder, facts_of(1));
+    EXPECT_EQ(zero.recorder.add_communicator(0x2b, std::vector{0, 1}), TraceEvent::kNone);
+    TraceEvent nameless = zero.event(EventKind::call, 0, 10);
+    zero.recorder.record(nameless);
+    nameless.kind = EventKind::wait;
+    zero.recorder.record(nameless);
+    one.recorder.end();
+    zero.recorder.end();
+  }
+  std::vector<std::string> sentences;
+  const Json trace = merged(folder, &sentences);
+  EXPECT_THAT(sentences, ElementsAre(HasSubstr("rank 0 has more communicators than its ring has room for: 1 calls")));
+  EXPECT_FALSE(slices_of(trace, "wait").at(0).at("args").contains("comm"));
+}
+
+// Of two jobs that are to go to one folder it is the first one's, until it ends.
+TEST(RingFolder, IsOneJobsUntilItEnds) {
+  const Folder folder;
+  const std::string rings = rings_of(folder.path() + "/run.json");
+  {
+    const FolderClaim first(rings);
+    EXPECT_TRUE(first.holds());
+    EXPECT_FALSE(FolderClaim(rings).holds()) << "nobody records yet, but somebody is about to";
+  }
+  {
+    Recorder recorder(rings, facts_of(0));
+    EXPECT_TRUE(is_in_use(rings));
+    EXPECT_FALSE(FolderClaim(rings).holds());
+    EXPECT_TRUE(std::filesystem::exists(ring_path(rings, 0))) << "it is not touched";
+    recorder.end();
+    EXPECT_FALSE(is_in_use(rings));
+  }
+  { Recorder killed(rings, facts_of(1)); }  // it has not ended, and nobody has it open
+  EXPECT_TRUE(FolderClaim(rings).holds());
+  EXPECT_FALSE(std::filesystem::exists(ring_path(rings, 0)));
+  EXPECT_FALSE(std::filesystem::exists(ring_path(rings, 1)));
+  EXPECT_TRUE(FolderClaim(folder.path() + "/nowhere/run.json.rings").holds()) << "who makes a ring there says why not";
+  EXPECT_EQ(file_beside("a.b/run.json", 0x9f3c), "a.b/run.9f3c.json");
+  EXPECT_EQ(file_beside("run", 0x9f3c), "run.9f3c");
 }
 
 }  // namespace

@@ -143,6 +143,20 @@ TEST(Recording, OfHeadersThatLie) {
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, rank), std::int32_t{3}, "rank 3 of 3");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{0}, "rank 1 of 0");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, host), std::int32_t{1}, "host 1 of 1");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{2'000'000'000}, "of 2000000000");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, hosts), std::int32_t{2'000'000'000}, "of 2000000000");
+}
+
+// A rank that was killed while it told its clocks again has told half of them.
+TEST(Recording, OfClocksThatWereBeingWrittenHasTheFirst) {
+  Image image(3);
+  const ClockPair before = read_recording(image.bytes()).latest;
+  image.set(offsetof(RingHeader, latest_ticks), std::uint64_t{7});
+  image.set(offsetof(RingHeader, pair_stamp), std::uint32_t{5});
+  const Recording recording = read_recording(image.bytes());
+  EXPECT_EQ(recording.latest, recording.first);
+  image.set(offsetof(RingHeader, pair_stamp), std::uint32_t{6});
+  EXPECT_EQ(read_recording(image.bytes()).latest, (ClockPair{7, before.steady_ns}));
 }
 
 TEST(Recording, OfCountsThatLie) {
