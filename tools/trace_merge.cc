@@ -8,6 +8,7 @@
 
 #include "tools/verbs.h"
 #include "trace/merge.h"
+#include "trace/ring_folder.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -35,6 +36,8 @@ void clear_trace(const std::string& file) {
   if (!folder.empty() && ::access(folder.c_str(), W_OK | X_OK) != 0)
     refuse(fmt::format("--trace {}: there is no folder {} to write to", file, folder.string()));
   if (fs::is_directory(file)) refuse(fmt::format("--trace {}: that is a folder; name a file", file));
+  if (trace::is_in_use(trace::rings_of(file)))
+    refuse(fmt::format("--trace {}: another job still records to it; name another file", file));
   trace::remove_rings(trace::rings_of(file));
   std::error_code ignored;
   if (fs::is_regular_file(file, ignored)) fs::remove(file, ignored);

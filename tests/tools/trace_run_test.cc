@@ -1,7 +1,9 @@
 // `tutti run --trace` and TUTTI_TRACE, as people call them: what becomes of a job that ends well, of one whose rank is
 // killed, and of one that was started otherwise.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/file_descriptor.h"
 #include "tools/launched.h"
 
 namespace tutti::testing {
@@ -79,6 +82,65 @@ TEST(TraceRun, HasWhatMeetsLater) {
   const Json trace = read(file);
   EXPECT_EQ(trace.at("tutti").at("communicators").size(), 2u);
   EXPECT_EQ(count(trace, "call", "barrier"), 2);
+  EXPECT_EQ(count(trace, "span", "elsewhere"), 2) << "of another thread, in a process that has but one trace";
+}
+
+// What one of its groups stops is over for all of them: nobody goes on recording to rings that are gone.
+TEST(TraceRun, IsStoppedForAllGroupsOfTheProcess) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  EXPECT_EQ(run(2, {"--trace", file}, {TUTTI_TRACED, "stop"}).exit_code, 0) << "4: the other one still records";
+  const Json trace = read(file);
+  EXPECT_EQ(count(trace, "call", "all_reduce"), 4 * 2);
+  EXPECT_EQ(count(trace, "call", "barrier"), 1 * 2);
+  EXPECT_FALSE(fs::exists(file + ".rings"));
+}
+
+// The traces in a folder, but for this one.
+std::vector<Json> others_than(const std::string& file) {
+  std::vector<Json> others;
+  for (const auto& entry : fs::directory_iterator(fs::path(file).parent_path()))
+    if (entry.path().extension() == ".json" && entry.path() != file) others.push_back(read(entry.path().string()));
+  return others;
+}
+
+// Processes that number their groups from 0 on, under one TUTTI_TRACE: what those that come later record is a job of
+// its own, beside the first, and takes nothing from it.
+TEST(TraceRun, GroupsOfOtherProcessesHaveAFileOfTheirOwn) {
+  for (const char* word : {"pairs", "late"}) {
+    const Folder folder;
+    const std::string file = folder.path("run.json");
+    fs::create_directory(folder.path("store"));
+    Launched::Setup setup;
+    setup.environment["TUTTI_TRACE"] = file;
+    const LaunchedEnd end = run(4, {}, {TUTTI_TRACED, word, folder.path("store")}, setup);
+    EXPECT_EQ(end.exit_code, 0) << word << "\n" << end.errors;
+    const Json first = read(file);
+    EXPECT_EQ(first.at("tutti").at("ranks"), 2);
+    EXPECT_EQ(count(first, "call", "all_reduce"), 2 * 2) << word;
+    EXPECT_EQ(count(first, "call", "all_gather"), 2) << word;
+    const std::vector<Json> others = others_than(file);
+    ASSERT_EQ(others.size(), 1u) << word;
+    EXPECT_EQ(others[0].at("tutti").at("ranks"), 2);
+    EXPECT_NE(others[0].at("tutti").at("job"), first.at("tutti").at("job"));
+    EXPECT_EQ(count(others[0], "call", "all_reduce"), word == std::string("pairs") ? 2 : 0);
+    EXPECT_EQ(count(others[0], "call", "all_gather"), 2) << word;
+    EXPECT_EQ(launch({"trace", file}).exit_code, 0) << "some of its calls are of ranks of another job";
+    EXPECT_FALSE(fs::exists(file + ".rings"));
+  }
+}
+
+TEST(TraceRun, IsRefusedWhereAnotherJobStillRecords) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  fs::create_directory(file + ".rings");
+  const std::string ring = folder.with("run.json.rings/rank-0.ring", "", 0600);
+  const tutti::FileDescriptor held(::open(ring.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  const LaunchedEnd end = run(2, {"--trace", file}, {TUTTI_TRACED});
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_THAT(end.errors, HasSubstr("another job still records to it"));
+  EXPECT_TRUE(fs::exists(ring));
 }
 
 // As under any launcher: the last rank merges.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/file_descriptor.h"
@@ -42,6 +43,14 @@ RankTrace::~RankTrace() { end(); }
 
 void RankTrace::end() {
   if (!home_.is_here() || ended_.exchange(true)) return;
+  {
+    const std::lock_guard lock(attached_mutex_);
+    for (std::atomic<trace::Recorder*>* const of : attached_) {
+      trace::Recorder* own = &recorder_;
+      of->compare_exchange_strong(own, nullptr);  // it may record elsewhere by now
+    }
+    attached_.clear();
+  }
   recorder_.end();
   LiveTraces::of_process().note_end();
   try {
@@ -54,6 +63,18 @@ void RankTrace::end() {
   }
 }
 
+void RankTrace::attach(std::atomic<trace::Recorder*>& of) {
+  const std::lock_guard lock(attached_mutex_);
+  if (ended()) return;
+  attached_.push_back(&of);
+  of.store(&recorder_, std::memory_order_release);
+}
+
+void RankTrace::detach(std::atomic<trace::Recorder*>& of) {
+  const std::lock_guard lock(attached_mutex_);
+  std::erase(attached_, &of);
+}
+
 LiveTraces& LiveTraces::of_process() {
   static LiveTraces* const kTraces = new LiveTraces;  // for ends behind that of main()
   return *kTraces;
@@ -62,7 +83,9 @@ LiveTraces& LiveTraces::of_process() {
 void LiveTraces::add(const std::shared_ptr<RankTrace>& trace) {
   const std::lock_guard lock(mutex_);
   std::erase_if(all_, [](const auto& other) { return other.expired(); });
-  all_.push_back(trace);
+  // Groups that meet later go on with the trace of their process.
+  const bool listed = std::ranges::any_of(all_, [&](const auto& other) { return other.lock() == trace; });
+  if (!listed) all_.push_back(trace);
   known.own = trace;
   count_.fetch_add(1, std::memory_order_relaxed);
   note_end();
@@ -80,11 +103,20 @@ RankTrace* LiveTraces::find() {
   for (const auto& other : all_) {
     const auto trace = other.lock();
     if (trace == nullptr || trace->ended()) continue;
-    if (only != nullptr) return nullptr;  // which of them?
+    if (only != nullptr && only != trace) return nullptr;  // which of them?
     only = trace;
   }
   known.current = only;
   return only.get();
+}
+
+std::shared_ptr<RankTrace> LiveTraces::find(std::uint64_t recorder) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& other : all_) {
+    auto trace = other.lock();
+    if (trace != nullptr && !trace->ended() && trace->recorder().id() == recorder) return trace;
+  }
+  return nullptr;
 }
 
 }  // namespace tutti::engine

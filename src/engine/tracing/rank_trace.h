@@ -30,12 +30,17 @@ class RankTrace {
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Nothing is recorded any more; merges where all others have ended as well. Never throws: what is left is there.
   void end();
+  // Who records there: each is told by nullptr when it ends, for whomever it was ended.
+  void attach(std::atomic<trace::Recorder*>& of);
+  void detach(std::atomic<trace::Recorder*>& of);
 
  private:
   std::string file_;
   trace::Recorder recorder_;
   HomeProcess home_;
   std::atomic<bool> ended_{false};
+  std::mutex attached_mutex_;
+  std::vector<std::atomic<trace::Recorder*>*> attached_;
 };
 
 // The traces of this process that have not ended.
@@ -53,6 +58,8 @@ class LiveTraces {
       return nullptr;
     return find();
   }
+  // By its recorder's id; nullptr: it has ended.
+  std::shared_ptr<RankTrace> find(std::uint64_t recorder);
 
  private:
   RankTrace* find();

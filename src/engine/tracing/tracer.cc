@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <ranges>
 
@@ -12,6 +13,7 @@
 #include "engine/engine.h"
 #include "rendezvous/host.h"
 #include "trace/merge.h"
+#include "trace/ring_folder.h"
 
 namespace tutti::engine {
 namespace {
@@ -91,8 +93,9 @@ std::vector<HostClock> clocks_of_hosts(Engine& engine) {
   return clocks;
 }
 
-std::vector<Said> gather(Engine& engine, const Said& mine) {
-  std::vector<Said> all(static_cast<std::size_t>(engine.size()), mine);
+template <class Item>
+std::vector<Item> gather(Engine& engine, const Item& mine) {
+  std::vector<Item> all(static_cast<std::size_t>(engine.size()), mine);
   if (engine.size() == 1) return all;
   engine.run_own({.verb = Verb::all_gather,
                   .input = &mine,
@@ -134,37 +137,88 @@ trace::RingShape shape_of(const TraceWish& wish) {
   return shape;
 }
 
+// How a group's ranks are recorded: some may have a trace, of one job or of several, and those that have none become a
+// new job.
+class Parts {
+ public:
+  Parts(const Engine& engine, std::vector<Said> said) : engine_(engine), said_(std::move(said)) {
+    for (std::size_t rank = 0; rank < said_.size(); ++rank)
+      if (said_[rank].rank < 0) new_.push_back(static_cast<int>(rank));
+  }
+
+  bool any_new() const { return !new_.empty(); }
+  // The first of those that have none: it decides for all of them.
+  int leader() const { return new_.front(); }
+  std::uint64_t new_job() const { return at(leader()).job; }
+  int new_size() const {
+    return all_new() ? std::max(engine_.origin().job_size, engine_.size()) : static_cast<int>(new_.size());
+  }
+  // By rank of the group the ranks of this job; -1: it is of another one.
+  std::vector<int> ranks_in(std::uint64_t job) const {
+    std::vector<int> ranks;
+    int next_new = 0;
+    for (int rank = 0; rank < engine_.size(); ++rank) {
+      const bool is_new = at(rank).rank < 0;
+      const int number = !is_new     ? static_cast<int>(at(rank).rank)
+                         : all_new() ? engine_.origin().job_rank(rank)
+                                     : next_new++;
+      ranks.push_back((is_new ? new_job() : at(rank).job) == job ? number : -1);
+    }
+    return ranks;
+  }
+  std::uint64_t group_id() const { return said_.front().id; }
+
+ private:
+  const Said& at(int rank) const { return said_[static_cast<std::size_t>(rank)]; }
+  bool all_new() const { return new_.size() == said_.size(); }
+
+  const Engine& engine_;
+  std::vector<Said> said_;
+  std::vector<int> new_;  // those that have no trace, ascending
+};
+
+// The file of the new job: another one where somebody still records to this one, who is not to lose anything by it.
+std::string file_of(Engine& engine, const TraceWish& wish, const Parts& parts,
+                    std::optional<trace::FolderClaim>& claim) {
+  if (engine.rank() == parts.leader()) claim.emplace(trace::rings_of(wish.file));
+  const std::int32_t taken = claim && !claim->holds() ? 1 : 0;
+  if (gather(engine, taken)[static_cast<std::size_t>(parts.leader())] == 0) return wish.file;
+  if (wish.gives_way) return trace::file_beside(wish.file, parts.new_job());
+  throw Error(ErrorCode::invalid_argument,
+              "others still record to '" + wish.file + "': stop that first, or name another file");
+}
+
+std::shared_ptr<RankTrace> make_trace(Engine& engine, const std::string& file, const trace::RingShape& shape,
+                                      const Parts& parts, const std::vector<HostClock>& clocks) {
+  const int host = engine.transport().offers().hosts.of(engine.rank());
+  const HostClock& clock = clocks[static_cast<std::size_t>(host)];
+  trace::RingFacts facts{.rank = parts.ranks_in(parts.new_job())[static_cast<std::size_t>(engine.rank())],
+                         .size = parts.new_size(),
+                         .job = parts.new_job(),
+                         .host = host,
+                         .hosts = static_cast<std::int32_t>(clocks.size()),
+                         .clock_offset_ns = clock.offset_ns,
+                         .clock_error_ns = clock.error_ns};
+  put(facts.host_name, rendezvous::host_name());
+  put(facts.library, TUTTI_VERSION);
+  return std::make_shared<RankTrace>(file, facts, shape);
+}
+
 // `known`: the trace that goes on.
 void begin(Engine& engine, const TraceWish& wish, std::shared_ptr<RankTrace>& known) {
   if (wish.file.empty()) throw Error(ErrorCode::invalid_argument, "a trace needs the name of its file");
   const trace::RingShape shape = shape_of(wish);
   const Patience patience(engine);
-  // Rings that an earlier run left would be taken for this one's. No rank makes its own before it has heard from all.
-  if (known == nullptr && engine.rank() == 0) trace::remove_rings(trace::rings_of(wish.file));
   Said mine{-1, random_number(), random_number() & 0xffffffff};
   if (known != nullptr) mine = {known->recorder().facts().rank, known->recorder().facts().job, mine.id};
-  const std::vector<Said> said = gather(engine, mine);
+  const Parts parts(engine, gather(engine, mine));
   const std::vector<HostClock> clocks = clocks_of_hosts(engine);
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < said.size(); ++rank)
-    ranks.push_back(said[rank].rank < 0 ? engine.origin().job_rank(static_cast<int>(rank))
-                                        : static_cast<int>(said[rank].rank));
-  if (known == nullptr) {
-    const int host = engine.transport().offers().hosts.of(engine.rank());
-    const HostClock& clock = clocks[static_cast<std::size_t>(host)];
-    trace::RingFacts facts{.rank = ranks[static_cast<std::size_t>(engine.rank())],
-                           .size = std::max(engine.origin().job_size, engine.size()),
-                           .job = said.front().job,
-                           .host = host,
-                           .hosts = static_cast<std::int32_t>(clocks.size()),
-                           .clock_offset_ns = clock.offset_ns,
-                           .clock_error_ns = clock.error_ns};
-    put(facts.host_name, rendezvous::host_name());
-    put(facts.library, TUTTI_VERSION);
-    known = std::make_shared<RankTrace>(wish.file, facts, shape);
-  }
+  // Rings that an earlier run left would be taken for this one's: no rank makes its own before they are gone.
+  std::optional<trace::FolderClaim> claim;
+  const std::string file = parts.any_new() ? file_of(engine, wish, parts, claim) : "";
+  if (known == nullptr) known = make_trace(engine, file, shape, parts, clocks);
   LiveTraces::of_process().add(known);
-  engine.tracer().record_to(known, std::move(ranks), said.front().id);
+  engine.tracer().record_to(known, parts.ranks_in(known->recorder().facts().job), parts.group_id());
 }
 
 }  // namespace
@@ -172,6 +226,7 @@ void begin(Engine& engine, const TraceWish& wish, std::shared_ptr<RankTrace>& kn
 Tracer::~Tracer() {
   const std::lock_guard lock(ProcessTrace::get().mutex);
   for (const auto& trace : traces_) {
+    trace->detach(recorder_);
     if (trace != ProcessTrace::get().trace) trace->end();
   }
 }
@@ -179,9 +234,12 @@ Tracer::~Tracer() {
 void Tracer::record_to(std::shared_ptr<RankTrace> trace, std::vector<int> ranks, std::uint64_t id) {
   ranks_ = std::move(ranks);
   id_ = id;
-  if (traces_.size() > 1) traces_.erase(traces_.begin());
+  if (traces_.size() > 1) {
+    traces_.front()->detach(recorder_);
+    traces_.erase(traces_.begin());
+  }
   traces_.push_back(std::move(trace));
-  recorder_.store(&traces_.back()->recorder(), std::memory_order_release);
+  traces_.back()->attach(recorder_);
 }
 
 void Tracer::stop() {
@@ -202,7 +260,7 @@ void start_process_trace(Engine& engine, const TraceWish& wish) {
     const std::lock_guard lock(process.mutex);
     if (process.trace != nullptr && !process.trace->ended()) known = process.trace;
   }
-  begin(engine, wish, known);
+  begin(engine, {.file = wish.file, .events = wish.events, .gives_way = true}, known);
   const std::lock_guard lock(process.mutex);
   process.trace = known;
 }

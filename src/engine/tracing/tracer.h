@@ -45,6 +45,7 @@ class Tracer {
 struct TraceWish {
   std::string file;
   std::uint64_t events = 0;  // of each rank, at least; 0: as many as usual
+  bool gives_way = false;    // to another file where somebody still records to this one
 };
 
 // Collective over the engine's ranks. Compares the clocks of their hosts. Throws Error(invalid_argument), and
