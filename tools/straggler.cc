@@ -11,8 +11,8 @@ constexpr double kLeastShare = 0.6;  // of steps in which it is the last
 constexpr double kLeastLate = 0.08;  // of a step
 constexpr double kTimesNext = 2;     // as late as the next one
 
-// The step from which on, however far one looks, the rank is last in kLeastShare of all; before it there is none with as
-// much to be said for it. That there is one follows from its share over all steps.
+// The step from which on, however far one looks, the rank is last in kLeastShare of all. That there is one follows from
+// its share over all steps.
 std::size_t since_when(const std::vector<std::size_t>& last, std::size_t rank) {
   // What it has beyond its share so far: behind the lowest point it never has less again.
   std::size_t since = 0;

@@ -73,6 +73,14 @@ using Moment = std::chrono::steady_clock::time_point;
 // Whether anybody hears it.
 TUTTI_API bool on();
 TUTTI_API void train_step(std::int64_t step, Moment begin, Moment end);
+// A thread that async calls hold up elsewhere than in a call of Tutti's: from held_up() to go_on(), which any thread
+// may call.
+struct Held {
+  std::uint64_t recorder = 0, since = 0;  // 0: nothing is recorded
+  std::uint32_t thread = 0;
+};
+TUTTI_API Held held_up();
+TUTTI_API void go_on(const Held& held);
 // A bucket of gradients, from when it was ready; between that and `start` it waited for earlier ones.
 struct Bucket {
   std::int64_t step = 0;

@@ -268,6 +268,14 @@ tutti_code tutti_trace_where(tutti_comm comm, const char** file);
  * each end ends the last one that began. Where nothing is recorded they cost next to nothing. */
 tutti_code tutti_span_begin(const char* name);
 tutti_code tutti_span_end(void);
+/* For a thread that async calls hold up elsewhere than in a call of Tutti's, as who waits for a future of its language:
+ * from when, and, by any thread, until when. `trace` is 0 where nothing is recorded, and the end does nothing then. */
+typedef struct {
+  uint64_t trace, since;
+  uint32_t thread;
+} tutti_trace_wait;
+tutti_code tutti_trace_wait_begin(tutti_trace_wait* wait);
+tutti_code tutti_trace_wait_end(const tutti_trace_wait* wait);
 
 /* The sentence of a step: what was called between two marks of a communicator, what of that was exposed, and where the
  * time went, as a table or as JSON.

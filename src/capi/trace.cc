@@ -40,6 +40,20 @@ tutti_code tutti_trace_where(tutti_comm comm, const char** file) {
   });
 }
 
+tutti_code tutti_trace_wait_begin(tutti_trace_wait* wait) {
+  return guarded([&] {
+    const tutti::trace::Held held = tutti::trace::held_up();
+    place(wait, "tutti_trace_wait_begin: wait") = {held.recorder, held.since, held.thread};
+  });
+}
+
+tutti_code tutti_trace_wait_end(const tutti_trace_wait* wait) {
+  return guarded([&] {
+    const tutti_trace_wait& begun = place(wait, "tutti_trace_wait_end: wait");
+    tutti::trace::go_on({begun.trace, begun.since, begun.thread});
+  });
+}
+
 tutti_code tutti_span_begin(const char* name) {
   return guarded([&] {
     if (name == nullptr) reject("tutti_span_begin: name is NULL");

@@ -15,7 +15,10 @@ static void make_calls(const struct job* job) {
   OK(tutti_span_end());
   tutti_work work = NULL;
   OK(tutti_all_reduce(job->comm, numbers, numbers, 100, TUTTI_FLOAT32, TUTTI_SUM, &work));
+  tutti_trace_wait wait;
+  OK(tutti_trace_wait_begin(&wait));
   OK(tutti_wait(&work));
+  OK(tutti_trace_wait_end(&wait));
   OK(tutti_span_end());
 }
 
@@ -50,6 +53,7 @@ int main(void) {
   CHECK(count(text, "\"cat\":\"call\",\"name\":\"all_reduce\"") == 2 * job.size);
   CHECK(count(text, "\"cat\":\"span\",\"name\":\"outer\"") == job.size);
   CHECK(count(text, "\"cat\":\"span\",\"name\":\"inner\"") == job.size);
+  CHECK(count(text, "\"args\":{\"on\":\"work\"}") == job.size);
   free(text);
   OK(tutti_barrier(job.comm, NULL));
   if (job.rank == 0) remove(file);
@@ -58,6 +62,8 @@ int main(void) {
   for (int depth = 0; depth < 100; ++depth) OK(tutti_span_end());
   FAILS(tutti_span_end(), TUTTI_INVALID_ARGUMENT, "has begun no span");
   FAILS(tutti_span_begin(NULL), TUTTI_INVALID_ARGUMENT, "name is NULL");
+  FAILS(tutti_trace_wait_begin(NULL), TUTTI_INVALID_ARGUMENT, "wait is NULL");
+  FAILS(tutti_trace_wait_end(NULL), TUTTI_INVALID_ARGUMENT, "wait is NULL");
   FAILS(tutti_trace_start(job.comm, "", 0), TUTTI_INVALID_ARGUMENT, "file is empty");
   FAILS(tutti_trace_where(job.comm, NULL), TUTTI_INVALID_ARGUMENT, "file is NULL");
   return leave(&job);

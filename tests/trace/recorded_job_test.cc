@@ -244,6 +244,24 @@ TEST_P(RecordedJob, IsWhatTheViewPlays) {
 INSTANTIATE_TEST_SUITE_P(Groups, RecordedJob, ::testing::ValuesIn(testing::kAlsoMixed),
                          [](const auto& test) { return testing::name_of(test.param); });
 
+std::span<int> one_of(std::vector<int>& values, int i) {
+  return std::span(values).subspan(static_cast<std::size_t>(i), 1);
+}
+
+// The longest wait of the program in its span of this name, in microseconds.
+double held_up_in(const Json& trace, const std::string& name) {
+  double longest = 0;
+  for (const Slice& span : slices_of(trace, "span")) {
+    if (span.name != name) continue;
+    for (const Slice& wait : slices_of(trace, "wait")) {
+      const bool inside = wait.rank == span.rank && wait.row == 0 && wait.begin + kRounding >= span.begin &&
+                          wait.end <= span.end + kRounding;
+      if (inside) longest = std::max(longest, wait.end - wait.begin);
+    }
+  }
+  return longest;
+}
+
 class Recorded : public ::testing::TestWithParam<Ranks> {};
 
 // Ranks of a group made of others are those of the job.
@@ -268,6 +286,62 @@ TEST_P(Recorded, GroupsHaveTheRanksOfTheJob) {
     EXPECT_EQ(call.args.at("root"), call.rank == 1 ? 1 : 2);
   }
   EXPECT_EQ(broadcasts, kRanks);
+}
+
+// However a program waits for what is under way, it does not compute meanwhile.
+TEST_P(Recorded, WaitsOfAllKindsHoldTheProgramUp) {
+  constexpr double kLong_us = 20'000;  // of the 30 ms that the other rank computes
+  const Folder folder;
+  int turns = 0;
+  for (double one = 0, several = 0, probe = 0; one < kLong_us || several < kLong_us || probe < kLong_us; ++turns) {
+    ASSERT_LT(turns, 10) << one << " us in wait_any, " << several << " in that of two groups, " << probe << " in probe";
+    const Json trace = trace_of(GetParam(), folder, [](Communicator& comm) {
+      Communicator other = comm.duplicate();
+      std::vector<int> values(4);
+      const auto receive = [&](Communicator& at, int i) { return at.recv_async(one_of(values, i), 1, i); };
+      const auto send = [&](Communicator& at, int i) { at.send(one_of(values, i), 0, i); };
+      if (comm.rank() == 0) {
+        std::vector<Work> works;
+        works.push_back(receive(comm, 0));
+        works.push_back(receive(comm, 1));
+        const Span span("one");
+        wait_any(works);
+        wait_all(works);
+      }
+      if (comm.rank() == 1) {
+        compute();
+        send(comm, 0);
+        send(comm, 1);
+      }
+      comm.barrier();
+      if (comm.rank() == 0) {
+        std::vector<Work> works;
+        works.push_back(receive(comm, 2));
+        works.push_back(receive(other, 3));
+        const Span span("several");
+        wait_any(works);
+        wait_all(works);
+      }
+      if (comm.rank() == 1) {
+        compute();
+        send(comm, 2);
+        send(other, 3);
+      }
+      comm.barrier();
+      if (comm.rank() == 0) {
+        const Span span("probe");
+        comm.probe(1, 0);
+      }
+      if (comm.rank() == 1) {
+        compute();
+        send(comm, 0);
+      }
+      if (comm.rank() == 0) comm.recv(one_of(values, 0), 1, 0);
+    });
+    one = held_up_in(trace, "one");
+    several = held_up_in(trace, "several");
+    probe = held_up_in(trace, "probe");
+  }
 }
 
 TEST_P(Recorded, AgainIsAnotherTrace) {

@@ -57,6 +57,11 @@ class AnyOf {
   bool wait_for_event(const Deadline& deadline) {
     engine::Event event;
     const Listening listening(*this, event);
+    // All of them are this rank's, and so is its trace: the first that it records stands for them.
+    const auto recorded =
+        std::ranges::find_if(pending_, [](const auto* pending) { return pending->call.recorder != nullptr; });
+    const engine::Pending& told = recorded == pending_.end() ? *pending_.front() : **recorded;
+    const engine::RecordedWork work(told.call.recorder, told.call.sequence);
     while (!event.wait(std::min<std::chrono::nanoseconds>(deadline.left(), kAskedEvery))) {
       if (deadline.passed()) return false;
       throw_if_interrupted();

@@ -107,7 +107,7 @@ void AsyncCalls::wait_until(Pending& pending, const Deadline& deadline) {
   const TimedWait timed(with_.counter, pending.call.verb);
   Waiter::Outcome outcome = Waiter::Outcome::finished;
   if (const trace::GroupRecorder* const group = pending.call.recorder; group != nullptr) {
-    const RecordedWork work(*group, pending.call.sequence);
+    const RecordedWork work(group, pending.call.sequence);
     outcome = waiter.until_finished(look, hopeless, WaitRecord(*group, [&] { return awaited_by(pending); }));
   } else {
     outcome = waiter.until_finished(look, hopeless);
@@ -134,6 +134,7 @@ bool AsyncCalls::wait_any(std::span<Pending* const> calls, const Deadline& deadl
   const auto hopeless = [&] { return (stuck = find_stuck()).any(); };
   Waiter waiter(with_.transport, deadline);
   const TimedWait timed(with_.counter, calls.front()->call.verb);
+  const RecordedWork recorded(calls.front()->call.recorder, calls.front()->call.sequence);
   const Waiter::Outcome outcome = waiter.until_finished(look, hopeless);
   if (!with_.counter.timed()) with_.counter.add_wait(calls.front()->call.verb, waiter.waited());
   if (outcome == Waiter::Outcome::hopeless) fail(stuck);

@@ -115,6 +115,7 @@ Received Engine::probe(int source, int tag, const Element& element) {
   Call call = call_of_probe(source, tag, element);
   Message message(call);
   message.probe = true;
+  call.recorder = recorder_of(0);  // of how long it waits; it is no call by itself
   run_messages({&message, 1});
   return counted_in(element, message.received);
 }

@@ -65,6 +65,28 @@ void train_step(std::int64_t step, Moment begin, Moment end) {
   recorder.record(event);
 }
 
+Held held_up() {
+  RankTrace* const current = LiveTraces::of_process().current();
+  if (current == nullptr) return {};
+  Recorder& recorder = current->recorder();
+  return {recorder.id(), recorder.now(), recorder.thread()};
+}
+
+void go_on(const Held& held) {
+  if (held.recorder == 0) return;
+  const std::shared_ptr<RankTrace> trace = LiveTraces::of_process().find(held.recorder);
+  if (trace == nullptr) return;  // it has ended meanwhile
+  TraceEvent event;
+  event.kind = EventKind::wait;
+  event.what = static_cast<std::uint8_t>(WaitedOn::work);
+  event.thread = static_cast<std::uint8_t>(held.thread);
+  event.sequence = TraceEvent::kUnnumbered;
+  event.begin = held.since;
+  event.end = trace->recorder().now();
+  event.other = static_cast<std::uint32_t>(-1);
+  trace->recorder().record(event);
+}
+
 void bucket(const Bucket& bucket) {
   RankTrace* const current = LiveTraces::of_process().current();
   if (current == nullptr) return;

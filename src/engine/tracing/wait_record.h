@@ -34,18 +34,23 @@ inline void record_wait(const trace::GroupRecorder& group, trace::WaitedOn on, i
   group.recorder->record(event);
 }
 
-// The program is held up by an async call while this lives.
+// The program is held up by an async call while this lives. `group`: nullptr where nothing is recorded.
 class RecordedWork {
  public:
-  RecordedWork(const trace::GroupRecorder& group, std::uint64_t sequence)
-      : group_(&group), sequence_(sequence), since_(group.recorder->now()) {}
-  ~RecordedWork() { record_wait(*group_, trace::WaitedOn::work, -1, sequence_, since_); }
+  RecordedWork(const trace::GroupRecorder* group, std::uint64_t sequence) : group_(group), sequence_(sequence) {
+    if (group_ != nullptr) [[unlikely]]
+      since_ = group_->recorder->now();
+  }
+  ~RecordedWork() {
+    if (group_ != nullptr) [[unlikely]]
+      record_wait(*group_, trace::WaitedOn::work, -1, sequence_, since_);
+  }
   RecordedWork(const RecordedWork&) = delete;
   RecordedWork& operator=(const RecordedWork&) = delete;
 
  private:
   const trace::GroupRecorder* group_;
-  std::uint64_t sequence_, since_;
+  std::uint64_t sequence_, since_ = 0;
 };
 
 // `Ask` returns AwaitedNow.
