@@ -33,6 +33,24 @@ Registry& registry() {
   return *kRegistry;
 }
 
+// The calling thread is held up in here, where that is recorded. The core takes no lock of a communicator's for it, so
+// that changed_mutex_ may be held.
+class RecordedWait {
+ public:
+  RecordedWait() { tutti_trace_wait_begin(&wait_); }
+  ~RecordedWait() { tutti_trace_wait_end(&wait_); }
+  RecordedWait(const RecordedWait&) = delete;
+  RecordedWait& operator=(const RecordedWait&) = delete;
+
+ private:
+  tutti_trace_wait wait_{};
+};
+
+bool is_traced() {
+  tutti_trace_wait wait{};
+  return tutti_trace_wait_begin(&wait) == TUTTI_OK && wait.trace != 0;
+}
+
 // Whoever joins a thread that runs Python callbacks must not hold what they need.
 class WithoutPython {
  public:
@@ -184,6 +202,7 @@ void Group::ended(void* context) {
   if (last && group.futures_awaited_since_) {
     group.waited_for_futures_[work->core_verb()] += std::chrono::steady_clock::now() - *group.futures_awaited_since_;
     group.futures_awaited_since_.reset();
+    tutti_trace_wait_end(&group.traced_wait_);
   }
   if (work->wanted_) group.hand_over(*work);
   group.changed_.notify_all();
@@ -199,6 +218,8 @@ void Group::await(Work& work, Milliseconds timeout) {
   };
   std::unique_lock lock(changed_mutex_);
   futures_awaited_since_.reset();  // the core counts this
+  traced_wait_ = {};
+  std::optional<RecordedWait> recorded;  // the core records what this thread drives
   while (!work.ended_) {
     if (!driving_ && !leaving_) {
       driving_ = true;
@@ -213,7 +234,10 @@ void Group::await(Work& work, Milliseconds timeout) {
       driving_ = false;
       changed_.notify_all();
       if (late && !work.ended_) std::rethrow_exception(late);
-    } else if (!limited) {
+      continue;
+    }
+    if (!recorded) recorded.emplace();
+    if (!limited) {
       changed_.wait(lock);
     } else if (changed_.wait_until(lock, until) == std::cv_status::timeout && !work.ended_) {
       throw_failure("rank " + std::to_string(rank_) + ", " + work.verb_ +
@@ -352,14 +376,17 @@ void Group::took_future() {
   const int pass = torch::autograd::get_current_graph_task_id();
   {
     const std::lock_guard lock(changed_mutex_);
-    if (!marked_ || pass < 0 || std::exchange(watched_pass_, pass) == pass) return;
+    const bool wanted = marked_ || is_traced();
+    if (!wanted || pass < 0 || std::exchange(watched_pass_, pass) == pass) return;
   }
   // DDP asks for its own word at the end when it has started its last call, and so comes later.
   torch::autograd::Engine::get_default_engine().queue_callback([group = weak_from_this()] {
     const std::shared_ptr<Group> self = group.lock();
     if (!self) return;
     const std::lock_guard lock(self->changed_mutex_);
-    if (self->open_.load() > 0) self->futures_awaited_since_ = std::chrono::steady_clock::now();
+    if (self->open_.load() == 0) return;
+    self->futures_awaited_since_ = std::chrono::steady_clock::now();
+    tutti_trace_wait_begin(&self->traced_wait_);
   });
 }
 

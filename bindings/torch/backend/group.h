@@ -150,6 +150,7 @@ class Group : public std::enable_shared_from_this<Group> {
   bool marked_ = false;           // somebody wants to know what is waited for
   int watched_pass_ = -1;         // backward pass whose end begins the waiting
   std::optional<std::chrono::steady_clock::time_point> futures_awaited_since_;
+  tutti_trace_wait traced_wait_{};  // the same, where it is recorded
   std::array<std::chrono::steady_clock::duration, TUTTI_VERBS> waited_for_futures_{};
 };
 
