@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file_descriptor.h"
+#include "shell.h"
 #include "tools/launched.h"
 
 namespace tutti::testing {
@@ -184,6 +185,33 @@ TEST(TraceRun, ComparesClocksOfHostsAsWellAsItSays) {
   EXPECT_EQ(hosts.at(0).at("clock_error_us"), 0);
   EXPECT_GT(hosts.at(1).at("clock_error_us"), 0);
   EXPECT_LE(std::abs(hosts.at(1).at("clock_offset_us").get<double>()), hosts.at(1).at("clock_error_us").get<double>());
+}
+
+// Hosts whose clocks are 100 s apart, as machines that were started at different times: the second one's is ahead.
+TEST(TraceRun, BringsClocksTogetherThatAreFarApart) {
+  const std::string apart = "unshare --time --monotonic 100 --fork ";
+  if (shell(apart + "true").exit_code != 0) GTEST_SKIP() << "a clock of one's own wants a time namespace";
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  const std::string script = "export TUTTI_HOSTID=host-$((TUTTI_RANK / 2)); [ $TUTTI_RANK -lt 2 ] || exec " + apart +
+                             TUTTI_TRACED "; exec " TUTTI_TRACED;
+  const LaunchedEnd end = launch(run_shell(4, script, {"--trace", file}));
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  const Json trace = read(file);
+  const Json host = trace.at("tutti").at("hosts").at(1);
+  const double error = host.at("clock_error_us").get<double>();
+  EXPECT_LT(error, 1e6);
+  EXPECT_NEAR(host.at("clock_offset_us").get<double>(), -100e6, error);
+  // So calls of all ranks lie beside each other: the last to enter comes before any that ends.
+  std::map<int, std::pair<double, double>> calls;  // by number: the last begin, the first end
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("cat") != "call") continue;
+    const double begin = event.at("ts"), ends = begin + event.at("dur").get<double>();
+    auto [at, is_new] = calls.try_emplace(event.at("args").at("seq").get<int>(), begin, ends);
+    at->second = {std::max(at->second.first, begin), std::min(at->second.second, ends)};
+  }
+  EXPECT_EQ(calls.size(), 4u);
+  for (const auto& [number, call] : calls) EXPECT_LT(call.first, call.second + 2 * error) << number;
 }
 
 TEST(TraceRun, RefusesFilesThatCannotBe) {
