@@ -225,7 +225,9 @@ Recording read_recording(const std::string& path, std::uint64_t first) {
 
 bool is_recorded(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid() || ::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  // A file system without locks says nothing.
+  const bool locked = file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!locked) return false;
   try {
     return with_file(path, read_header).ended == 0;
   } catch (const Error&) {

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/formatted.h"
 #include "trace/recording.h"
@@ -23,6 +25,10 @@ bool is_there(const FileDescriptor& folder, const std::string& name) {
          open.st_ino == named.st_ino;
 }
 
+FileDescriptor open_folder(const std::string& name) {
+  return FileDescriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 }  // namespace
 
 bool is_in_use(const std::string& folder) {
@@ -35,19 +41,26 @@ bool is_in_use(const std::string& folder) {
 }
 
 FolderClaim::FolderClaim(const std::string& folder) {
-  do {
+  constexpr int kTries = 100;  // others may take the folder away between two looks
+  for (int i = 0; i < kTries; ++i) {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return;
-    folder_ = FileDescriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!folder_.valid() && errno != ENOENT) return;
-    if (folder_.valid() && ::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      holds_ = false;
-      return;
-    }
-  } while (!folder_.valid() || !is_there(folder_, folder));
-  holds_ = !is_in_use(folder);
-  std::error_code ignored;
-  if (!holds_) return;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) fs::remove_all(entry.path(), ignored);
+    folder_ = open_folder(folder);
+    if (!folder_.valid()) continue;
+    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
+    if (!is_there(folder_, folder)) continue;
+    if (is_in_use(folder)) break;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) fs::remove_all(entry.path(), ignored);
+    return;
+  }
+  holds_ = !folder_.valid();
+  folder_.reset();
+}
+
+FolderHold::FolderHold(const std::string& folder) : folder_(open_folder(folder)) {
+  constexpr int kTries = 100;  // somebody may just look whether the folder is free
+  for (int i = 0; i < kTries && folder_.valid() && ::flock(folder_.get(), LOCK_SH | LOCK_NB) != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 std::string file_beside(const std::string& file, std::uint64_t job) {

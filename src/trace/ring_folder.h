@@ -27,6 +27,16 @@ class FolderClaim {
   bool holds_ = true;
 };
 
+// A rank's hold on its job's folder, from before it says that it has ended until its part is merged: nobody claims the
+// folder in between. Never throws, and does not wait for long.
+class FolderHold {
+ public:
+  explicit FolderHold(const std::string& folder);
+
+ private:
+  FileDescriptor folder_;  // locked, beside others
+};
+
 // Where a job's trace goes that finds `file` taken: run.json becomes run.9f3c.json.
 std::string file_beside(const std::string& file, std::uint64_t job);
 

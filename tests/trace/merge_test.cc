@@ -309,6 +309,8 @@ TEST(RingFolder, IsOneJobsUntilItEnds) {
     EXPECT_TRUE(std::filesystem::exists(ring_path(rings, 0))) << "it is not touched";
     recorder.end();
     EXPECT_FALSE(is_in_use(rings));
+    const FolderHold first(rings), second(rings);
+    EXPECT_FALSE(FolderClaim(rings).holds()) << "it is not merged yet";
   }
   { Recorder killed(rings, facts_of(1)); }  // it has not ended, and nobody has it open
   EXPECT_TRUE(FolderClaim(rings).holds());

@@ -9,6 +9,7 @@
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
 #include "trace/merge.h"
+#include "trace/ring_folder.h"
 
 namespace tutti::engine {
 namespace {
@@ -51,10 +52,11 @@ void RankTrace::end() {
     }
     attached_.clear();
   }
+  const std::string folder = trace::rings_of(file_);
+  const trace::FolderHold hold(folder);
   recorder_.end();
   LiveTraces::of_process().note_end();
   try {
-    const std::string folder = trace::rings_of(file_);
     if (!trace::all_ended(folder, recorder_.facts()) || !is_first_to_merge(folder)) return;
     trace::merge(folder, file_);
     trace::remove_rings(folder);
