@@ -248,6 +248,7 @@ void Group::await(Work& work, Milliseconds timeout) {
 
 void Group::await_all() {
   std::unique_lock lock(changed_mutex_);
+  const RecordedWait recorded;
   changed_.wait(lock, [&] { return open_.load() == 0; });
 }
 
