@@ -105,6 +105,12 @@ void ServerWorker::tell(const Error& error, const std::string& what) const {
               rank);
 }
 
+void ServerWorker::count(const strategy::KeyCall& call) {
+  if (call.rows.empty()) ++calls_[{call.pushes, call.key, 0, 0}];
+  for (std::size_t server = 0; server < call.rows.size(); ++server)
+    if (call.rows[server] > 0) ++calls_[{call.pushes, call.key, server, call.rows[server]}];
+}
+
 void ServerWorker::push(std::size_t key, std::span<const float> gradient) {
   const strategy::KeyShape& shape = plan_.keys[key];
   check("push", key, gradient.size(), shape.elements());
@@ -117,7 +123,7 @@ void ServerWorker::push(std::size_t key, std::span<const float> gradient) {
              static_cast<int>(server));
   }
   talk(in_words("push", key));
-  calls_.push_back({true, key, {}});
+  count({true, key, {}});
 }
 
 void ServerWorker::pull(std::size_t key, std::span<float> values) {
@@ -132,7 +138,7 @@ void ServerWorker::pull(std::size_t key, std::span<float> values) {
              static_cast<int>(server));
   }
   talk(in_words("pull", key));
-  calls_.push_back({false, key, {}});
+  count({false, key, {}});
 }
 
 std::vector<std::int64_t> ServerWorker::all_rows(std::size_t key) const {
@@ -181,7 +187,7 @@ void ServerWorker::push_rows(std::size_t key, std::span<const std::int64_t> rows
     add_data(requests_, Direction::send, data, nullptr, own.size(), width, static_cast<int>(server));
   }
   talk(in_words("push", key));
-  calls_.push_back(std::move(call));
+  count(call);
 }
 
 void ServerWorker::pull_rows(std::size_t key, std::span<const std::int64_t> rows, std::span<float> values) {
@@ -205,7 +211,7 @@ void ServerWorker::pull_rows(std::size_t key, std::span<const std::int64_t> rows
   for (const DealtRows& part : dealt)
     for (std::size_t i = 0; i < part.places.size(); ++i)
       std::memcpy(values.data() + part.places[i] * width, part.data.data() + i * width, width * sizeof(float));
-  calls_.push_back(std::move(call));
+  count(call);
 }
 
 void ServerWorker::clock() {
@@ -239,7 +245,24 @@ void ServerWorker::finish() {
 }
 
 Sentence ServerWorker::sentence() const {
-  return sentence_of(plan_.keys, plan_.cuts, last_calls_, plan_.server_count());
+  const Sentence end = sentence_of(plan_.keys, plan_.cuts, {}, plan_.server_count());
+  Sentence sentence;
+  for (const auto& [kind, times] : last_calls_) {
+    const auto& [pushes, key, server, rows] = kind;
+    strategy::KeyCall call{pushes, key, {}};
+    if (plan_.keys[key].table) {
+      call.rows.resize(plan_.servers.size());
+      call.rows[server] = rows;
+    }
+    Sentence said = sentence_of(plan_.keys, plan_.cuts, std::span(&call, 1), plan_.server_count());
+    said.resize(said.size() - end.size());
+    for (Phrase& phrase : said) {
+      phrase.times *= times;
+      sentence.push_back(std::move(phrase));
+    }
+  }
+  sentence.insert(sentence.end(), end.begin(), end.end());
+  return sentence;
 }
 
 Counters ServerWorker::counters() const { return finished_ ? until_finished_ : group_.counters(); }

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "train/server_wire.h"
@@ -37,6 +39,12 @@ class ServerWorker {
     std::vector<float> data;
   };
 
+  // Push or pull, key, and of a table the server and how many rows of it. Counted, so that a clock that never ends takes
+  // no memory for every call.
+  using CallKind = std::tuple<bool, std::size_t, std::size_t, std::size_t>;
+  using CallCounts = std::map<CallKind, std::uint64_t>;
+
+  void count(const strategy::KeyCall& call);
   void check(const char* call, std::size_t key, std::size_t length, std::size_t expected) const;
   void check_rows(const char* call, std::size_t key, std::span<const std::int64_t> rows) const;
   std::vector<DealtRows> deal(std::span<const std::int64_t> rows) const;
@@ -56,9 +64,9 @@ class ServerWorker {
   int present_;
   bool finished_ = false;
   Counters until_finished_;
-  std::deque<ServerCommand> commands_;                 // of this call
-  std::vector<Request> requests_;                      // of this call
-  std::vector<strategy::KeyCall> calls_, last_calls_;  // of this clock, and of the last one that ended
+  std::deque<ServerCommand> commands_;  // of this call
+  std::vector<Request> requests_;       // of this call
+  CallCounts calls_, last_calls_;       // of this clock, and of the last one that ended
 };
 
 }  // namespace tutti::train
