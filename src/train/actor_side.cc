@@ -1,11 +1,14 @@
 #include "train/actor_side.h"
 
+#include <chrono>
 #include <utility>
 
 #include "train/words.h"
 
 namespace tutti::train {
 namespace {
+
+constexpr std::chrono::seconds kMostUntilArrived{2};
 
 Communicator group_of(Communicator& communicator, std::size_t weights, const ActorOptions& options,
                       ActorOptions& agreed) {
@@ -19,8 +22,14 @@ Communicator group_of(Communicator& communicator, std::size_t weights, const Act
 ActorSide::ActorSide(Communicator& communicator, std::size_t weights, const ActorOptions& options)
     : group_(group_of(communicator, weights, options, options_)), rank_(communicator.rank()), weights_(weights) {}
 
+// It leaves once what it has sent has arrived, for which the learner has room and need not call anything. Its messages
+// cannot stay behind: where one does not arrive, the learner is told that this actor has failed.
 ActorSide::~ActorSide() {
-  if (!sent_.empty()) group_.abort();
+  try {
+    for (SentTrajectory& sent : sent_) sent.work.wait(kMostUntilArrived);
+  } catch (...) {
+    group_.abort();
+  }
 }
 
 void ActorSide::tell(const Error& error, const std::string& what) const {

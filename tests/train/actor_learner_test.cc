@@ -222,6 +222,49 @@ TEST(ActorLearnerDeaths, WithoutActorsTheLearnerSaysWhoWasLast) {
   });
 }
 
+// It goes right behind its send, or once the learner has taken what it sent.
+TEST(ActorLearnerDeaths, AnActorThatLeavesAfterItHasSentHasLeft) {
+  for (const Ranks kind : {Ranks::threads, Ranks::processes, Ranks::tcp}) {
+    for (const bool waits : {false, true}) {
+      testing::expect_all_ok(testing::run_ranks(kind, 3, [waits](Communicator& comm) {
+        Communicator telling = comm.duplicate();
+        int token = 1;
+        if (comm.rank() != 0) {
+          Actor actor(comm, kWeights, kOptions);
+          static_cast<void>(actor.weights());
+          if (comm.rank() == 1) return act(actor, 1);
+          actor.send(trajectory_of(2, 0, actor.version()));
+          if (waits) telling.recv(one(token), 0);
+          return;
+        }
+        Learner learner(comm, weights_of(0), kOptions);
+        while (learner.take().actor == 1) continue;
+        if (waits) telling.send(one(token), 2);
+        while (learner.actors() == 2) static_cast<void>(learner.take());
+        require(learner.lost()[0].rank == 2 && learner.lost()[0].trajectories == 1, learner.lost()[0].why);
+        require(learner.lost()[0].code == ErrorCode::peer_lost, learner.lost()[0].why);
+        learner.stop();
+      }));
+    }
+  }
+}
+
+TEST(ActorLearnerDeaths, ALearnerThatGoesWithoutStoppingIsNamedByActors) {
+  for (const Ranks kind : {Ranks::threads, Ranks::processes}) {
+    testing::expect_all_ok(testing::run_ranks(kind, 3, [](Communicator& comm) {
+      if (comm.rank() == 0) {
+        Learner learner(comm, weights_of(0), kOptions);
+        for (int i = 0; i < 5; ++i) static_cast<void>(learner.take());
+        return;
+      }
+      Actor actor(comm, kWeights, kOptions);
+      const Error error = error_of([&] { act(actor, comm.rank()); });
+      require(error.peer() == 0 && contains(error.what(), "learner rank 0 "), error.what());
+      require(error.code() == ErrorCode::peer_failed || error.code() == ErrorCode::peer_lost, error.what());
+    }));
+  }
+}
+
 // It does not die, and waits for what only comes once it has been given up.
 TEST(ActorLearnerDeaths, AnActorThatStallsIsNamed) {
   on_ranks(3, [](Communicator& comm) {

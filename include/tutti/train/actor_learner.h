@@ -109,6 +109,7 @@ class TUTTI_API Actor {
   Actor(Communicator& communicator, std::size_t weights, const ActorOptions& options);
   Actor(Actor&&) noexcept;
   Actor& operator=(Actor&&) noexcept;
+  // Leaves once what it has sent has arrived; where that takes longer than 2 s, the learner is told that it has failed.
   ~Actor();
 
   // False once the learner has stopped.
