@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "base/mix.h"
@@ -12,6 +13,7 @@ namespace tutti::train {
 namespace {
 
 using Words = std::array<char, 512>;
+using Outcome = std::array<std::uint32_t, 2>;  // length of the words of an error, or 0; its code
 
 // What one rank has to say, known to all.
 std::string words_from(Communicator& communicator, int root, const std::string& own) {
@@ -34,7 +36,7 @@ void all_or_none(Communicator& communicator, const std::function<void()>& part) 
   } catch (const std::exception& error) {
     words = *error.what() == '\0' ? "an error that does not say what it is" : error.what();
   }
-  const std::uint32_t own[2] = {static_cast<std::uint32_t>(words.size()), static_cast<std::uint32_t>(code)};
+  const Outcome own{static_cast<std::uint32_t>(words.size()), static_cast<std::uint32_t>(code)};
   std::vector<std::uint32_t> all(2 * static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(own, all);
   for (std::size_t rank = 0; 2 * rank < all.size(); ++rank) {
@@ -44,6 +46,10 @@ void all_or_none(Communicator& communicator, const std::function<void()>& part) 
     throw Error(static_cast<ErrorCode>(all[2 * rank + 1]), "rank " + std::to_string(rank) + ": " + words,
                 static_cast<int>(rank));
   }
+}
+
+Phrase said_by_all_or_none(std::string what, int ranks) {
+  return {Verb::all_gather, std::move(what), static_cast<std::size_t>(ranks) * sizeof(Outcome), 1, ranks};
 }
 
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) {

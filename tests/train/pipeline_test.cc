@@ -99,13 +99,15 @@ void train_and_compare(Communicator& comm, const Shape& shape) {
   const Counters before = pipeline.counters();
   pipeline.step();
   const Counters after = pipeline.counters();
-  const train::Spoken said = spoken(pipeline.sentence(), Verb::send_recv);
-  const auto calls = after[Verb::send_recv].calls - before[Verb::send_recv].calls;
-  const auto bytes = after[Verb::send_recv].bytes - before[Verb::send_recv].bytes;
-  require(calls == said.calls && bytes == said.bytes, "calls " + std::to_string(calls) + " of " +
-                                                          std::to_string(said.calls) + ", bytes " +
-                                                          std::to_string(bytes) + " of " + std::to_string(said.bytes));
-  require(after[Verb::all_reduce].calls == before[Verb::all_reduce].calls, "nothing else is called");
+  for (std::size_t verb = 0; verb < kVerbs; ++verb) {
+    const train::Spoken said = spoken(pipeline.sentence(), static_cast<Verb>(verb));
+    const auto calls = after.verbs[verb].calls - before.verbs[verb].calls;
+    const auto bytes = after.verbs[verb].bytes - before.verbs[verb].bytes;
+    require(calls == said.calls && bytes == said.bytes,
+            std::string(name_of(static_cast<Verb>(verb))) + ": calls " + std::to_string(calls) + " of " +
+                std::to_string(said.calls) + ", bytes " + std::to_string(bytes) + " of " + std::to_string(said.bytes));
+  }
+  require(spoken(pipeline.sentence(), Verb::all_gather).calls == 1, "whether all stages have ended well");
 }
 
 TEST(Pipeline, IsGradientAccumulationBitForBit) {
