@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
+#include <thread>
 
 #include "check.h"
 #include "train/one_process.h"
@@ -269,6 +271,61 @@ TEST(Experts, StatisticsAreOfAllRanks) {
     require(std::abs(found.dropped_share - 1.0 / 6) < 1e-12, "dropped");
     require(std::abs(found.imbalance - 4 / 2.5) < 1e-12, "imbalance");
   });
+}
+
+// ---- Ranks that go while others wait for their rows.
+
+void dispatch_some(Experts& experts, Communicator& comm, std::size_t tokens) {
+  const Floats logits = numbers(1, comm.rank(), tokens * 4), rows = numbers(2, comm.rank(), tokens * kWidth);
+  const Routing routing = route(logits, {.experts = 4, .top_k = 2});
+  experts.dispatch(routing, rows);
+  Floats result(tokens * kWidth);
+  experts.combine(numbers(3, comm.rank(), experts.rows() * kWidth), result);
+}
+
+TEST(ExpertDeaths, InTheMiddleOfADispatchAreNamedByTheOthers) {
+  for (const testing::Ranks kind : {testing::Ranks::processes, testing::Ranks::tcp}) {
+    const auto ends = testing::run_ranks(kind, 4, [](Communicator& comm) {
+      Communicator telling = comm.duplicate();
+      Experts experts(comm, 4, kWidth);
+      if (comm.rank() == 2) {
+        std::thread([&] {
+          int token = 0;
+          telling.recv(one(token), 0);
+          ::raise(SIGKILL);
+        }).detach();
+      }
+      const Error error = error_of([&] {
+        for (int step = 0;; ++step) {
+          if (comm.rank() == 0 && step == 5) telling.send(one(step), 2);
+          dispatch_some(experts, comm, 20'000);
+        }
+      });
+      require(error.code() == ErrorCode::peer_lost && error.peer() == 2, error.what());
+    });
+    EXPECT_EQ(ends[2].signal, SIGKILL) << ends[2].message;
+    for (const std::size_t rank : {0u, 1u, 3u}) EXPECT_TRUE(ends[rank].ok()) << rank << ": " << ends[rank].message;
+  }
+}
+
+// Its exchange goes with the exception, so that the others do not wait for their timeout.
+TEST(ExpertDeaths, ARouterThatRefusesALogitEndsTheDispatchOfAll) {
+  for (const testing::Ranks kind : {testing::Ranks::threads, testing::Ranks::tcp}) {
+    testing::expect_all_ok(testing::run_ranks(kind, 3, [](Communicator& comm) {
+      const Error error = error_of([&] {
+        Experts experts(comm, 3, kWidth);
+        Floats logits(12 * 3);
+        if (comm.rank() == 1) logits[16] = NAN;
+        experts.dispatch(route(logits, {.experts = 3}), numbers(2, comm.rank(), 12 * kWidth));
+      });
+      if (comm.rank() == 1) {
+        require(error.code() == ErrorCode::invalid_argument && contains(error.what(), "token 5"), error.what());
+      } else {
+        require(error.code() != ErrorCode::timeout && error.peer() == 1 && contains(error.what(), "rank 1"),
+                error.what());
+      }
+    }));
+  }
 }
 
 TEST(ExpertMistakes, AreRefusedInWords) {

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "check.h"
 #include "train/matrices.h"
@@ -110,6 +112,33 @@ TEST(Crossings, AreConjugate) {
   for (const Crossing crossing : kCrossings) {
     EXPECT_EQ(conjugate(conjugate(crossing)), crossing);
     EXPECT_EQ(takes_part(crossing), leaves_part(conjugate(crossing)));
+  }
+}
+
+TEST(Crossings, NameARankThatDiesInTheMiddleOfOne) {
+  for (const Ranks kind : {Ranks::processes, Ranks::tcp}) {
+    const auto ends = run_ranks(kind, 4, [](Communicator& comm) {
+      Communicator telling = comm.duplicate();
+      TensorParallel tp(comm);
+      if (comm.rank() == 1) {
+        std::thread([&] {
+          int token = 0;
+          telling.recv(one(token), 0);
+          ::raise(SIGKILL);
+        }).detach();
+      }
+      std::vector<float> whole(1'000'000), part(whole.size() / 4);
+      const Error error = error_of([&] {
+        for (int step = 0;; ++step) {
+          if (comm.rank() == 0 && step == 5) telling.send(one(step), 1);
+          tp.cross(Crossing::reduce, whole.data(), whole.data(), {.extent = whole.size()});
+          tp.cross(Crossing::gather, part.data(), whole.data(), {.extent = whole.size()});
+        }
+      });
+      require(error.code() == ErrorCode::peer_lost && error.peer() == 1, error.what());
+    });
+    EXPECT_EQ(ends[1].signal, SIGKILL) << ends[1].message;
+    for (const std::size_t rank : {0u, 2u, 3u}) EXPECT_TRUE(ends[rank].ok()) << rank << ": " << ends[rank].message;
   }
 }
 
