@@ -7,6 +7,7 @@
 
 #include "base/nearest_names.h"
 #include "train/agreement.h"
+#include "train/checkpoint_index.h"
 #include "train/server_loop.h"
 #include "train/server_wire.h"
 #include "train/server_worker.h"
@@ -22,8 +23,9 @@ std::string settings_in_words(const ServerOptions& options, const Optimizer& opt
   for (const int rank : options.servers) words += " " + std::to_string(rank);
   words += std::string(", ") + kConsistencies[static_cast<std::size_t>(options.consistency)];
   if (options.consistency == Consistency::stale) words += " with bound " + std::to_string(options.bound);
-  return words + ", optimizer " + std::to_string(optimizer.index()) + ", patience " +
-         std::to_string(options.patience.count()) + " ms";
+  words += ", optimizer " + std::string(optimizer_name(optimizer));
+  for (const auto& [name, value] : optimizer_settings(optimizer)) words += ", " + name + " " + train::in_words(value);
+  return words + ", patience " + std::to_string(options.patience.count()) + " ms";
 }
 
 std::string in_words(const ServedParameter& parameter) {
@@ -98,6 +100,12 @@ Communicator group_of(Communicator& comm, const ServerPlan& plan, std::size_t wo
   return group;
 }
 
+// Of the servers alone; its tag is behind those of the workers.
+std::optional<Communicator> group_of_servers(Communicator& comm, const ServerPlan& plan) {
+  if (plan.servers.size() == 1) return std::nullopt;
+  return comm.create_group(plan.servers, static_cast<int>(plan.workers.size()));
+}
+
 // A worker begins when every server has made the groups of all workers, so that one that dies from then on is missed in
 // its own group alone.
 void tell_made(const ServerPlan& plan, std::vector<Communicator>& groups) {
@@ -131,9 +139,10 @@ ParameterServer::ParameterServer(Communicator& communicator, ServedParameters pa
     worker_ = std::make_unique<ServerWorker>(plan, std::move(group), comm.rank());
     return;
   }
-  std::vector<Communicator> groups;
-  for (std::size_t worker = 0; worker < plan.workers.size(); ++worker) groups.push_back(group_of(comm, plan, worker));
-  tell_made(plan, groups);
+  ServerGroups groups{.servers = group_of_servers(comm, plan)};
+  for (std::size_t worker = 0; worker < plan.workers.size(); ++worker)
+    groups.workers.push_back(group_of(comm, plan, worker));
+  tell_made(plan, groups.workers);
   loop_ = std::make_unique<ServerLoop>(plan, static_cast<std::size_t>(server - plan.servers.begin()), parameters,
                                        optimizer, std::move(groups), comm.hosts());
 }

@@ -26,49 +26,76 @@ std::vector<int> hosts_of(const std::vector<int>& workers, std::span<const int> 
 }  // namespace
 
 ServerLoop::ServerLoop(const ServerPlan& plan, std::size_t server, const ServedParameters& parameters,
-                       const Optimizer& optimizer, std::vector<Communicator> groups, std::span<const int> hosts)
+                       const Optimizer& optimizer, ServerGroups groups, std::span<const int> hosts)
     : plan_(plan),
+      server_(static_cast<int>(server)),
       synchronous_(plan.options.consistency == Consistency::synchronous),
       scale_(1 / static_cast<double>(plan.workers.size())),
       patience_(plan.options.patience),
+      told_every_(std::max(patience_ / 3, std::chrono::milliseconds(1))),
       values_(plan, server, parameters, optimizer),
       gradients_(plan, hosts_of(plan.workers, hosts)),
-      clock_(plan.workers.size(), bound_of(plan.options)) {
-  for (std::size_t worker = 0; worker < groups.size(); ++worker)
-    sessions_.push_back({.worker = worker, .group = std::move(groups[worker])});
+      clock_(plan.workers.size(), bound_of(plan.options)),
+      others_(std::move(groups.servers)) {
+  for (std::size_t worker = 0; worker < groups.workers.size(); ++worker)
+    sessions_.push_back({.worker = worker, .group = std::move(groups.workers[worker])});
 }
 
 ServerLoop::~ServerLoop() {
+  others_.give_up();  // before they find the workers' groups failed
   for (WorkerSession& session : sessions_)
     if (session.stage != Stage::gone) close(session);
 }
 
 ServerReport ServerLoop::run() {
-  for (WorkerSession& session : sessions_) with(session, [&] { listen(session); });
-  while (clock_.present() > 0) {
-    std::vector<Work*> first;
-    for (WorkerSession& session : sessions_)
-      if (!session.works.empty()) first.push_back(&session.works.front());
-    bool quiet = false;
-    try {
-      await_any(first, patience_ / 3);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::timeout) throw;
-      quiet = true;
-    }
-    for (WorkerSession& session : sessions_) {
-      with(session, [&] {
-        while (!session.works.empty() && session.works.front().ended()) advance(session);
-        look_at_answers(session);
-        // A worker knows by this that the server is there.
-        if (quiet && session.stage == Stage::waiting && session.answers.empty()) answer(session, ServerWord::wait);
-      });
-    }
+  try {
+    serve_all();
+    if (const auto lost = others_.finish(2 * patience_)) end_with(*lost);
+  } catch (const EndOfAll& end) {
+    throw Error(end.error);
   }
   report_.clocks.clear();
   for (std::size_t worker = 0; worker < sessions_.size(); ++worker) report_.clocks.push_back(clock_.ended(worker));
   report_.steps = values_.steps();
   return report_;
+}
+
+void ServerLoop::serve_all() {
+  for (WorkerSession& session : sessions_) with(session, [&] { listen(session); });
+  while (clock_.present() > 0) {
+    await();
+    if (const auto lost = others_.lost()) end_with(*lost);
+    for (WorkerSession& session : sessions_) {
+      with(session, [&] {
+        while (!session.works.empty() && session.works.front().ended()) advance(session);
+        look_at_answers(session);
+        if (const auto left = left_of(session); left && left->count() == 0) answer(session, ServerWord::wait);
+      });
+    }
+  }
+}
+
+// Until a message has ended, another server has something to tell, or a worker that waits has to be told that this one
+// is there.
+void ServerLoop::await() {
+  std::vector<Work*> first;
+  std::chrono::milliseconds left = told_every_;
+  for (WorkerSession& session : sessions_) {
+    if (!session.works.empty()) first.push_back(&session.works.front());
+    left = std::min(left, left_of(session).value_or(left));
+  }
+  others_.add_to(first);
+  try {
+    await_any(first, left);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timeout) throw;
+  }
+}
+
+std::optional<std::chrono::milliseconds> ServerLoop::left_of(const WorkerSession& session) const {
+  if (session.stage != Stage::waiting || !session.answers.empty()) return std::nullopt;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - session.heard);
+  return std::max(told_every_ - waited, std::chrono::milliseconds(0));
 }
 
 void ServerLoop::listen(WorkerSession& session) {
@@ -181,6 +208,7 @@ void ServerLoop::end_data(WorkerSession& session) {
 
 void ServerLoop::end_clock(WorkerSession& session) {
   session.stage = Stage::waiting;
+  session.heard = Clock::now();
   const auto before = clock_.slowest();
   let_go(clock_.end(session.worker), before);
 }
@@ -207,6 +235,7 @@ void ServerLoop::answer(WorkerSession& session, ServerWord word) {
   Answer& answer = session.answers.emplace_back();
   answer.words = {static_cast<std::int64_t>(word), static_cast<std::int64_t>(clock_.present())};
   answer.work = session.group.send_async(answer.words, plan_.server_count(), kCommandTag);
+  session.heard = Clock::now();
 }
 
 void ServerLoop::look_at_answers(WorkerSession& session) {
@@ -233,31 +262,33 @@ void ServerLoop::leave(WorkerSession& session) {
   let_go(clock_.leave(session.worker), before);
 }
 
-// Another server is gone, which every group is about to find out. A group that was left before would be told that this
-// server had given up.
-void ServerLoop::hear_of_loss(const WorkerSession& first) {
+// Every group is about to find out. One that was left before would be told that this server had given up.
+void ServerLoop::hear_of_loss(int server) {
   for (WorkerSession& session : sessions_) {
-    if (&session == &first || session.stage == Stage::gone) continue;
+    if (session.stage == Stage::gone) continue;
     try {
       std::int64_t nothing = 0;  // that is never sent
-      session.group.recv(std::span(&nothing, 1), plan_.server_count(), kNothingTag);
+      session.group.recv(one(nothing), server, kNothingTag);
     } catch (const Error&) {
       // as expected
     }
   }
 }
 
+void ServerLoop::end_with(const LostServer& lost) {
+  const int rank = plan_.servers[static_cast<std::size_t>(lost.server)];
+  const bool gone = lost.error.code() == ErrorCode::peer_lost;
+  if (lost.error.code() != ErrorCode::timeout) hear_of_loss(lost.server);
+  throw EndOfAll{Error(end_of_peer(lost.error),
+                       "server rank " + std::to_string(rank) + (gone ? " is gone" : " has failed") +
+                           ", and the parameters that it held; start again from what was saved: " + lost.error.what(),
+                       rank)};
+}
+
 void ServerLoop::drop(WorkerSession& session, const Error& error) {
   if (session.stage == Stage::gone) throw error;
-  const int peer = error.peer();
-  if (error.code() == ErrorCode::peer_lost && peer >= 0 && peer < plan_.server_count()) {
-    const int rank = plan_.servers[static_cast<std::size_t>(peer)];
-    hear_of_loss(session);
-    throw Error(ErrorCode::peer_lost,
-                "server rank " + std::to_string(rank) +
-                    " is gone, and the parameters that it held; start again from what was saved: " + error.what(),
-                rank);
-  }
+  if (const int peer = error.peer(); peer >= 0 && peer < plan_.server_count() && peer != server_)
+    if (const auto lost = others_.lost(std::min(kUntilKnown, told_every_))) end_with(*lost);
   const int rank = plan_.workers[session.worker];
   report_.dropped.push_back({rank, clock_.ended(session.worker), end_of_peer(error),
                              "worker rank " + std::to_string(rank) + " was dropped in clock " +

@@ -2,17 +2,22 @@
 //
 // Each worker has a session: a message that the server waits for, or sends, and what comes then. The loop sleeps until
 // one of those has ended, in whichever communicator, and takes that session a step further.
+//
+// A worker that fails is dropped, and a server that fails ends it all, on every server: OtherServers knows which it was.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "strategy/server_clock.h"
+#include "train/other_servers.h"
 #include "train/served_values.h"
 #include "train/server_wire.h"
 #include "tutti/train/parameter_server.h"
@@ -21,9 +26,9 @@ namespace tutti::train {
 
 class ServerLoop {
  public:
-  // `groups` by worker; `hosts` by rank.
+  // `hosts` by rank.
   ServerLoop(const ServerPlan& plan, std::size_t server, const ServedParameters& parameters, const Optimizer& optimizer,
-             std::vector<Communicator> groups, std::span<const int> hosts);
+             ServerGroups groups, std::span<const int> hosts);
   ~ServerLoop();
   ServerLoop(const ServerLoop&) = delete;
   ServerLoop& operator=(const ServerLoop&) = delete;
@@ -32,8 +37,15 @@ class ServerLoop {
   std::span<const float> held(std::size_t key) const { return values_.held(key); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kInFlight = 2;  // messages of data
+  // How long it may take until it is known whether a server that a worker's group names has failed.
+  static constexpr std::chrono::milliseconds kUntilKnown{1000};
 
+  // Another server has failed: no Error, which would be a worker's.
+  struct EndOfAll {
+    Error error;
+  };
   struct Answer {
     ServerCommand words{};
     Work work;
@@ -53,6 +65,7 @@ class ServerLoop {
     std::array<std::vector<float>, kInFlight> buffers = {};
     std::deque<Work> works = {};  // in the order of messages
     std::deque<Answer> answers = {};
+    Clock::time_point heard = {};  // when it waits: the last time that it heard of this server, or could have
   };
   using Stage = WorkerSession::Stage;
 
@@ -62,6 +75,10 @@ class ServerLoop {
   std::size_t rows_of_next(const WorkerSession& session, std::size_t first) const;
   std::vector<float>& buffer_of(WorkerSession& session, std::size_t first) const;
 
+  void serve_all();
+  void await();
+  // How long a worker that waits may be left without a word, from now on; nothing where it need not be told.
+  std::optional<std::chrono::milliseconds> left_of(const WorkerSession& session) const;
   void listen(WorkerSession& session);
   void advance(WorkerSession& session);
   void obey(WorkerSession& session);
@@ -79,7 +96,8 @@ class ServerLoop {
   void answer(WorkerSession& session, ServerWord word);
   void look_at_answers(WorkerSession& session);
   void drop(WorkerSession& session, const Error& error);
-  void hear_of_loss(const WorkerSession& first);
+  [[noreturn]] void end_with(const LostServer& lost);
+  void hear_of_loss(int server);
   // Runs `part`; where it fails the worker is dropped.
   template <class Part>
   void with(WorkerSession& session, const Part& part) {
@@ -91,13 +109,15 @@ class ServerLoop {
   }
 
   ServerPlan plan_;
+  int server_;
   bool synchronous_;
   double scale_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds patience_, told_every_;
   ServedValues values_;
   ClockGradients gradients_;
   strategy::ServerClock clock_;
   std::deque<WorkerSession> sessions_;  // by worker
+  OtherServers others_;
   ServerReport report_;
 };
 

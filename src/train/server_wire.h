@@ -9,11 +9,14 @@
 //   command (finish)
 //
 // Data goes in messages of strategy::rows_per_message() rows.
+//
+// Servers have a communicator of their own besides (other_servers.h).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +43,12 @@ struct ServerPlan {
 
   int server_count() const { return static_cast<int>(servers.size()); }
   std::size_t width_of(std::size_t key) const { return keys[key].table ? keys[key].width : 1; }
+};
+
+// A server's communicators: one with each worker, and one with the other servers where there are several.
+struct ServerGroups {
+  std::vector<Communicator> workers = {};
+  std::optional<Communicator> servers = {};
 };
 
 // The messages of so many rows, as requests: `data` is cut, and a dense part has rows of one element.

@@ -11,6 +11,7 @@
 #include "check.h"
 #include "train/one_process.h"
 #include "train/ones.h"
+#include "train/served_progress.h"
 
 namespace tutti {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using testing::contains;
 using testing::error_of;
 using testing::on_ranks;
+using testing::Progress;
 using testing::Ranks;
 using testing::require;
 using train::Consistency;
@@ -177,8 +179,8 @@ TEST(ParameterServer, ManyRowsTravelInSeveralMessages) {
     ParameterServer server(comm, {{.name = "e", .shape = {kMany, kWide}, .table = true}},
                            train::Sgd{.learning_rate = 1}, {.consistency = Consistency::asynchronous});
     if (server.serves()) {
-      require(server.serve().steps == 1, "one push");
-      require(server.held(0)[4999 * kWide] == -4999, "held");
+      require(server.serve().steps == 4, "four pushes");
+      require(server.held(0)[4999 * kWide] == -4 * 4999, "held");
       return;
     }
     std::vector<float> gradient(kMany * kWide);
@@ -191,6 +193,15 @@ TEST(ParameterServer, ManyRowsTravelInSeveralMessages) {
     server.clock();
     require(spoken(server.sentence(), Verb::send_recv).calls == 2 * (2 + 5) + 2, "five messages each way");
     require_send_recv(server.counters(), before, server.sentence());
+    const std::size_t phrases = server.sentence().size();
+    const Counters many = server.counters();
+    for (int i = 0; i < 3; ++i) {  // are counted, so that no clock is too long for that
+      server.push(0, gradient);
+      server.pull(0, values);
+    }
+    server.clock();
+    require(server.sentence().size() == phrases, std::to_string(server.sentence().size()) + " phrases");
+    require_send_recv(server.counters(), many, server.sentence());
     server.finish();
   });
 }
@@ -227,29 +238,6 @@ TEST(ParameterServer, ATableIsUpdatedByAdamWhereItIsPushedAlone) {
 }
 
 // ---- Clocks.
-
-// A table of what every worker has pushed: each adds 1 to its own row in every clock.
-struct Progress {
-  Progress(Communicator& comm, const ServerOptions& options)
-      : workers(comm.size() - static_cast<int>(options.servers.size())),
-        server(comm, {{.name = "progress", .shape = {workers, 1}, .table = true}},
-               train::Sgd{.learning_rate = static_cast<double>(workers)}, options) {}
-
-  // Of a worker, from 0 on.
-  void push(int worker) {
-    const std::int64_t row = worker;
-    const float step = -1;
-    server.push_rows(0, std::span(&row, 1), std::span(&step, 1));
-  }
-  std::vector<float> pull() {
-    std::vector<float> progress(static_cast<std::size_t>(workers));
-    server.pull(0, progress);
-    return progress;
-  }
-
-  int workers;
-  ParameterServer server;
-};
 
 void run_with_delays(Communicator& comm, Communicator& workers, const ServerOptions& options, int clocks) {
   Progress progress(comm, options);
@@ -443,6 +431,8 @@ TEST(ParameterServerMistakes, OfSettingsAreRefusedOnAllRanks) {
             plain);
     refused(one, {.consistency = Consistency::stale, .bound = comm.rank()}, "rank 1 has the settings servers 0, stale",
             plain);
+    refused(one, {}, "rank 1 has the settings servers 0, synchronous, optimizer Sgd, learning_rate 0.2",
+            train::Sgd{.learning_rate = comm.rank() == 1 ? 0.2 : 0.1});
     refused(one, {.servers = {}}, "no servers; name one rank at least", plain);
     refused(one, {.servers = {0, 3}}, "server rank 3 is not a rank of the communicator, which has 3", plain);
     refused(one, {.servers = {1, 1}}, "server rank 1 is listed twice", plain);

@@ -30,8 +30,12 @@
 //
 // Every worker has a communicator of its own with the servers. One that dies, leaves without finish(), or says nothing
 // for ServerOptions::patience is dropped: what it has pushed since its last clock() is forgotten where clocks are
-// synchronous, nobody waits for it any more, and ServerReport names it. The others go on. A server that dies ends the
-// training with Error(peer_lost) that names it.
+// synchronous, nobody waits for it any more, and ServerReport names it. The others go on. Servers do not agree on this:
+// a worker that dies in clock() may have ended its clock at some of them and not at others, and what it has pushed
+// counts at the former alone.
+//
+// A server that dies ends the training with Error(peer_lost) that names it, on all ranks; one that leaves before its
+// workers have finished does so with Error(peer_failed) on servers, and on workers with either.
 //
 // Threads: one thread at a time.
 #pragma once
@@ -100,7 +104,7 @@ class TUTTI_API ParameterServer {
                   const ServerOptions& options = {});
   ParameterServer(ParameterServer&&) noexcept;
   ParameterServer& operator=(ParameterServer&&) noexcept;
-  // A worker that has not finished is dropped.
+  // A worker that has not finished is dropped; a server whose workers have not finished fails on all ranks.
   ~ParameterServer();
 
   bool serves() const { return serves_; }
@@ -110,7 +114,7 @@ class TUTTI_API ParameterServer {
 
   // ---- Servers.
 
-  // Answers workers until none is left.
+  // Answers workers until none is left, and the other servers have none either.
   ServerReport serve();
   // What this server holds of a parameter: a range of its elements, or of a table every servers-th row from its own
   // number on.
