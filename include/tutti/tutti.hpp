@@ -11,4 +11,5 @@
 #include "tutti/interrupt.h"     // IWYU pragma: export
 #include "tutti/local.h"         // IWYU pragma: export
 #include "tutti/reduce_local.h"  // IWYU pragma: export
+#include "tutti/streams.h"       // IWYU pragma: export
 #include "tutti/tune.h"          // IWYU pragma: export

@@ -15,6 +15,7 @@ class Kept {
     driver.check(driver.cuDevicePrimaryCtxRetain(&context_, device), "using device " + std::to_string(device));
   }
   ~Kept() {
+    const AmidCaptures amid_captures(driver_);
     if (address_ != 0 && driver_.cuCtxPushCurrent_v2(context_) == kCuSuccess) {
       driver_.cuMemFree_v2(address_);
       CuContext popped = nullptr;

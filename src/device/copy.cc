@@ -34,6 +34,7 @@ void copy_anywhere(void* to, const void* from, std::size_t bytes, void* stream) 
     return;
   }
   known->require_complete();
+  const AmidCaptures amid_captures(*known);
   const CuDevice device = target == kOnHost ? source : target;
   CuContext context = nullptr;
   known->check(known->cuDevicePrimaryCtxRetain(&context, device), "using device " + std::to_string(device));

@@ -144,7 +144,25 @@ int device_of(const Driver& driver, const void* address) {
   return type == kCuOnDevice || managed != 0 ? ordinal : kOnHost;
 }
 
-Current::Current(const Driver& driver, CuContext context) : driver_(&driver) {
+namespace {
+
+thread_local bool is_amid_captures = false;
+
+}  // namespace
+
+AmidCaptures::AmidCaptures(const Driver& driver) {
+  if (is_amid_captures || driver.cuThreadExchangeStreamCaptureMode(&before_) != kCuSuccess) return;
+  driver_ = &driver;
+  is_amid_captures = true;
+}
+
+AmidCaptures::~AmidCaptures() {
+  if (driver_ == nullptr) return;
+  driver_->cuThreadExchangeStreamCaptureMode(&before_);
+  is_amid_captures = false;
+}
+
+Current::Current(const Driver& driver, CuContext context) : amid_captures_(driver), driver_(&driver) {
   CuContext now = nullptr;
   if (driver.cuCtxGetCurrent(&now) == kCuSuccess && now == context) return;
   driver.check(driver.cuCtxPushCurrent_v2(context), "making a device's context current");

@@ -32,19 +32,23 @@ struct CuUuid {
   std::array<std::byte, 16> bytes;
 };
 
-inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuNotReady = 600;
+inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuAlreadyMapped = 208,
+                          kCuNotReady = 600, kCuImplicitCapture = 906;
 inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
 inline constexpr unsigned kCuPortable = 1, kCuDeviceMap = 2;  // registered for all contexts; shown to devices
 inline constexpr int kCuMemoryType = 2, kCuBufferNumber = 7, kCuIsManaged = 8,
                      kCuDeviceOrdinal = 9;                    // attributes of a pointer
 inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;  // of the allocation around it
 inline constexpr int kCuMultiprocessors = 16, kCuCapabilityMajor = 75, kCuCapabilityMinor = 76;  // of a device
+inline constexpr std::uintptr_t kCuLastDefaultStream = 2;  // the handles of default streams are numbers up to this
 inline constexpr unsigned kCuLazyPeerAccess = 1;
-inline constexpr unsigned kCuOnDevice = 2;  // what the memory type says
+inline constexpr int kCuRelaxedCapture = 2;  // what captures are to a thread: nothing
+inline constexpr unsigned kCuOnDevice = 2;   // what the memory type says
 
 // X(function, parameters): those that are called.
 #define TUTTI_DRIVER_FUNCTIONS(X)                                                                                \
   X(cuInit, (unsigned flags))                                                                                    \
+  X(cuDriverGetVersion, (int* version))                                                                          \
   X(cuGetErrorName, (CuResult result, const char** name))                                                        \
   X(cuGetErrorString, (CuResult result, const char** words))                                                     \
   X(cuDeviceGetCount, (int* count))                                                                              \
@@ -80,6 +84,8 @@ inline constexpr unsigned kCuOnDevice = 2;  // what the memory type says
   X(cuStreamWaitEvent, (CuStream stream, CuEvent event, unsigned flags))                                         \
   X(cuStreamGetCtx, (CuStream stream, CuContext * context))                                                      \
   X(cuStreamQuery, (CuStream stream))                                                                            \
+  X(cuStreamGetFlags, (CuStream stream, unsigned* flags))                                                        \
+  X(cuThreadExchangeStreamCaptureMode, (int* mode))                                                              \
   X(cuStreamIsCapturing, (CuStream stream, int* status))                                                         \
   X(cuStreamWaitValue32_v2, (CuStream stream, CuAddress word, std::uint32_t value, unsigned flags))              \
   X(cuLaunchHostFunc, (CuStream stream, CuHostFunction function, void* argument))                                \
@@ -135,8 +141,22 @@ inline bool is_on_device(const void* address) {
   return known != nullptr && device_of(*known, address) != kOnHost;
 }
 
-// A context that is current on this thread for as long as this lives. Costs one question where it is already, as within
-// another of these.
+// For as long as this lives, another thread that captures a stream into a graph is nothing to this one: else the driver
+// would refuse it many questions, and each would end the capture. Costs nothing within another of these.
+class AmidCaptures {
+ public:
+  explicit AmidCaptures(const Driver& driver);
+  ~AmidCaptures();
+  AmidCaptures(const AmidCaptures&) = delete;
+  AmidCaptures& operator=(const AmidCaptures&) = delete;
+
+ private:
+  const Driver* driver_ = nullptr;  // nullptr: within another
+  int before_ = kCuRelaxedCapture;
+};
+
+// A context that is current on this thread for as long as this lives, amid captures. Costs one question where it is
+// already, as within another of these.
 class Current {
  public:
   Current(const Driver& driver, CuContext context);
@@ -145,6 +165,7 @@ class Current {
   Current& operator=(const Current&) = delete;
 
  private:
+  AmidCaptures amid_captures_;
   const Driver* driver_;
   bool pushed_ = false;
 };

@@ -17,6 +17,7 @@ using NvrtcProgram = struct NvrtcProgramTag*;
 
 // X(function, parameters): those of NVRTC that are called.
 #define TUTTI_NVRTC_FUNCTIONS(X)                                                                    \
+  X(nvrtcVersion, (int* major, int* minor))                                                         \
   X(nvrtcCreateProgram, (NvrtcProgram * program, const char* source, const char* name, int headers, \
                          const char* const* texts, const char* const* names))                       \
   X(nvrtcDestroyProgram, (NvrtcProgram * program))                                                  \
@@ -30,36 +31,61 @@ struct Nvrtc {
 #define X(function, parameters) int(*function) parameters = nullptr;
   TUTTI_NVRTC_FUNCTIONS(X)
 #undef X
-  bool complete = false;
+  std::string why_not;  // in words; empty where it serves
 };
 
-// What the process has loaded comes first: it fits the driver that the program was made for.
-void* load_nvrtc() {
-  if (const auto named = Environment::of_process().get("TUTTI_NVRTC"))
-    return *named == "none" ? nullptr : ::dlopen(named->c_str(), RTLD_NOW | RTLD_LOCAL);
-  constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (const char* name : kNames) {
-    if (void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
-  }
-  for (const char* name : kNames) {
-    if (void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return ::dlopen("/usr/local/cuda/lib64/libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
+bool find_functions(void* library, Nvrtc& table) {
+  bool complete = library != nullptr;
+#define X(function, parameters)                                                                               \
+  table.function =                                                                                            \
+      library == nullptr ? nullptr : reinterpret_cast<decltype(table.function)>(::dlsym(library, #function)); \
+  complete = complete && table.function != nullptr;
+  TUTTI_NVRTC_FUNCTIONS(X)
+#undef X
+  return complete;
 }
 
-const Nvrtc& nvrtc() {
-  static const Nvrtc kTable = [] {
-    Nvrtc table;
-    void* const library = load_nvrtc();
-    if (library == nullptr) return table;
-    table.complete = true;
-#define X(function, parameters)                                                             \
-  table.function = reinterpret_cast<decltype(table.function)>(::dlsym(library, #function)); \
-  table.complete = table.complete && table.function != nullptr;
-    TUTTI_NVRTC_FUNCTIONS(X)
-#undef X
-    return table;
-  }();
+// Of what it is that a driver of this major version cannot load, in words; empty where it can.
+std::string too_new(const Nvrtc& table, int driver_major) {
+  int major = 0, minor = 0;
+  if (table.nvrtcVersion(&major, &minor) != 0 || major <= driver_major) return "";
+  return "the NVRTC that was found is of CUDA " + std::to_string(major) + ", and the driver serves CUDA " +
+         std::to_string(driver_major) +
+         ", which cannot load what that compiles; name one that the driver serves by TUTTI_NVRTC, or take a newer "
+         "driver";
+}
+
+// What the process has loaded comes first: it fits the driver that the program was made for.
+std::vector<void*> load_nvrtcs() {
+  if (const auto named = Environment::of_process().get("TUTTI_NVRTC"))
+    return {*named == "none" ? nullptr : ::dlopen(named->c_str(), RTLD_NOW | RTLD_LOCAL)};
+  constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                 "/usr/local/cuda/lib64/libnvrtc.so"};
+  std::vector<void*> libraries;
+  for (const int loaded : {RTLD_NOLOAD, 0}) {
+    for (const char* name : kNames) libraries.push_back(::dlopen(name, RTLD_NOW | RTLD_LOCAL | loaded));
+  }
+  return libraries;
+}
+
+// The first that serves.
+Nvrtc find_nvrtc(const Driver& driver) {
+  Nvrtc table;
+  table.why_not =
+      "there is no NVRTC to compile kernels with; it comes with the CUDA toolkit and with PyTorch, and TUTTI_NVRTC "
+      "names its file where it is not found";
+  int version = 0;
+  driver.check(driver.cuDriverGetVersion(&version), "asking for the version of the driver");
+  for (void* const library : load_nvrtcs()) {
+    if (!find_functions(library, table)) continue;
+    table.why_not = too_new(table, version / 1000);
+    if (table.why_not.empty()) break;
+  }
+  return table;
+}
+
+const Nvrtc& nvrtc(const Driver& driver) {
+  static const Nvrtc kTable = find_nvrtc(driver);
   return kTable;
 }
 
@@ -103,23 +129,23 @@ const char* operator_of(DType type, ReduceOp op) {
 // A program of NVRTC, as long as it is needed.
 class Compilation {
  public:
-  Compilation(const char* text, const char* file) {
-    if (nvrtc().nvrtcCreateProgram(&program_, text, file, 0, nullptr, nullptr) != 0)
+  Compilation(const Nvrtc& nvrtc, const char* text, const char* file) : nvrtc_(nvrtc) {
+    if (nvrtc_.nvrtcCreateProgram(&program_, text, file, 0, nullptr, nullptr) != 0)
       throw Error(ErrorCode::system, "NVRTC takes no source for kernels of devices");
   }
-  ~Compilation() { nvrtc().nvrtcDestroyProgram(&program_); }
+  ~Compilation() { nvrtc_.nvrtcDestroyProgram(&program_); }
   Compilation(const Compilation&) = delete;
   Compilation& operator=(const Compilation&) = delete;
 
   std::string compile(const std::vector<std::string>& options) {
     std::vector<const char*> words;
     for (const std::string& option : options) words.push_back(option.c_str());
-    if (nvrtc().nvrtcCompileProgram(program_, static_cast<int>(words.size()), words.data()) != 0)
+    if (nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(words.size()), words.data()) != 0)
       throw Error(ErrorCode::system, "NVRTC does not compile a kernel for the device: " + log());
     std::size_t bytes = 0;
-    nvrtc().nvrtcGetCUBINSize(program_, &bytes);
+    nvrtc_.nvrtcGetCUBINSize(program_, &bytes);
     std::string code(bytes, '\0');
-    if (bytes == 0 || nvrtc().nvrtcGetCUBIN(program_, code.data()) != 0)
+    if (bytes == 0 || nvrtc_.nvrtcGetCUBIN(program_, code.data()) != 0)
       throw Error(ErrorCode::system, "NVRTC gives no code for the device");
     return code;
   }
@@ -127,28 +153,26 @@ class Compilation {
  private:
   std::string log() const {
     std::size_t bytes = 0;
-    nvrtc().nvrtcGetProgramLogSize(program_, &bytes);
+    nvrtc_.nvrtcGetProgramLogSize(program_, &bytes);
     std::string words(bytes, '\0');
-    if (bytes != 0) nvrtc().nvrtcGetProgramLog(program_, words.data());
+    if (bytes != 0) nvrtc_.nvrtcGetProgramLog(program_, words.data());
     return words.substr(0, words.find('\0'));
   }
 
+  const Nvrtc& nvrtc_;
   NvrtcProgram program_ = nullptr;
 };
 
 std::string compile(const Driver& driver, CuDevice device, const char* text, const char* file,
                     std::vector<std::string> options) {
-  if (!nvrtc().complete) {
-    throw Error(ErrorCode::unsupported,
-                "there is no NVRTC to compile kernels with; it comes with the CUDA toolkit and with PyTorch, and "
-                "TUTTI_NVRTC names its file where it is not found");
-  }
+  const Nvrtc& compiler = nvrtc(driver);
+  if (!compiler.why_not.empty()) throw Error(ErrorCode::unsupported, compiler.why_not);
   int major = 0, minor = 0;
   driver.check(driver.cuDeviceGetAttribute(&major, kCuCapabilityMajor, device), "asking what the device can do");
   driver.check(driver.cuDeviceGetAttribute(&minor, kCuCapabilityMinor, device), "asking what the device can do");
   options.push_back("--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor));
   options.insert(options.end(), {"--std=c++17", "--fmad=false"});
-  return Compilation(text, file).compile(options);
+  return Compilation(compiler, text, file).compile(options);
 }
 
 }  // namespace
@@ -171,19 +195,28 @@ void KernelCompiler::keep(const Driver& driver, CuDevice device, CuContext conte
   if (primary != context) driver.cuDevicePrimaryCtxRelease_v2(device);  // the caller's own: theirs to keep
 }
 
+// What cannot be made now cannot be made later, unless it was memory that there was none of.
 CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources,
                                 const Source& source, const std::vector<std::string>& definitions) {
   const std::lock_guard lock(mutex_);
   CuContext context = nullptr;
   driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
-  const auto [it, fresh] = made_.try_emplace(Key{context, type, op, sources}, nullptr);
-  if (it->second != nullptr) return it->second;
+  Made& made = made_[Key{context, type, op, sources}];
+  if (made.failure) throw Error(*made.failure);
+  if (made.function != nullptr) return made.function;
   keep(driver, device, context);
-  const std::string code = compile(driver, device, source.text, source.file, definitions);
-  CuModule module = nullptr;
-  driver.check(driver.cuModuleLoadData(&module, code.data()), "loading a kernel");
-  driver.check(driver.cuModuleGetFunction(&it->second, module, source.function), "finding a kernel");
-  return it->second;
+  CuResult loaded = kCuSuccess;
+  try {
+    const std::string code = compile(driver, device, source.text, source.file, definitions);
+    CuModule module = nullptr;
+    loaded = driver.cuModuleLoadData(&module, code.data());
+    driver.check(loaded, "loading a kernel");
+    driver.check(driver.cuModuleGetFunction(&made.function, module, source.function), "finding a kernel");
+  } catch (const Error& error) {
+    if (loaded != kCuOutOfMemory) made.failure = error;
+    throw;
+  }
+  return made.function;
 }
 
 CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources) {

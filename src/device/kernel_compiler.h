@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "device/driver.h"
+#include "tutti/error.h"
 #include "tutti/types.h"
 
 namespace tutti::device {
@@ -35,7 +37,8 @@ class KernelCompiler {
   // Whether there are kernels for this at all, whatever the machine: the same on all ranks of one build.
   static bool has_reduce(DType type, ReduceOp op, int sources);
   // The kernel in the current context, which is one of `device`. Throws Error(unsupported) where there is no compiler,
-  // and Error(system) where it or the driver fails. A kernel stays as long as the process: ask once.
+  // or one that is newer than the driver, and Error(system) where it or the driver fails; who asks again hears the same
+  // at once. A kernel stays as long as the process: ask once.
   CuFunction reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources);
   // Likewise, the one that copies.
   CuFunction copy(const Driver& driver, CuDevice device);
@@ -43,6 +46,10 @@ class KernelCompiler {
  private:
   // Context, type, operator, number of sources: 0 of the one that copies.
   using Key = std::tuple<CuContext, DType, ReduceOp, int>;
+  struct Made {
+    CuFunction function = nullptr;
+    std::optional<Error> failure;  // or why there is none
+  };
   struct Source {
     const char *text, *file, *function;
   };
@@ -53,7 +60,7 @@ class KernelCompiler {
   void keep(const Driver& driver, CuDevice device, CuContext context);
 
   std::mutex mutex_;
-  std::map<Key, CuFunction> made_;
+  std::map<Key, Made> made_;
   std::set<CuContext> kept_;
 };
 

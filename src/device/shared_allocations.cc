@@ -19,9 +19,10 @@ bool SharedAllocations::show(const Driver& driver, const void* address, DevicePl
   const auto at = reinterpret_cast<CuAddress>(address);
   CuAddress begin = 0;
   unsigned long long number = 0;
-  int attributes[] = {kCuRangeStart, kCuBufferNumber};
-  void* values[] = {&begin, &number};
-  if (driver.cuPointerGetAttributes(2, attributes, values, at) != kCuSuccess || begin == 0) return false;
+  std::size_t bytes = 0;
+  int attributes[] = {kCuRangeStart, kCuBufferNumber, kCuRangeBytes};
+  void* values[] = {&begin, &number, &bytes};
+  if (driver.cuPointerGetAttributes(3, attributes, values, at) != kCuSuccess || begin == 0) return false;
   if (number != 0 && place.allocation == number) {
     place.address = at;
     place.offset = at - begin;
@@ -35,53 +36,77 @@ bool SharedAllocations::show(const Driver& driver, const void* address, DevicePl
     if (shown_.size() == kMostShown) shown_.erase(shown_.begin());  // the oldest: numbers only grow
     known = shown_.emplace(number, handle.bytes).first;
   }
-  place = {known->second, number, at, at - begin};
+  place = {known->second, number, bytes, at, at - begin};
   return true;
 }
 
-void SharedAllocations::close(const Driver& driver, const Opened& opened) {
-  closings_.fetch_add(1, std::memory_order_release);
-  driver.cuIpcCloseMemHandle(opened.address);
+bool SharedAllocations::begin_use(Mapping& mapping) {
+  int users = mapping.users.load(std::memory_order_relaxed);
+  do {
+    if (users == kClosed) return false;
+  } while (!mapping.users.compare_exchange_weak(users, users + 1, std::memory_order_acquire));
+  return true;
 }
 
-std::byte* SharedAllocations::open(const Driver& driver, CuContext context, std::uint64_t process,
-                                   const DevicePlace& place, Last& last) {
-  if (process == process_) return reinterpret_cast<std::byte*>(place.address);
-  const std::uint64_t closings = closings_.load(std::memory_order_acquire);
-  const bool known = last.begin != nullptr && last.context == context && last.process == process &&
-                     last.allocation == place.allocation && last.closings == closings;
-  if (!known)
-    last = {context, process, place.allocation, closings, open(driver, context, process, place) - place.offset};
-  return last.begin + place.offset;
+bool SharedAllocations::close(const Driver& driver, Mapping& mapping) {
+  int nobody = 0;
+  if (!mapping.users.compare_exchange_strong(nobody, kClosed, std::memory_order_acq_rel)) return false;
+  driver.cuIpcCloseMemHandle(mapping.address);
+  return true;
 }
 
-std::byte* SharedAllocations::open(const Driver& driver, CuContext context, std::uint64_t process,
-                                   const DevicePlace& place) {
-  if (process == process_) return reinterpret_cast<std::byte*>(place.address);
+template <class Unwanted>
+void SharedAllocations::close_all(const Driver& driver, Unwanted&& unwanted) {
+  std::erase_if(open_, [&](const auto& each) { return unwanted(*each) && close(driver, *each); });
+}
+
+SharedAllocations::Opened SharedAllocations::open(const Driver& driver, CuContext context, std::uint64_t process,
+                                                  const DevicePlace& place, Last& last) {
+  if (process == process_) return Opened(reinterpret_cast<std::byte*>(place.address));
+  const Mapping* const known = last.mapping.get();
+  const bool same = known != nullptr && known->context == context && known->process == process &&
+                    known->allocation == place.allocation;
+  if (!same || !begin_use(*last.mapping)) last.mapping = find(driver, context, process, place);
+  return {last.mapping, place.offset};
+}
+
+// In use already. What overlaps it has been freed, or it could not be where it is.
+std::shared_ptr<SharedAllocations::Mapping> SharedAllocations::find(const Driver& driver, CuContext context,
+                                                                    std::uint64_t process, const DevicePlace& place) {
   const std::uint64_t base = place.address - place.offset;
   const std::lock_guard lock(mutex_);
-  const auto same = [&](const Opened& each) {
-    return each.context == context && each.process == process && each.base == base;
+  const auto theirs = [&](const Mapping& each) { return each.context == context && each.process == process; };
+  const auto found = std::ranges::find_if(
+      open_, [&](const auto& each) { return theirs(*each) && each->allocation == place.allocation; });
+  if (found != open_.end() && begin_use(**found)) {
+    open_.splice(open_.begin(), open_, found);
+    return open_.front();
+  }
+  close_all(driver, [&](const Mapping& each) {
+    return theirs(each) && each.base < base + place.bytes && base < each.base + each.bytes;
+  });
+  for (auto oldest = open_.end(); open_.size() >= kMostOpen && oldest != open_.begin();) {
+    if (close(driver, **--oldest)) oldest = open_.erase(oldest);
+  }
+  CuAddress address = 0;
+  const auto try_open = [&] {
+    return driver.cuIpcOpenMemHandle_v2(&address, CuIpcHandle{place.handle}, kCuLazyPeerAccess);
   };
-  auto found = std::ranges::find_if(opened_, same);
-  if (found != opened_.end() && found->allocation != place.allocation) {
-    close(driver, *found);  // it has been freed, or there would be no other at its address
-    opened_.erase(found);
-    found = opened_.end();
+  CuResult result = try_open();
+  if (result == kCuAlreadyMapped) {  // the driver maps more than the allocation, beside which others may have been
+    close_all(driver, theirs);
+    result = try_open();
   }
-  if (found == opened_.end()) {
-    if (opened_.size() == kMostOpen) {
-      close(driver, opened_.back());
-      opened_.pop_back();
-    }
-    CuAddress address = 0;
-    driver.check(driver.cuIpcOpenMemHandle_v2(&address, CuIpcHandle{place.handle}, kCuLazyPeerAccess),
-                 "opening memory of another process");
-    found = opened_.insert(opened_.begin(), {context, process, base, place.allocation, address});
-  } else {
-    opened_.splice(opened_.begin(), opened_, found);
-  }
-  return reinterpret_cast<std::byte*>(found->address) + place.offset;
+  driver.check(result, "opening memory of another process");
+  auto made = std::make_shared<Mapping>();
+  made->context = context;
+  made->process = process;
+  made->base = base;
+  made->bytes = place.bytes;
+  made->allocation = place.allocation;
+  made->address = address;
+  made->users = 1;
+  return open_.emplace_front(std::move(made));
 }
 
 }  // namespace tutti::device

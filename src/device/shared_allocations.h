@@ -2,7 +2,7 @@
 //
 // An allocation is known by the driver's number of it, never by its address: that comes again when memory is freed and
 // allocated anew. What was opened stays open, because opening takes long, until the same process shows another
-// allocation at that address, or too many are open. Threads: any.
+// allocation that overlaps it, or too many are open; but never while somebody uses it. Threads: any.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "base/device_place.h"
@@ -19,6 +20,14 @@
 namespace tutti::device {
 
 class SharedAllocations {
+  // Memory of another process, open in a context.
+  struct Mapping {
+    CuContext context = nullptr;
+    std::uint64_t process = 0, base = 0, bytes = 0, allocation = 0;
+    CuAddress address = 0;
+    std::atomic<int> users{0};  // or kClosed, and nobody begins to use it
+  };
+
  public:
   // For all communicators of this process.
   static SharedAllocations& of_process();
@@ -29,36 +38,52 @@ class SharedAllocations {
   // of its device must be current. `place` may be one that this has filled in before: of the same allocation it keeps
   // the handle, without a lock.
   bool show(const Driver& driver, const void* address, DevicePlace& place);
-  // The memory at a place that `process` has shown, in the context, which is the current one. Throws Error(system)
-  // where the driver does not open it.
-  std::byte* open(const Driver& driver, CuContext context, std::uint64_t process, const DevicePlace& place);
-  // The same for whoever opens the same again and again: takes no lock where it is what was opened `last`, and nothing
-  // has been closed since.
-  struct Last {
-    CuContext context = nullptr;
-    std::uint64_t process = 0, allocation = 0, closings = 0;
-    std::byte* begin = nullptr;
+
+  // Memory at a place that a process has shown, which stays open for as long as this lives.
+  class Opened {
+   public:
+    explicit Opened(std::byte* own) : data_(own) {}
+    Opened(std::shared_ptr<Mapping> used, std::uint64_t offset)
+        : used_(std::move(used)), data_(reinterpret_cast<std::byte*>(used_->address) + offset) {}
+    ~Opened() {
+      if (used_ != nullptr) used_->users.fetch_sub(1, std::memory_order_release);
+    }
+    Opened(Opened&&) = default;
+    Opened& operator=(Opened&&) = delete;
+
+    std::byte* data() const { return data_; }
+
+   private:
+    std::shared_ptr<Mapping> used_;  // nullptr: it is of this process
+    std::byte* data_;
   };
-  std::byte* open(const Driver& driver, CuContext context, std::uint64_t process, const DevicePlace& place, Last& last);
+  // What was opened last, for whoever opens the same again and again: that takes no lock.
+  struct Last {
+    std::shared_ptr<Mapping> mapping;
+  };
+  // The context is the current one. Throws Error(system) where the driver does not open it.
+  Opened open(const Driver& driver, CuContext context, std::uint64_t process, const DevicePlace& place, Last& last);
 
  private:
   static constexpr std::size_t kMostOpen = 256, kMostShown = 256;
+  static constexpr int kClosed = -1;
 
   SharedAllocations();
 
-  struct Opened {
-    CuContext context;
-    std::uint64_t process, base, allocation;
-    CuAddress address;
-  };
+  using Mappings = std::list<std::shared_ptr<Mapping>>;
 
-  void close(const Driver& driver, const Opened& opened);
+  static bool begin_use(Mapping& mapping);
+  // With mutex_ held. False where it is in use.
+  static bool close(const Driver& driver, Mapping& mapping);
+  template <class Unwanted>
+  void close_all(const Driver& driver, Unwanted&& unwanted);
+  std::shared_ptr<Mapping> find(const Driver& driver, CuContext context, std::uint64_t process,
+                                const DevicePlace& place);
 
   std::uint64_t process_;
-  std::atomic<std::uint64_t> closings_{0};  // how many have been closed
   std::mutex mutex_;
   std::map<std::uint64_t, std::array<std::byte, 64>> shown_;  // handles by number of the allocation
-  std::list<Opened> opened_;                                  // the one used last comes first
+  Mappings open_;                                             // the one used last comes first
 };
 
 }  // namespace tutti::device

@@ -1,8 +1,10 @@
 #include "device/staging.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "device/held_streams.h"
@@ -15,17 +17,32 @@ namespace {
 constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ",
                kLaunching[] = "a kernel on ";
 
+// Of a call that was given up.
+constexpr std::chrono::milliseconds kPatienceWithWriting{2000};
+
 std::string name_of_device(CuDevice device) { return "device " + std::to_string(device); }
 
 // Handles of the default streams are small numbers; they belong to whatever context is current.
-bool is_default(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+bool is_default(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= kCuLastDefaultStream; }
 
-// What is put into this one comes after all streams that block it, too; whether asking it tells of those is not known.
-bool is_legacy(CuStream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 1; }
+// Whether what is put into the stream comes after its own work alone. Default streams and those that block them come
+// after each other, too, and asking one of them tells nothing of the others. In the stream's context.
+bool is_by_itself(const Driver& driver, CuStream stream) {
+  unsigned flags = 0;
+  if (is_default(stream)) return false;
+  driver.check(driver.cuStreamGetFlags(stream, &flags), "asking about the caller's stream");
+  return (flags & kCuNonBlockingStream) != 0;
+}
 
 void refuse_capture(const Driver& driver, CuStream stream) {
   int status = 0;
-  driver.check(driver.cuStreamIsCapturing(stream, &status), "asking about the caller's stream");
+  const CuResult result = driver.cuStreamIsCapturing(stream, &status);
+  if (result == kCuImplicitCapture) {
+    throw Error(ErrorCode::unsupported,
+                "the call begins after what the default stream holds, and a stream that blocks that one is being "
+                "captured into a CUDA graph; give the call a stream that does not (cudaStreamNonBlocking)");
+  }
+  driver.check(result, "asking about the caller's stream");
   if (status == 0) return;
   throw Error(ErrorCode::unsupported,
               "the stream is being captured into a CUDA graph, and a call of several ranks cannot be replayed from "
@@ -84,11 +101,12 @@ bool Staging::looked_for_long() { return ++looks_ == (background_ ? kLooksOfThre
 bool Staging::has_launched() {
   Way& way = launched();
   if (way.ended) return true;
-  if (way.marked) return has_ended(way, kLaunching);
+  if (way.marked && !has_ended(way, kLaunching)) return false;
+  if (way.marked) return end_launch(way);
   const Driver& driver = *pool_->driver_;
   const Current current(driver, way.device->context);
   const CuResult result = driver.cuStreamQuery(way.stream);
-  if (result == kCuSuccess) return way.ended = true;
+  if (result == kCuSuccess) return end_launch(way);
   if (result != kCuNotReady) driver.check(result, kLaunching + name_of_device(way.device->device));
   if (looked_for_long()) {
     record(way, way.stream);
@@ -98,11 +116,16 @@ bool Staging::has_launched() {
   return false;
 }
 
+bool Staging::end_launch(Way& way) {
+  uses_.clear();
+  launching_ = false;
+  return way.ended = true;
+}
+
 const Driver* Staging::driver() const { return pool_->driver_; }
 
-// Most streams hold nothing when a call is made, and asking costs a fraction of an event. The legacy default stream
-// answers for all that comes before what is put into it, the blocking streams of its context: asking "uses standard
-// default stream semantics", as recording an event does.
+// Most streams hold nothing when a call is made, and asking costs a fraction of an event. An event in a default stream,
+// or in one that blocks it, comes after all that work which is put there now would.
 void Staging::come_after(CuStream stream) {
   const Driver& driver = *pool_->driver_;
   CuContext context = home().context;
@@ -111,7 +134,7 @@ void Staging::come_after(CuStream stream) {
   if (context != home().context) require_device(driver, home());
   refuse_capture(driver, stream);
   reached_ = false;
-  if (!is_legacy(stream)) {
+  if (is_by_itself(driver, stream)) {
     const CuResult result = driver.cuStreamQuery(stream);
     reached_ = result != kCuNotReady;
     if (reached_) return driver.check(result, "asking about the caller's stream");
@@ -221,6 +244,24 @@ void Staging::start_output(std::uint64_t most_bytes) {
   let_output_go();
 }
 
+// A stream that was held comes after the output; where none was, who is told of the failure frees its buffers.
+void Staging::finish_writing() {
+  const bool writes = out_.device != nullptr && out_.marked && !out_.ended && !(chained_ && callers_ != nullptr);
+  if (!writes && !launching_) return;
+  const Deadline patience = Deadline::after(kPatienceWithWriting);
+  try {
+    const auto has_written = [&] { return launching_ ? has_launched() : has_ended(out_, kReturning); };
+    while (!has_written() && !patience.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (!launching_ || launched().marked) return;
+    to_come_.fetch_add(1, std::memory_order_relaxed);  // before which nothing of this stage is used again
+    const Current current(*pool_->driver_, launched().device->context);
+    record(launched(), launched().stream);
+    ask_for_call(launched(), launched().stream);
+  } catch (const Error&) {
+    return;  // the device has failed, and writes nothing any more
+  }
+}
+
 // What is new of a chained output has come; the rest has, too, once the device has shown it.
 void Staging::let_output_go() {
   if (kept_.device != nullptr) {
@@ -292,6 +333,7 @@ void Staging::chain_output(bool keeps_rest, const Deadline& deadline) {
 
 StagingPool::~StagingPool() {
   if (driver_ == nullptr) return;
+  const AmidCaptures amid_captures(*driver_);
   for (const auto& stage : all_) {
     drop(stage->in_);
     drop(stage->out_);
@@ -375,6 +417,7 @@ Staging& StagingPool::callers_stage() {
   if (callers_ == nullptr) {
     const std::lock_guard lock(mutex_);
     callers_ = &make_stage();
+    callers_->is_callers_ = true;
   }
   if (callers_is_open_ || !callers_->has_called_back()) return idle_stage();
   give_back_memory(*callers_);
@@ -425,6 +468,7 @@ void StagingPool::order(Staging& stage) {
 
 StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   driver.require_complete();
+  const AmidCaptures amid_captures(driver);
   if (driver_ == nullptr) driver_ = &driver;  // there is one; stages that are open read it on other threads
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
   Handle stage(plan.background ? &idle_stage() : &callers_stage());
@@ -447,9 +491,10 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
 
 void StagingPool::close(Staging& stage) {
   stage.open_gate();
+  stage.finish_writing();
   if (std::exchange(stage.loose_, false)) HeldStreams::of_process().end_loose();
   stage.settle_earlier();
-  if (&stage == callers_) {
+  if (stage.is_callers_) {
     if (stage.has_called_back()) give_back_memory(stage);
     callers_is_open_ = false;
     return;
@@ -463,6 +508,8 @@ void StagingPool::close(Staging& stage) {
 }
 
 void StagingPool::give_back_memory(Staging& stage) {
+  stage.uses_.clear();
+  stage.launching_ = false;
   for (PinnedMemory::Block* const block : {&stage.block_, &stage.kept_block_}) {
     if (block->data != nullptr) memory_->give_back(*block);
     *block = {};

@@ -29,6 +29,7 @@
 #include "device/driver.h"
 #include "device/pinned_memory.h"
 #include "device/seen_memory.h"
+#include "device/shared_allocations.h"
 #include "device/stream_gates.h"
 #include "device/used_device.h"
 
@@ -83,11 +84,14 @@ class Staging {
     const Current current(*driver(), home().context);
     prepare(*driver(), home());
   }
+  // Memory of other processes that the launch is to touch, which stays open until it has ended.
+  std::byte* use(SharedAllocations::Opened opened) { return uses_.emplace_back(std::move(opened)).data(); }
   // Runs launch(driver, device, stream), which puts work into the stream.
   template <class Launch>
   void start_launch(Launch&& launch) {
     const Current current(*driver(), home().context);
     launch(*driver(), home(), launched().stream);
+    launching_ = true;
     launched().marked = false;
     looks_ = 0;
   }
@@ -126,6 +130,8 @@ class Staging {
   void forget_earlier();
   // At the end of the call: but for an event that the next one may use.
   void settle_earlier();
+  // At the end of a call that was given up: what still writes to its output has ended, or is taken note of.
+  void finish_writing();
   bool has_called_back() const { return to_come_.load(std::memory_order_acquire) == 0; }
   void open_gate();
   void start_input();
@@ -135,8 +141,10 @@ class Staging {
   void let_output_go();
   CuAddress gate_word();
   bool has_ended(Way& way, const char* what);
+  bool end_launch(Way& way);
 
   StagingPool* pool_ = nullptr;
+  bool is_callers_ = false;  // StagingPool::callers_, from the beginning
   PinnedMemory::Block block_, kept_block_;
   Way in_, out_;
   Way kept_;                     // of a chained output: what it was, so that the rest of it comes back as that
@@ -148,6 +156,8 @@ class Staging {
   bool reached_ = false;       // the caller's stream has come to the call
   CuEvent earlier_ = nullptr;  // else behind what it held when the call was made
   CuContext earlier_context_ = nullptr;
+  std::vector<SharedAllocations::Opened> uses_;  // by the launch
+  bool launching_ = false;                       // it has not been seen to have ended
   int looks_ = 0;                // at a stream that has not come to the call, or a launch that has not ended
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained

@@ -137,7 +137,7 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   if (attended) [[unlikely]] {
     if (call.recorder != nullptr)
       records_.record(*call.recorder, call, track.row(), {attended->entered, attended->entered}, false);
-    if (attended->staging != nullptr) tell_way(call.verb, attended->staging->is_deferred());
+    if (attended->staging != nullptr) tell_way(call.verb, attended->staging->is_deferred(), track.why_not_launched());
   }
   return {};
 }
@@ -172,9 +172,13 @@ void Engine::drive(Track& track, Watch&& watch) {
     };
     finished = waiter.until_finished(look, hopeless, watch) == Waiter::Outcome::finished;
   } catch (const std::exception& error) {
+    track.withdraw();
     throw async_.fail_from_caller(error, track);
   }
-  if (!finished) throw async_.fail_from_caller(Stuck{&track});
+  if (!finished) {
+    track.withdraw();
+    throw async_.fail_from_caller(Stuck{&track});
+  }
   if (!counter_.timed()) counter_.add_wait(track.call().verb, waiter.waited());
 }
 

@@ -174,8 +174,9 @@ class Engine final {
   const trace::GroupRecorder* find_recorder(trace::Recorder& recorder, std::uint64_t bytes);
   void drive_recorded(Track& track);
   void meet_to_allocate(std::size_t bytes);
-  // engine_device.cc: says once for each verb which way its calls on device memory take.
-  void tell_way(Verb verb, bool launched);
+  // engine_device.cc: says once for each verb which way its calls on device memory take, and once why one launch that
+  // this rank tried for all ranks cannot be.
+  void tell_way(Verb verb, bool launched, std::string_view why_not);
   void admit_message(Call& call);
 
   // Throws Error where the two are not what exchange() takes.
@@ -215,6 +216,7 @@ class Engine final {
   bool holds_stream_ = true;                  // until async ones have ended
   bool own_call_ = false;                     // of the library's: neither counted nor recorded
   std::array<std::uint32_t, 2> told_ways_{};  // by way, a bit for each verb
+  std::string told_why_not_;
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand
   std::vector<std::unique_ptr<choice::Given>> given_;  // schedules that the caller brought

@@ -55,7 +55,8 @@ class DevicePart {
     if (other.shown == 0 || other.device != part_.device) return;
     try {
       const device::Current current(*driver_, context_);
-      SharedAllocations::of_process().open(*driver_, context_, other.process, other.place);
+      SharedAllocations::Last last;
+      SharedAllocations::of_process().open(*driver_, context_, other.process, other.place, last);
     } catch (const Error&) {
       return;
     }
@@ -82,7 +83,11 @@ class DevicePart {
 
 }  // namespace
 
-void Engine::tell_way(Verb verb, bool launched) {
+void Engine::tell_way(Verb verb, bool launched, std::string_view why_not) {
+  if (!why_not.empty() && why_not != told_why_not_ && log_.says(Log::Level::info)) {
+    told_why_not_ = why_not;
+    log_.info("calls on device memory cannot be launched for all ranks: " + told_why_not_);
+  }
   std::uint32_t& told = told_ways_[launched ? 1 : 0];
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(verb);
   if ((told & bit) != 0 || !log_.says(Log::Level::info)) return;

@@ -24,10 +24,26 @@ struct alignas(128) DeviceCard {
   alignas(64) std::atomic<std::uint64_t> arrivals;  // sequence << 16 | how many ranks have shown a card of that call
   std::atomic<std::uint64_t> busy;                  // sequence << 16 | the last rank that had to wait for its stream
   std::atomic<std::uint64_t> launcher;              // sequence << 16 | the rank that shall launch
-  std::atomic<std::uint64_t> outcome;               // sequence << 1 | whether the work was done
+  std::atomic<std::uint64_t> outcome;               // sequence << 2 | what has become of the launch
   // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule.
   std::atomic<std::uint64_t> usual;
 };
+
+// Of a call that the word is not about yet nothing has become. It goes to `launching` or `through_host`, once, and from
+// there to `done` or `through_host`.
+enum class LaunchState : std::uint64_t { launching = 1, through_host = 2, done = 3 };
+inline std::uint64_t outcome_word(std::uint64_t sequence, LaunchState state) {
+  return sequence << 2 | static_cast<std::uint64_t>(state);
+}
+
+// The first to say what becomes of the call says it; false: somebody has.
+inline bool begin_outcome(DeviceCard& first, std::uint64_t sequence, LaunchState state) {
+  std::uint64_t seen = first.outcome.load(std::memory_order_acquire);
+  do {
+    if (seen >> 2 >= sequence) return false;
+  } while (!first.outcome.compare_exchange_weak(seen, outcome_word(sequence, state), std::memory_order_acq_rel));
+  return true;
+}
 
 // Takes note that one more rank has shown its card; returns how many have. 0 where a rank has come to a later call, and
 // so has done this one without a card.

@@ -12,6 +12,7 @@
 #include "device/fake_cuda.h"
 #include "tutti/coalesced.h"
 #include "tutti/reduce_local.h"
+#include "tutti/streams.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -401,6 +402,31 @@ TEST(BrokenDevices, AStreamThatNeverComesToItIsToldAfterTheTimeout) {
     stream.synchronize();
   });
   testing::expect_all_ok(ends);
+}
+
+// The call is given one stream, and comes after the other, too; a default stream is that of the memory's device.
+TEST(Streams, AreOrderedWithEachOther) {
+  testing::expect_all_ok(run_processes(1, [](Communicator& comm) {
+    const TestStream writing, given;
+    const Floats buffer(filled(0));
+    for (int round = 1; round < 5; ++round) {
+      const bool by_default = round % 2 == 0;
+      const auto values = filled(static_cast<float>(round));
+      device::StreamGate gate = writing.hold();
+      writing.write(buffer.bytes(), values.data(), kCount * sizeof(float));
+      order_streams({given.get(), buffer.data()}, {writing.get(), buffer.data()});
+      if (by_default) order_streams({nullptr, buffer.data()}, {given.get(), nullptr});
+      const Floats output(filled(-1));
+      Work work = comm.submit(all_reduce_of(buffer, output, by_default ? nullptr : given.get()));
+      bool ended = false;
+      for (int look = 0; look < 100; ++look) ended = ended || work.test();
+      gate.open();
+      work.wait();
+      require(!ended, "the call ended before the other stream came to it");
+      require(output.read() == values, "not the stream's values");
+      device::StreamGates::of_process().give_back(gate);
+    }
+  }));
 }
 
 TEST(CallsInC, HaveStreamsAndMemoryOfADevice) {

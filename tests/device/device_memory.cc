@@ -172,10 +172,12 @@ void TestStream::synchronize() const {
   check(test_driver().cuStreamSynchronize(stream_), "waiting");
 }
 
-StreamGate TestStream::hold() const {
-  const WithDevice current(device_);
+StreamGate TestStream::hold() const { return hold_stream(stream_, device_); }
+
+StreamGate hold_stream(device::CuStream stream, int device) {
+  const WithDevice current(device);
   const StreamGate gate = device::StreamGates::of_process().take(test_driver());
-  check(test_driver().cuStreamWaitValue32_v2(stream_, gate.shown(test_driver()), gate.value + 1,
+  check(test_driver().cuStreamWaitValue32_v2(stream, gate.shown(test_driver()), gate.value + 1,
                                              device::kCuWaitUntilAtLeast),
         "holding");
   return gate;

@@ -67,6 +67,9 @@ class PinnedFloats {
   float* data_ = nullptr;
 };
 
+// Holds what comes behind it in the stream until the gate is opened; nullptr: the default stream.
+device::StreamGate hold_stream(device::CuStream stream, int device = 0);
+
 // A stream of the caller's.
 class TestStream {
  public:
@@ -79,7 +82,6 @@ class TestStream {
   void write(std::byte* to, const void* from, std::size_t bytes) const;
   void read(void* to, const std::byte* from, std::size_t bytes) const;
   void synchronize() const;
-  // Holds what comes behind it in the stream until the gate is opened.
   device::StreamGate hold() const;
 
  private:

@@ -30,9 +30,6 @@ constexpr const char* kFunctions[] = {
 #undef X
         "cuPointerGetAttributes"};
 
-// By then the driver has made a call that it was asked for.
-constexpr int kCallsLater = 6;
-
 // Calls of the driver by function, those that were made.
 using Calls = std::map<std::string, int>;
 
@@ -70,32 +67,37 @@ CountedCall count_call(Communicator& comm, const Request& request) {
 }
 
 // What a rank asks for when it first launches on a channel does not count. Who waits for a launch asks again and again,
-// and after a while to be called: such calls do not count, nor do some after them, by which the driver may not have
-// called yet. What remains asks for this, and each time the same.
+// and after a while to be called: such calls do not count, and the next is made when the driver has called. What
+// remains asks for this, and each time the same.
 void expect_calls(Communicator& comm, const Request& request, Calls everybody) {
-  for (int warm_up = 0; warm_up < 20; ++warm_up) comm.run(request);
+  auto* const is_idle = fake<int()>("fake_cuda_is_idle");
+  for (int warm_up = 0; warm_up < 20; ++warm_up) {
+    comm.run(request);
+    while (is_idle() == 0) std::this_thread::yield();
+  }
   everybody["cuPointerGetAttributes"] = 2;  // where it lies, and by which name others find it
   everybody["cuStreamIsCapturing"] = 1;
-  everybody["cuStreamQuery"] = 1;        // of the caller's stream
-  everybody["cuCtxPushCurrent_v2"] = 2;  // to look at the buffers, and from there on
+  everybody["cuCtxPushCurrent_v2"] = 2;                // to look at the buffers, and from there on
+  everybody["cuThreadExchangeStreamCaptureMode"] = 4;  // around both
   Calls launcher = everybody;
   launcher["cuLaunchKernel"] = 1;
+  launcher["cuStreamQuery"] = 1;  // of its own
   int counted = 0, launches = 0;
-  int since_asked = kCallsLater;
   std::array<bool, 4> knows_all{};  // by channel
   for (int call = 0; call < 200; ++call) {
     CountedCall made = count_call(comm, request);
     const bool asked = made.calls.contains("cuLaunchHostFunc");
     require(made.calls["cuLaunchKernel"] <= 1, "more than one launch");
     bool& knows = knows_all[static_cast<std::size_t>(call) % knows_all.size()];
-    since_asked = asked ? 0 : since_asked + 1;
-    const bool counts = since_asked >= kCallsLater && (knows || !made.launched);
+    while (is_idle() == 0) std::this_thread::yield();
+    const bool counts = !asked && (knows || !made.launched);
     knows = knows || made.launched;
     if (!counts) continue;
     ++counted;
     launches += made.launched ? 1 : 0;
     require(made.calls.erase("cuCtxGetCurrent") == 1, "nobody asked what is current");
     if (made.launched) made.calls["cuStreamQuery"] = 1;
+    if (everybody.contains("cuEventQuery")) made.calls["cuEventQuery"] = 1;
     const Calls& expected = made.launched ? launcher : everybody;
     std::erase_if(made.calls, [](const auto& each) { return each.second == 0; });
     require(made.calls == expected, "asked for " + words_of(made.calls) + "and not for " + words_of(expected));
@@ -108,13 +110,14 @@ void expect_calls(Communicator& comm, const Request& request, Calls everybody) {
   require(all[0] > 0, "no launch was counted");
 }
 
+// A default stream comes after others, of which an event tells.
 TEST(DevicePath, AsksForNoMoreThanItNeeds) {
   if (testing::on_real_device()) GTEST_SKIP() << "only the fake driver counts";
   testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
     const DeviceBytes buffer(4000);
     Request request = all_reduce_of(buffer.data(), buffer.data(), 1000, DType::float32);
     request.stream = reinterpret_cast<void*>(std::uintptr_t{2});  // the default stream of this thread
-    expect_calls(comm, request, {});
+    expect_calls(comm, request, {{"cuEventRecord", 1}, {"cuEventQuery", 1}});
   }));
 }
 
@@ -125,7 +128,7 @@ TEST(DevicePath, AsksOfAStreamWhoseItIs) {
     const TestStream stream;
     Request request = all_reduce_of(buffer.data(), buffer.data(), 1000, DType::float32);
     request.stream = stream.get();
-    expect_calls(comm, request, {{"cuStreamGetCtx", 1}});
+    expect_calls(comm, request, {{"cuStreamGetCtx", 1}, {"cuStreamGetFlags", 1}, {"cuStreamQuery", 1}});
   }));
 }
 

@@ -54,12 +54,33 @@ void fake_cuda_capture(void* stream, int captures) {
   const std::lock_guard lock(world().mutex);
   world().streams.at(static_cast<Stream*>(stream))->captures = captures != 0;
 }
+void fake_cuda_capture_elsewhere(int captures) {
+  const std::lock_guard lock(world().mutex);
+  world().captured_elsewhere = captures != 0;
+}
+void fake_cuda_set_version(int version) {
+  const std::lock_guard lock(world().mutex);
+  world().driver_version = version;
+}
+void fake_cuda_place_next(void* address) {
+  const std::lock_guard lock(world().mutex);
+  world().next_place = address;
+}
+void fake_cuda_hold_kernels(int held) {
+  const std::lock_guard lock(world().mutex);
+  world().kernels_held = held != 0;
+  world().changed.notify_all();
+}
 int fake_cuda_enter(const char* function) { return Entry(function, false).result(); }
 int fake_cuda_calls(const char* function) {
   const std::lock_guard lock(world().mutex);
   return world().calls[function];
 }
 int fake_cuda_is_inside() { return Inside::depth > 0 ? 1 : 0; }
+int fake_cuda_is_idle() {
+  const std::lock_guard lock(world().mutex);
+  return is_idle(world()) ? 1 : 0;
+}
 int fake_cuda_live() {
   World& w = world();
   const std::lock_guard lock(w.mutex);
@@ -76,6 +97,7 @@ int cuGetErrorName(int result, const char** name) {
     case kInvalidValue: *name = "CUDA_ERROR_INVALID_VALUE"; break;
     case kOutOfMemory: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
     case kInvalidContext: *name = "CUDA_ERROR_INVALID_CONTEXT"; break;
+    case kCaptureUnsupported: *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; break;
     case kIllegalAddress: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
     default: *name = "CUDA_ERROR_UNKNOWN";
   }
@@ -84,6 +106,11 @@ int cuGetErrorName(int result, const char** name) {
 int cuGetErrorString(int, const char** words) {
   *words = "as the fake driver was told";
   return kSuccess;
+}
+int cuDriverGetVersion(int* version) {
+  const Entry entry(__func__, false);
+  *version = world().driver_version;
+  return entry.result();
 }
 int cuDeviceGetCount(int* count) {
   const Entry entry(__func__, false);
@@ -139,7 +166,7 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
   if (bytes > kMostBytes) return kOutOfMemory;
   const int pages = ::memfd_create("fake_cuda", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
-  return map_pages(world(), pages, bytes, ++world().allocations, false, address);
+  return map_pages(world(), pages, bytes, ++world().allocations, address);
 }
 int cuMemsetD8_v2(Address to, unsigned char value, std::size_t bytes) {
   const Entry entry(__func__);
@@ -166,7 +193,7 @@ int cuIpcGetMemHandle(Handle* handle, Address address) {
   if (entry.refuses()) return entry.result();
   const auto it = world().memory.find(address);
   if (it == world().memory.end() || it->second.opened) return kInvalidValue;
-  const Exported shown{::getpid(), it->second.pages, it->second.bytes, it->second.number};
+  const Exported shown{::getpid(), it->second.pages, it->second.bytes, it->second.number, address};
   std::memcpy(handle->bytes, &shown, sizeof shown);
   return kSuccess;
 }
@@ -176,10 +203,20 @@ int cuIpcOpenMemHandle_v2(Address* address, Handle handle, unsigned) {
   Exported shown{};
   std::memcpy(&shown, handle.bytes, sizeof shown);
   if (shown.process == ::getpid()) return kInvalidContext;  // as the real one: not by who made it
+  for (const auto& [begin, each] : world().memory) {
+    const bool overlaps = each.origin < shown.address + shown.bytes && shown.address < each.origin + each.bytes;
+    if (each.opened && each.process == shown.process && each.number != shown.number && overlaps) return kAlreadyMapped;
+  }
   const std::string file = "/proc/" + std::to_string(shown.process) + "/fd/" + std::to_string(shown.pages);
   const int pages = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
   if (pages < 0) return kInvalidValue;
-  return map_pages(world(), pages, shown.bytes, shown.number, true, address);
+  const int result = map_pages(world(), pages, shown.bytes, shown.number, address);
+  if (result != kSuccess) return result;
+  Memory& made = world().memory[*address];
+  made.opened = true;
+  made.process = shown.process;
+  made.origin = shown.address;
+  return kSuccess;
 }
 int cuIpcCloseMemHandle(Address address) { return cuMemFree_v2(address); }
 int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address address) {
@@ -324,6 +361,20 @@ int cuStreamGetCtx(void* stream, void** context) {
   *context = const_cast<Context*>(found->context);
   return kSuccess;
 }
+int cuStreamGetFlags(void* stream, unsigned* flags) {
+  const Entry entry(__func__, false);
+  if (entry.refuses()) return entry.result();
+  const std::shared_ptr<Stream> found = find_stream(world(), stream);
+  if (found == nullptr) return kInvalidHandle;
+  const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+  *flags = found->blocking || is_default ? 0 : 1;
+  return kSuccess;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  const Entry entry(__func__, false);
+  std::swap(*mode, capture_mode);
+  return entry.result();
+}
 int cuStreamIsCapturing(void* stream, int* status) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
@@ -394,13 +445,14 @@ int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned
   const auto number = [&](int argument) { return *static_cast<const unsigned long long*>(arguments[argument]); };
   const auto small = [&](int argument) { return *static_cast<const int*>(arguments[argument]); };
   const KernelLaunch launch{*static_cast<const KernelOperands*>(arguments[0]), small(1), pieces};
+  const auto ready = [&w] { return !w.kernels_held; };
   if (kernel->copies) {
     const CopyLaunch copy{launch, small(2), number(3)};
-    return enqueue(w, find_stream(w, stream), {.ready = {}, .run = [&w, copy] { return run_kernel(w, copy); }});
+    return enqueue(w, find_stream(w, stream), {.ready = ready, .run = [&w, copy] { return run_kernel(w, copy); }});
   }
   const ReduceLaunch reduce{launch, number(2), number(5), static_cast<unsigned>(small(4))};
   return enqueue(w, find_stream(w, stream),
-                 {.ready = {}, .run = [&w, kernel, reduce] { return run_kernel(w, *kernel, reduce); }});
+                 {.ready = ready, .run = [&w, kernel, reduce] { return run_kernel(w, *kernel, reduce); }});
 }
 
 int cuEventCreate(void** event, unsigned) {

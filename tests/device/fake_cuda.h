@@ -14,12 +14,22 @@ void fake_cuda_before(const char* function, void (*call)(void* argument), void* 
 void fake_cuda_seed(unsigned seed);
 // The stream is being captured into a graph, or is no more.
 void fake_cuda_capture(void* stream, int captures);
+// Another thread captures a stream into a graph, which forbids all threads what might spoil it, unless they ask for it.
+void fake_cuda_capture_elsewhere(int captures);
+// The newest CUDA that the driver serves, as cuDriverGetVersion() has it.
+void fake_cuda_set_version(int version);
+// Kernels do not end, or do.
+void fake_cuda_hold_kernels(int held);
+// Where the next allocation begins.
+void fake_cuda_place_next(void* address);
 // Counts a call of the function of that name; what it has to give, where that is not success.
 int fake_cuda_enter(const char* function);
 // Calls of the function of that name so far.
 int fake_cuda_calls(const char* function);
 // Whether this thread is in the driver.
 int fake_cuda_is_inside();
+// Whether all streams have done what was put into them.
+int fake_cuda_is_idle();
 // Allocations of device memory, streams, events and registered pieces of memory that are there.
 int fake_cuda_live();
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -73,6 +74,16 @@ World& world() {
 }
 
 thread_local std::vector<Context*> current;
+thread_local int capture_mode = 0;
+
+bool may_spoil_captures(const std::string& function) {
+  static const std::set<std::string> kFunctions = {"cuMemAlloc_v2",       "cuMemFree_v2",      "cuMemHostRegister_v2",
+                                                   "cuMemHostUnregister", "cuEventQuery",      "cuStreamQuery",
+                                                   "cuStreamSynchronize", "cuModuleLoadData",  "cuIpcOpenMemHandle_v2",
+                                                   "cuIpcCloseMemHandle", "cuIpcGetMemHandle", "cuMemcpy",
+                                                   "cuMemsetD8_v2"};
+  return kFunctions.contains(function);
+}
 
 const Registered* registered_around(const World& w, std::uintptr_t address) {
   const auto behind = w.registered.upper_bound(address);
@@ -115,12 +126,20 @@ std::shared_ptr<Event> find_event(World& w, void* handle) {
   return it == w.events.end() ? nullptr : it->second;
 }
 
-int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address) {
+int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, Address* address) {
+  void* const place = std::exchange(w.next_place, nullptr);
+  const int fixed = place == nullptr ? 0 : MAP_FIXED_NOREPLACE;
+  void* const shown = ::mmap(place, bytes, PROT_NONE, MAP_SHARED | fixed, pages, 0);
   void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
-  void* const shown = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
   if (alias == MAP_FAILED || shown == MAP_FAILED) return kOutOfMemory;
   *address = reinterpret_cast<Address>(shown);
-  w.memory[*address] = {static_cast<std::byte*>(alias), bytes, current.back()->device, pages, number, opened};
+  Memory made;
+  made.alias = static_cast<std::byte*>(alias);
+  made.bytes = bytes;
+  made.device = current.back()->device;
+  made.pages = pages;
+  made.number = number;
+  w.memory[*address] = made;
   return kSuccess;
 }
 

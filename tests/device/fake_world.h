@@ -20,8 +20,8 @@
 namespace fake_cuda {
 
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101,
-                     kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700,
-                     kAlreadyRegistered = 712, kNotRegistered = 713;
+                     kInvalidContext = 201, kAlreadyMapped = 208, kInvalidHandle = 400, kNotReady = 600,
+                     kIllegalAddress = 700, kAlreadyRegistered = 712, kNotRegistered = 713, kCaptureUnsupported = 900;
 inline constexpr int kDevices = 2;
 inline constexpr std::size_t kMostBytes = std::size_t{1} << 34;
 
@@ -39,9 +39,11 @@ struct Memory {
   std::byte* alias = nullptr;  // the same pages, for the thread that plays the device
   std::size_t bytes = 0;
   int device = 0;
-  int pages = -1;             // the file behind them, which other processes open by its number
-  unsigned long long number;  // never given twice
-  bool opened = false;        // it is another process's
+  int pages = -1;                 // the file behind them, which other processes open by its number
+  unsigned long long number = 0;  // never given twice
+  bool opened = false;            // it is another process's, where it lies at `origin`
+  int process = 0;
+  Address origin = 0;
 };
 
 // What a handle for other processes holds.
@@ -49,6 +51,7 @@ struct Exported {
   int process, pages;
   std::size_t bytes;
   unsigned long long number;
+  Address address;
 };
 
 // As device/kernel_compiler.h has it.
@@ -94,6 +97,10 @@ struct World {
   std::condition_variable changed;
   bool initialized = false;
   int broken = 0;
+  bool captured_elsewhere = false;  // another thread captures a stream, in the mode that is for all threads
+  int driver_version = 12040;
+  bool kernels_held = false;
+  void* next_place = nullptr;  // of the allocation that comes next
   Context contexts[kDevices] = {{0}, {1}};
   int retained[kDevices] = {};
   std::map<Address, Memory> memory;
@@ -116,6 +123,10 @@ struct World {
 World& world();
 
 extern thread_local std::vector<Context*> current;
+// What captures by other threads are to this one: 0 lets them forbid what might spoil them, 2 does not.
+extern thread_local int capture_mode;
+// Whether the function is of those.
+bool may_spoil_captures(const std::string& function);
 
 const Registered* registered_around(const World& w, std::uintptr_t address);
 // Where a piece of device memory really is; nullptr where it is none.
@@ -126,7 +137,7 @@ bool has_ended(const World& w, const Stream& stream);
 std::shared_ptr<Stream> find_stream(World& w, void* handle);
 std::shared_ptr<Event> find_event(World& w, void* handle);
 // The pages once more: at an address that the processor cannot touch, and for the thread that plays the device.
-int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, bool opened, Address* address);
+int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, Address* address);
 // Launches of reduce.cu and copy.cu, `pieces` of each, by the processor's own means.
 struct KernelLaunch {
   KernelOperands operands;
@@ -177,6 +188,8 @@ class Entry {
       result_ = kNotInitialized;
     } else if (needs_context && current.empty()) {
       result_ = kInvalidContext;
+    } else if (w.captured_elsewhere && capture_mode != 2 && may_spoil_captures(function)) {
+      result_ = kCaptureUnsupported;
     } else {
       result_ = w.broken;
     }

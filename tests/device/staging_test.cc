@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
@@ -210,6 +211,29 @@ TEST_F(StagingTest, AStageGivenUpKeepsItsMemoryUntilTheDeviceIsDone) {
   device::StreamGates::of_process().give_back(gate);
 }
 
+// No stream comes after it: whoever is told of the failure may free the output.
+TEST_F(StagingTest, AStageGivenUpWritesNothingAfterwards) {
+  const DeviceBytes output(4000);
+  device::StreamGate gate = testing::hold_stream(nullptr);
+  StagingPool::Plan plan{.bytes = 4000, .output_device = 0, .input = {}, .output = {{output.data(), 0, 4000}}};
+  StagingPool::Handle stage = pool_.open(driver_, plan);
+  std::memset(stage->memory(), 9, 4000);
+  stage->start_output(4000);
+  std::thread opening([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    gate.open();
+  });
+  stage.reset();
+  const std::vector<unsigned char> later(4000, 7);
+  output.write(later.data(), later.size());
+  opening.join();
+  const TestStream blocking(0, 0);
+  const StagingPool::Handle next = open(output, output, blocking, false);
+  rank_.sleep_until([&] { return next->has_input(); });
+  EXPECT_EQ(std::memcmp(next->memory(), later.data(), later.size()), 0);
+  device::StreamGates::of_process().give_back(gate);
+}
+
 TEST_F(StagingTest, AStreamOfAnotherDeviceIsRefused) {
   int devices = 0;
   driver_.cuDeviceGetCount(&devices);
@@ -273,6 +297,49 @@ TEST_F(StagingTest, TheDefaultStreamComesAfterBlockingStreams) {
     gate.open();
     other.synchronize();
     while (!stage->is_reached()) std::this_thread::yield();
+  }
+}
+
+TEST_F(StagingTest, ABlockingStreamComesAfterTheDefaultStream) {
+  const DeviceBytes buffer(64);
+  const TestStream blocking(0, 0), by_itself;
+  device::StreamGate gate = testing::hold_stream(nullptr);
+  for (const TestStream* stream : {&by_itself, &blocking}) {
+    StagingPool::Plan plan{.bytes = 64,
+                           .input_device = 0,
+                           .input = {{buffer.data(), 0, 64}},
+                           .output = {},
+                           .stream = stream->get(),
+                           .deferred = true};
+    const StagingPool::Handle stage = pool_.open(driver_, plan);
+    if (stream == &by_itself) {
+      while (!stage->is_reached()) std::this_thread::yield();
+      continue;
+    }
+    for (int look = 0; look < 100; ++look) EXPECT_FALSE(stage->is_reached());
+    gate.open();
+    while (!stage->is_reached()) std::this_thread::yield();
+  }
+  device::StreamGates::of_process().give_back(gate);
+}
+
+// The first call of a caller that waits is opened while the progress thread closes one that nobody waited for.
+TEST_F(StagingTest, StagesAreClosedWhileOthersAreOpened) {
+  const TestStream stream;
+  const DeviceBytes input(64), output(64);
+  for (int round = 0; round < 20; ++round) {
+    Rank rank;
+    StagingPool stagings([&] { rank.wake(); });
+    StagingPool::Plan plan{
+        .bytes = 64, .input_device = 0, .input = {{input.data(), 0, 64}}, .output = {}, .stream = stream.get()};
+    plan.background = true;
+    StagingPool::Handle background = stagings.open(driver_, plan);
+    rank.sleep_until([&] { return background->has_input(); });
+    std::thread closing([&] { background.reset(); });
+    plan.background = false;
+    const StagingPool::Handle callers = stagings.open(driver_, plan);
+    closing.join();
+    while (!callers->has_input()) std::this_thread::yield();
   }
 }
 

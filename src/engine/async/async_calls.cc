@@ -14,6 +14,7 @@ AsyncCalls::~AsyncCalls() {
   if (queued_ != 0) {
     // The peers of these calls must not wait for a rank that is gone, nor their Works for an engine that is.
     with_.transport.abort(-1, ErrorCode::aborted);
+    withdraw_all();
     fail_all(Error(ErrorCode::aborted, "the communicator was destroyed before this call ended"), nullptr);
   }
 }
@@ -294,6 +295,7 @@ Stuck AsyncCalls::find_stuck() {
 Error AsyncCalls::fail(const Error& error, const Pending* spoken_of) {
   with_.first_error.record(error);
   with_.transport.abort(error.peer(), error.code());
+  withdraw_all();
   fail_all(error, spoken_of);
   return error;
 }
@@ -310,6 +312,17 @@ Error AsyncCalls::fail(const std::exception& thrown, const Track& track) {
 const Pending* AsyncCalls::running_on(const Track& track) {
   const std::lock_guard lock(queue_mutex_);
   return track.queue.empty() ? nullptr : track.queue.front().get();
+}
+
+// What is not locked meanwhile others may need, whom a launch of theirs waits for. A blocking call is its caller's.
+void AsyncCalls::withdraw_all() {
+  for (const auto& track : with_.tracks) {
+    const std::shared_ptr<Pending> first = [&] {
+      const std::lock_guard lock(queue_mutex_);
+      return track->queue.empty() ? nullptr : track->queue.front();
+    }();
+    if (first != nullptr && first->state.load(std::memory_order_relaxed) == Pending::State::running) track->withdraw();
+  }
 }
 
 void AsyncCalls::fail_all(const Error& error, const Pending* spoken_of) {

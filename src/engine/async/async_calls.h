@@ -139,6 +139,8 @@ class AsyncCalls final : private runtime::Driven {
   Error fail(const Stuck& stuck);
   // What was thrown while the track's call was driven.
   Error fail(const std::exception& thrown, const Track& track);
+  // Nobody writes to buffers of calls that are about to fail.
+  void withdraw_all();
   // The call spoken of fails with the error as it is; of the others it says what became of their output.
   void fail_all(const Error& error, const Pending* spoken_of);
   // What the call waits for.

@@ -1,7 +1,10 @@
 #include "engine/execute/device_launch.h"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
+#include "base/deadline.h"
 #include "device/kernel_compiler.h"
 #include "device/launch.h"
 #include "device/shared_allocations.h"
@@ -11,6 +14,8 @@ namespace tutti::engine {
 
 using device::SharedAllocations;
 using transport::DeviceCard;
+using transport::LaunchState;
+using transport::outcome_word;
 
 namespace {
 
@@ -19,6 +24,11 @@ namespace {
 constexpr std::chrono::microseconds kTurnOfOthers{300};
 // The device has left others for this rank in the first of them, and would have stayed if it had work of its own.
 constexpr std::uint64_t kSlowInARow = 2;
+
+// Of a rank that gives up, with a launch that still writes to its buffer: most take less than a millisecond, and wait
+// for as long as the device takes to turn.
+constexpr std::chrono::milliseconds kPatienceWithLaunches{2000};
+constexpr std::chrono::microseconds kLooksApart{50};
 
 // What a launch for all ranks reads and writes.
 std::uint64_t bytes_touched(const Call& call, std::size_t sources, std::size_t destinations) {
@@ -53,7 +63,8 @@ bool DeviceLaunch::takes(const Call& call, int ranks) {
 }
 
 bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
-  waited_ = arrived_ = launched_ = false;
+  under_way_ = waited_ = arrived_ = launched_ = false;
+  why_not_.clear();
   if (cards_.empty()) return false;
   sequence_ = call.statement().sequence;
   DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
@@ -72,10 +83,16 @@ bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   mine.device = call.staging->home().name;
   mine.process = SharedAllocations::of_process().process();
   mine.shown.store(sequence_, std::memory_order_release);
-  return true;
+  return under_way_ = true;
 }
 
 DeviceLaunch::Progress DeviceLaunch::advance(const Call& call) {
+  const Progress progress = try_advance(call);
+  if (progress == Progress::done || progress == Progress::through_host) under_way_ = false;
+  return progress;
+}
+
+DeviceLaunch::Progress DeviceLaunch::try_advance(const Call& call) {
   DeviceCard& first = *cards_[0];
   const auto rank = static_cast<std::uint64_t>(transport_->rank());
   if (launched_) {
@@ -102,8 +119,8 @@ DeviceLaunch::Progress DeviceLaunch::advance(const Call& call) {
 
 DeviceLaunch::Progress DeviceLaunch::outcome() const {
   const std::uint64_t told = cards_[0]->outcome.load(std::memory_order_acquire);
-  if (told >> 1 < sequence_) return Progress::stuck;
-  return (told & 1) != 0 ? Progress::done : Progress::through_host;
+  if (told >> 2 < sequence_ || told == outcome_word(sequence_, LaunchState::launching)) return Progress::stuck;
+  return static_cast<LaunchState>(told & 3) == LaunchState::done ? Progress::done : Progress::through_host;
 }
 
 // By the last to arrive.
@@ -167,10 +184,23 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
   try {
     call.staging->prepare_launch(
         [&](const device::Driver& driver, const device::UsedDevice& device) { prepare(call, driver, device); });
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    why_not_ = error.what();
     tell(false);  // nothing has been started, and host memory serves
     return Progress::through_host;
   }
+  if (!begin_outcome(*cards_[0], sequence_, LaunchState::launching)) return Progress::through_host;  // one gave up
+  try {
+    start(call);
+  } catch (...) {
+    tell(false);
+    throw;
+  }
+  launched_ = true;
+  return Progress::moved;
+}
+
+void DeviceLaunch::start(const Call& call) {
   launched_at_ = Clock::now();
   call.staging->start_launch(
       [&](const device::Driver& driver, const device::UsedDevice& device, device::CuStream stream) {
@@ -190,8 +220,37 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
                        .count = call.count,
                        .blocks = by_chunks ? ranks : 1});
       });
-  launched_ = true;
-  return Progress::moved;
+}
+
+void DeviceLaunch::withdraw(const Call& call) {
+  if (!std::exchange(under_way_, false) || !arrived_) return;
+  if (launched_) return finish_launch(call);
+  if (begin_outcome(*cards_[0], sequence_, LaunchState::through_host)) return transport_->notify_all();
+  await_launch();
+}
+
+void DeviceLaunch::finish_launch(const Call& call) {
+  const Deadline patience = Deadline::after(kPatienceWithLaunches);
+  try {
+    while (!call.staging->has_launched()) {
+      if (patience.passed()) return;
+      std::this_thread::sleep_for(kLooksApart);
+    }
+  } catch (const Error&) {
+    return tell(false);
+  }
+  tell(true);
+}
+
+// By another rank. The driver ends what a process that is gone has launched.
+void DeviceLaunch::await_launch() const {
+  const Deadline patience = Deadline::after(kPatienceWithLaunches);
+  const std::uint64_t launching = outcome_word(sequence_, LaunchState::launching);
+  const auto launcher = static_cast<int>(cards_[0]->launcher.load(std::memory_order_relaxed) & 0xffff);
+  while (cards_[0]->outcome.load(std::memory_order_acquire) == launching && !patience.passed()) {
+    if (const auto failure = transport_->failure(); failure && failure->died && failure->rank == launcher) return;
+    std::this_thread::sleep_for(kLooksApart);
+  }
 }
 
 // All that may fail before anything is started.
@@ -202,7 +261,8 @@ void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, const
   for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
     const DeviceCard& card = *cards_[rank];
     const auto open = [&](const DevicePlace& place, SharedAllocations::Last& last, std::vector<void*>& operands) {
-      if (place.address != 0) operands.push_back(allocations.open(driver, device.context, card.process, place, last));
+      if (place.address == 0) return;
+      operands.push_back(call.staging->use(allocations.open(driver, device.context, card.process, place, last)));
     };
     open(card.input, opened_[rank].input, sources_);
     open(card.output, opened_[rank].output, destinations_);
@@ -239,7 +299,8 @@ void DeviceLaunch::judge(const Call& call) {
 }
 
 void DeviceLaunch::tell(bool done) {
-  cards_[0]->outcome.store(sequence_ << 1 | (done ? 1 : 0), std::memory_order_release);
+  const LaunchState state = done ? LaunchState::done : LaunchState::through_host;
+  cards_[0]->outcome.store(outcome_word(sequence_, state), std::memory_order_release);
   transport_->notify_all();
 }
 

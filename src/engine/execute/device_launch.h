@@ -17,6 +17,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/shared_allocations.h"
@@ -41,6 +43,12 @@ class DeviceLaunch {
   Progress advance(const Call& call);
   // From then on the output may change.
   bool arrived() const { return arrived_; }
+  // The call is given up: no launch for it begins any more, and one that another rank or this one has begun has ended
+  // when this returns, so that it writes to nobody's buffer; unless who launched it is gone, and its launch with it, or
+  // the device is busy for very long.
+  void withdraw(const Call& call);
+  // Why this rank could not launch, in words; empty where it was not that.
+  std::string_view why_not() const { return why_not_; }
   // A rank that has not arrived; -1: all have.
   int awaited() const;
 
@@ -59,7 +67,11 @@ class DeviceLaunch {
     device::SharedAllocations::Last input, output;
   };
 
+  Progress try_advance(const Call& call);
   Progress launch(const Call& call);
+  void start(const Call& call);
+  void finish_launch(const Call& call);
+  void await_launch() const;
   void prepare(const Call& call, const device::Driver& driver, const device::UsedDevice& device);
   void find_kernel(const Call& call, const device::Driver& driver, const device::UsedDevice& device);
   void judge(const Call& call);
@@ -80,7 +92,8 @@ class DeviceLaunch {
   std::vector<transport::Flags*> flags_;
   std::atomic<std::uint64_t>* usual_ = nullptr;  // DeviceCard::usual
   std::uint64_t sequence_ = 0;                   // of the call at hand
-  bool waited_ = false, arrived_ = false, launched_ = false;
+  bool under_way_ = false, waited_ = false, arrived_ = false, launched_ = false;
+  std::string why_not_;
   std::vector<void*> sources_, destinations_;  // of the launch
   std::vector<OpenedBuffers> opened_;          // by rank
   Kernel kernel_;

@@ -62,6 +62,13 @@ class Track {
     return scaled_ || (prepared_ && !call_.whole && operation_.touched_output());
   }
 
+  // The call that is under way has failed here: from now on nobody writes to its buffers, as far as that can be had.
+  void withdraw() {
+    if (phase_ == Phase::launching) launch_.withdraw(call_);
+  }
+  // Why this rank could not launch the call for all, in words; empty where it was not that.
+  std::string_view why_not_launched() const { return launch_.why_not(); }
+
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:
   // what a peer published before it failed or left counts. Makes system calls, but builds no text.

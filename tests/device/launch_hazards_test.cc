@@ -1,0 +1,240 @@
+// What may go wrong around a launch for all ranks: memory that goes while others have it open, kernels that cannot be
+// made, graphs that other threads capture, and ranks that give up while the kernel runs.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "device/device_memory.h"
+#include "device/fake_cuda.h"
+#include "device/shared_allocations.h"
+
+namespace tutti {
+namespace {
+
+using device::SharedAllocations;
+using testing::all_reduce_of;
+using testing::DeviceBytes;
+using testing::fake;
+using testing::require;
+using testing::TestStream;
+
+constexpr std::string_view kLaunched = "one_launch";
+constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(int);
+
+void fill(const DeviceBytes& buffer, int value) {
+  const std::vector<int> values(kCount, value);
+  buffer.write(values.data(), kBytes);
+}
+
+void require_filled(const DeviceBytes& buffer, int value, const char* what) {
+  std::vector<int> found(kCount);
+  buffer.read(found.data(), kBytes);
+  require(found == std::vector<int>(kCount, value), what);
+}
+
+// The driver's number of what is there.
+std::uint64_t allocation_at(const std::byte* address) {
+  unsigned long long number = 0;
+  int attribute = device::kCuBufferNumber;
+  void* value = &number;
+  testing::test_driver().cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<std::uintptr_t>(address));
+  return number;
+}
+
+Request sum_of(const DeviceBytes& buffer) { return all_reduce_of(buffer.data(), buffer.data(), kCount, DType::int32); }
+
+// Which forbids all threads of the process what might spoil it, unless they ask for more.
+TEST(LaunchHazards, AnotherThreadMayCaptureAGraphMeanwhile) {
+  auto* const capture = fake<void(int)>("fake_cuda_capture_elsewhere");
+  if (capture == nullptr) GTEST_SKIP() << "only the fake driver captures on demand";
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    const DeviceBytes launched(4000), staged(4000), message(4000);
+    const std::vector<int> values(1000, comm.rank() + 1);
+    for (const DeviceBytes* buffer : {&launched, &staged, &message}) buffer->write(values.data(), 4000);
+    const TestStream held;
+    capture(1);
+    for (int call = 0; call < 3; ++call)
+      comm.run(all_reduce_of(launched.data(), launched.data(), 1000, DType::int32, ReduceOp::maximum));
+    require(comm.last_algorithm() == kLaunched, "not launched");
+    Request request = all_reduce_of(staged.data(), staged.data(), 1000, DType::int32, ReduceOp::maximum);
+    request.stream = held.get();
+    comm.submit(request).wait();
+    comm.submit(all_reduce_of(staged.data(), staged.data(), 1000, DType::int32)).wait();
+    const auto ints = std::span(reinterpret_cast<int*>(message.data()), 1000);
+    Work sent = comm.send_async(ints.first(10), 1 - comm.rank());
+    comm.recv(ints.last(10), 1 - comm.rank());
+    sent.wait();
+    { const DeviceMemory<int> allocated = comm.allocate_device<int>(10); }
+    capture(0);
+    std::vector<int> found(1000);
+    launched.read(found.data(), 4000);
+    require(found == std::vector<int>(1000, 2), "another maximum");
+    staged.read(found.data(), 4000);
+    require(found == std::vector<int>(1000, 4), "another sum");
+    message.read(found.data(), 4000);
+    require(found.back() == 2 - comm.rank(), "another message");
+  }));
+}
+
+TEST(LaunchHazards, MemoryInUseIsNotClosed) {
+  if (testing::on_real_device()) GTEST_SKIP() << "a real driver may map several allocations as one";
+  constexpr std::size_t kAllocations = 300;  // more than stay open
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    std::vector<std::unique_ptr<DeviceBytes>> memory;
+    std::vector<DevicePlace> places(kAllocations);
+    std::uint64_t process = SharedAllocations::of_process().process();
+    const device::Driver& driver = testing::test_driver();
+    const testing::WithDevice current;
+    device::CuContext context = nullptr;
+    driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
+    for (DevicePlace& place : places) {
+      if (comm.rank() == 0) memory.push_back(std::make_unique<DeviceBytes>(64));
+      if (comm.rank() == 0) SharedAllocations::of_process().show(driver, memory.back()->data(), place);
+    }
+    comm.broadcast(std::span(reinterpret_cast<std::byte*>(places.data()), places.size() * sizeof(DevicePlace)), 0);
+    comm.broadcast(std::span(&process, 1), 0);
+    if (comm.rank() == 1) {
+      auto& allocations = SharedAllocations::of_process();
+      SharedAllocations::Last last;
+      std::vector<std::byte*> opened;
+      {
+        const SharedAllocations::Opened held = allocations.open(driver, context, process, places[0], last);
+        for (const DevicePlace& place : std::span(places).subspan(1)) {
+          const SharedAllocations::Opened other = allocations.open(driver, context, process, place, last);
+          opened.push_back(other.data());
+        }
+        require(allocation_at(held.data()) == places[0].allocation, "closed while it was in use");
+        require(allocation_at(opened[0]) != places[1].allocation, "nothing was closed");
+        opened.push_back(held.data());
+      }
+      for (const DevicePlace& place : std::span(places).subspan(1))
+        allocations.open(driver, context, process, place, last);
+      require(allocation_at(opened.back()) != places[0].allocation, "open though nobody uses it");
+    }
+    comm.barrier();
+  }));
+}
+
+TEST(LaunchHazards, AKernelThatDoesNotCompileIsTriedOnce) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  if (fail == nullptr) GTEST_SKIP() << "a real compiler does not fail on demand";
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    const DeviceBytes buffer(kBytes);
+    fail("nvrtcCompileProgram", device::kCuInvalidValue, 100);
+    for (int call = 1; call < 10; ++call) {
+      fill(buffer, call);
+      comm.run(sum_of(buffer));
+      require_filled(buffer, 2 * call, "another sum");
+      require(comm.last_algorithm() != kLaunched, "launched all the same");
+    }
+    std::vector<int> tried = {calls("nvrtcCompileProgram")};
+    require(tried[0] <= 1, "compiled " + std::to_string(tried[0]) + " times");
+    comm.all_reduce(tried);
+    require(tried[0] > 0, "never compiled");
+  }));
+}
+
+// Whose code the driver cannot load, as it says once. All go through host memory.
+TEST(LaunchHazards, ACompilerNewerThanTheDriverIsNotUsed) {
+  auto* const set_version = fake<void(int)>("fake_cuda_set_version");
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  if (set_version == nullptr) GTEST_SKIP() << "a real driver has its version";
+  const std::string place = "unix:@tutti-newer-" + std::to_string(::getpid());
+  ::testing::internal::CaptureStderr();
+  const auto ends = run_processes(2, [&](Communicator& outer) {
+    const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
+    set("TUTTI_RANK", std::to_string(outer.rank()));
+    set("TUTTI_SIZE", std::to_string(outer.size()));
+    set("TUTTI_RENDEZVOUS", place);
+    set("TUTTI_JOB", place);
+    set("TUTTI_LOG", "info");
+    Communicator comm = init();
+    testing::test_driver();
+    set_version(11080);
+    const DeviceBytes buffer(kBytes);
+    for (int call = 1; call < 4; ++call) {
+      fill(buffer, call);
+      comm.run(sum_of(buffer));
+      require_filled(buffer, 2 * call, "another sum");
+      require(comm.last_algorithm() != kLaunched, "launched all the same");
+    }
+    require(calls("nvrtcCompileProgram") == 0, "compiled for a driver that cannot load it");
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  testing::expect_all_ok(ends);
+  const std::string words = "the NVRTC that was found is of CUDA 12, and the driver serves CUDA 11";
+  EXPECT_NE(said.find(words), std::string::npos) << said;
+  for (const std::string rank : {"rank 0", "rank 1"}) {  // the one that launches, which is not always the same
+    const std::string line = rank + "] calls on device memory cannot be launched for all ranks: " + words;
+    const std::size_t first = said.find(line);
+    if (first == std::string::npos) continue;
+    EXPECT_EQ(said.find(line, first + 1), std::string::npos) << said;
+  }
+}
+
+// What a rank shares with the others beside the communicator.
+class Word {
+ public:
+  Word()
+      : memory_(::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  ~Word() { ::munmap(memory_, sizeof(std::atomic<int>)); }
+  Word(const Word&) = delete;
+  Word& operator=(const Word&) = delete;
+  std::atomic<int>& value() const { return *static_cast<std::atomic<int>*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+// A rank whose time is over while the kernel still writes to its buffer, be it the one that launched or another: when
+// it is told, the buffer is its own again. Rank 0 launches.
+TEST(LaunchHazards, NobodyWritesToTheBuffersOfARankThatGaveUp) {
+  auto* const hold = fake<void(int)>("fake_cuda_hold_kernels");
+  if (hold == nullptr) GTEST_SKIP() << "a real device does not hold kernels on demand";
+  for (const bool async : {false, true}) {
+    for (const int impatient : {0, 1}) {
+      const Word ended;
+      testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+        const DeviceBytes buffer(kBytes);
+        fill(buffer, 1);
+        comm.run(sum_of(buffer));  // loads the kernel
+        std::thread releasing;
+        if (comm.rank() == 0) {
+          hold(1);
+          releasing = std::thread([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            hold(0);
+          });
+        }
+        if (comm.rank() == impatient) comm.set_timeout(std::chrono::milliseconds(150));
+        try {
+          if (async) {
+            comm.submit(sum_of(buffer)).wait();
+          } else {
+            comm.run(sum_of(buffer));
+          }
+        } catch (const Error&) {
+          fill(buffer, 7);  // it is the caller's again
+        }
+        std::vector<int> before(kCount), after(kCount);
+        buffer.read(before.data(), kBytes);
+        if (releasing.joinable()) releasing.join();
+        ++ended.value();
+        while (ended.value() < 2) std::this_thread::yield();
+        const TestStream behind;
+        buffer.read(after.data(), kBytes);
+        require(before == after, "written to after the call was given up");
+      }));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti
