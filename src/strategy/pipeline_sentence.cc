@@ -20,6 +20,8 @@ train::Sentence sentence_of(const PipelineShape& shape, int stage, std::span<con
       say("gradients to stage " + std::to_string(before));
     }
   }
+  sentence.push_back({Verb::all_gather, "whether all stages have ended well",
+                      static_cast<std::uint64_t>(shape.stages) * kOutcomeBytes, 1, shape.stages});
   return sentence;
 }
 

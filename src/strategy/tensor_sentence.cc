@@ -23,8 +23,9 @@ train::Sentence sentence_of(const train::TensorParallelShape& shape) {
     say(Verb::all_gather, "inputs once more, for gradients of weights", activation, pairs);
     say(Verb::reduce_scatter, "gradients of inputs", activation, pairs);
     // What all ranks hold and use for tokens of their own: factor and bias of norms, the last one's among them.
-    say(Verb::all_reduce, "gradients of norms", 2 * shape.width * number, pairs);
-    say(Verb::all_reduce, "gradients of biases of products cut by rows", shape.width * number, 2 * layers);
+    say(Verb::all_reduce, "gradients of norms", (shape.biases ? 2 : 1) * shape.width * number, pairs);
+    if (shape.biases)
+      say(Verb::all_reduce, "gradients of biases of products cut by rows", shape.width * number, 2 * layers);
     if (shape.places > 0) say(Verb::all_reduce, "gradients of places", shape.places * shape.width * number, 1);
   }
   say(Verb::all_reduce, "the largest logit of each token", shape.tokens * number, 1);

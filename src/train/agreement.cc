@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "base/mix.h"
+#include "strategy/pipeline_sentence.h"
 
 namespace tutti::train {
 namespace {
 
 using Words = std::array<char, 512>;
 using Outcome = std::array<std::uint32_t, 2>;  // length of the words of an error, or 0; its code
+static_assert(sizeof(Outcome) == strategy::kOutcomeBytes);
 
 // What one rank has to say, known to all.
 std::string words_from(Communicator& communicator, int root, const std::string& own) {
@@ -46,10 +48,6 @@ void all_or_none(Communicator& communicator, const std::function<void()>& part) 
     throw Error(static_cast<ErrorCode>(all[2 * rank + 1]), "rank " + std::to_string(rank) + ": " + words,
                 static_cast<int>(rank));
   }
-}
-
-Phrase said_by_all_or_none(std::string what, int ranks) {
-  return {Verb::all_gather, std::move(what), static_cast<std::size_t>(ranks) * sizeof(Outcome), 1, ranks};
 }
 
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) {

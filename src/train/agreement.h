@@ -21,8 +21,6 @@ void require_alike(Communicator& communicator, std::span<const std::uint64_t> ha
 // Collective. Calls `part`, which talks to nobody; where it throws on any rank, all ranks throw the first such rank's
 // error, with its number before its words.
 void all_or_none(Communicator& communicator, const std::function<void()>& part);
-// What that says where all is well.
-Phrase said_by_all_or_none(std::string what, int ranks);
 
 std::uint64_t hash_of_bytes(std::span<const std::byte> bytes);
 std::uint64_t hash_of_text(std::string_view text);

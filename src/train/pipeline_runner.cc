@@ -328,9 +328,7 @@ void PipelineRunner::reduce_tied(const Request& request) {
 Sentence PipelineRunner::sentence() const {
   std::vector<std::uint64_t> bytes;
   for (const Boundary& crossed : training_.boundaries) bytes.push_back(crossed.shape ? crossed.shape->bytes() : 0);
-  Sentence sentence = sentence_of(shape_, stage_, bytes);
-  sentence.push_back(said_by_all_or_none("whether all stages have ended well", shape_.stages));
-  return sentence;
+  return sentence_of(shape_, stage_, bytes);
 }
 
 Counters PipelineRunner::counters() const {

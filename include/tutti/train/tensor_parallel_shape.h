@@ -16,6 +16,7 @@ struct TensorParallelShape {
   std::uint64_t places = 0;             // rows of the embedding of places, which all ranks hold; 0: there is none
   DType type = DType::float32;
   bool sequence = false;  // sequence parallel
+  bool biases = true;     // of norms, and of products cut by rows
 
   bool operator==(const TensorParallelShape&) const = default;
 };
