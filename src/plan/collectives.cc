@@ -32,6 +32,22 @@ bool is_compared(const Algorithm& row, const Stack& stack) {
   return std::ranges::find(kCompared, row.name) != std::end(kCompared);
 }
 
+// A round for each rank, and one NIC of each host on the way: with many ranks on a host it takes longest to simulate,
+// and is never the quickest.
+bool is_long_ring(const GroupSpan& span) {
+  constexpr int kFew = 8;
+  return span.hosts > 1 && span.per_host > kFew;
+}
+
+// Of how many hosts, or ranks of one, groups are simulated first that others are carried on from.
+int unit_of(int number, int of_powers_of_two, int of_others) {
+  return std::has_single_bit(static_cast<unsigned>(number)) ? of_powers_of_two : of_others;
+}
+int unit_of_hosts(const GroupSpan& span) { return unit_of(span.hosts, 2, 3); }
+int unit_of_ranks(const GroupSpan& span, const Stack& stack) {
+  return stack.rings_only ? unit_of(span.per_host, 4, 3) : unit_of(span.per_host, 8, 6);
+}
+
 // Whether what groups of a host send takes ways of its own: a NIC for each device, and one bridge that all are on.
 bool groups_keep_apart(const topology::Topology& topology) {
   int nics = 0, bridges = 0;
@@ -122,8 +138,12 @@ std::string links_of(const topology::Topology& topology, const GroupSpan& span) 
 }
 
 CollectivePrices::CollectivePrices(const topology::Topology& topology, const Accelerator& accelerator,
-                                   const Stack& stack, int played_hosts)
-    : topology_(topology), accelerator_(accelerator), stack_(stack), played_hosts_(played_hosts) {
+                                   const Stack& stack, int played_hosts, int played_per_host)
+    : topology_(topology),
+      accelerator_(accelerator),
+      stack_(stack),
+      played_hosts_(played_hosts),
+      played_per_host_(played_per_host) {
   // Where hosts differ, all are taken to be like the first.
   for (topology::Part& part : topology_.parts)
     if (!part.counts.empty()) part.count = std::max(1, std::exchange(part.counts, {}).front());
@@ -155,7 +175,14 @@ const CollectivePrices::Line& CollectivePrices::quickest(Verb verb, const GroupS
 
 const CollectivePrices::Lines& CollectivePrices::lines(Verb verb, const GroupSpan& span) {
   const auto [known, is_new] = known_.try_emplace({verb, span});
-  if (is_new) known->second = span.hosts > played_hosts_ ? carried_on(verb, span) : simulated(verb, span);
+  if (!is_new) return known->second;
+  // An all_reduce takes the longer of its ways in a host and between them: no curve carries that on.
+  const bool is_smooth = stack_.rings_only || verb == Verb::all_gather || verb == Verb::reduce_scatter;
+  const bool many = is_smooth && span.hosts > 1 && groups_keep_apart(topology_) &&
+                    span.per_host > std::max(played_per_host_, 4 * unit_of_ranks(span, stack_));
+  known->second = span.hosts > played_hosts_ ? carried_on_hosts(verb, span)
+                  : many                     ? carried_on_ranks(verb, span)
+                                             : simulated(verb, span);
   return known->second;
 }
 
@@ -167,6 +194,7 @@ CollectivePrices::Lines CollectivePrices::simulated(Verb verb, const GroupSpan& 
   for (const Algorithm& row : schedule::algorithms()) {
     if (row.verb != verb || !row.is_for_even() || !is_compared(row, stack_)) continue;
     if (!schedule::fits(row, span.ranks()) || (row.hierarchical && span.hosts == 1)) continue;
+    if (row.name == "ring" && is_long_ring(span) && !stack_.rings_only) continue;
     const double shorter = simulated_seconds(row, part, groups, kShortBytes);
     const double longer = simulated_seconds(row, part, groups, kLongBytes);
     Line line{row.name};
@@ -180,23 +208,61 @@ CollectivePrices::Lines CollectivePrices::simulated(Verb verb, const GroupSpan& 
   return all;
 }
 
-// Latency is a + b log2 H + c H, and a byte takes d + e (H - 1) / H.
-CollectivePrices::Lines CollectivePrices::carried_on(Verb verb, const GroupSpan& span) {
-  const int unit = std::has_single_bit(static_cast<unsigned>(span.hosts)) ? 2 : 3;
-  const auto on = [&](int hosts) { return lines(verb, {span.per_host, hosts}); };
-  const Lines one = on(unit), two = on(2 * unit), four = on(4 * unit);
-  const double hosts = span.hosts, most = 4.0 * unit;
-  Lines all;
-  for (std::size_t i = 0; i < four.size(); ++i) {
-    const double first = two[i].latency_s - one[i].latency_s, second = four[i].latency_s - two[i].latency_s;
+// Prices at a unit of something, at two and at four of it.
+struct CollectivePrices::Grown {
+  Line one, two, four;
+  double unit = 1;
+
+  // Latency is a + b log2 n + c n.
+  double latency_s(double number) const {
+    const double first = two.latency_s - one.latency_s, second = four.latency_s - two.latency_s;
     const double linear = std::max(0.0, (second - first) / unit);
     const double logarithmic = std::max(0.0, second - 2 * unit * linear);
-    Line line = four[i];
-    line.latency_s += logarithmic * std::log2(hosts / most) + linear * (hosts - most);
-    const double more = most * (four[i].seconds_per_byte - two[i].seconds_per_byte);
-    line.seconds_per_byte =
-        std::max(four[i].seconds_per_byte / 2, line.seconds_per_byte + more * (1 / most - 1 / hosts));
-    all.push_back(line);
+    return four.latency_s + logarithmic * std::log2(number / (4 * unit)) + linear * (number - 4 * unit);
+  }
+  // A byte takes d + e / n.
+  double seconds_per_byte(double number) const {
+    const double most = 4 * unit, more = most * (four.seconds_per_byte - two.seconds_per_byte);
+    return four.seconds_per_byte + more * (1 / most - 1 / number);
+  }
+};
+
+// Of algorithms that all three have: some are for powers of two alone.
+std::vector<CollectivePrices::Grown> CollectivePrices::grown(Verb verb, const GroupSpan& span, int GroupSpan::*what) {
+  const int unit = what == &GroupSpan::hosts ? unit_of_hosts(span) : unit_of_ranks(span, stack_);
+  const auto at = [&](int number) {
+    GroupSpan smaller = span;
+    smaller.*what = number;
+    return lines(verb, smaller);
+  };
+  const Lines one = at(unit), two = at(2 * unit), four = at(4 * unit);
+  std::vector<Grown> all;
+  for (const Line& line : four) {
+    const auto small = std::ranges::find(one, line.algorithm, &Line::algorithm),
+               middle = std::ranges::find(two, line.algorithm, &Line::algorithm);
+    if (small != one.end() && middle != two.end()) all.push_back({*small, *middle, line, static_cast<double>(unit)});
+  }
+  return all;
+}
+
+CollectivePrices::Lines CollectivePrices::carried_on_hosts(Verb verb, const GroupSpan& span) {
+  Lines all;
+  for (const Grown& from : grown(verb, span, &GroupSpan::hosts)) {
+    Line& line = all.emplace_back(from.four);
+    line.latency_s = from.latency_s(span.hosts);
+    line.seconds_per_byte = std::max(from.four.seconds_per_byte / 2, from.seconds_per_byte(span.hosts));
+  }
+  return all;
+}
+
+// More ranks of a host have more ways out of it: no more than as many times.
+CollectivePrices::Lines CollectivePrices::carried_on_ranks(Verb verb, const GroupSpan& span) {
+  Lines all;
+  for (const Grown& from : grown(verb, span, &GroupSpan::per_host)) {
+    Line& line = all.emplace_back(from.four);
+    const double least = from.four.seconds_per_byte * 4 * from.unit / span.per_host;
+    line.latency_s = from.latency_s(span.per_host);
+    line.seconds_per_byte = std::max(least, from.seconds_per_byte(span.per_host));
   }
   return all;
 }

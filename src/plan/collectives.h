@@ -3,8 +3,9 @@
 //
 // Every algorithm of the stack is simulated with a short and a long vector; what lies between is on a straight line,
 // and the quickest line at a size is the price. Groups over many hosts are carried on from 2, 4 and 8 of them, or where
-// their number is no power of two from 3, 6 and 12, as latency grows with the rounds and bytes with (n - 1) / n:
-// plan_test.cc holds that to the simulator. Of the host that the plan is made on nothing is simulated (host_prices.h).
+// their number is no power of two from 3, 6 and 12, as latency grows with the rounds and bytes with (n - 1) / n; so do
+// many ranks of each of several hosts gather and scatter, from 8, 16 and 32 or 6, 12 and 24, rings from half of that.
+// search_test.cc holds that to the simulator. Of the host that a plan is made on nothing is simulated (host_prices.h).
 #pragma once
 
 #include <map>
@@ -53,9 +54,9 @@ double simulated_seconds(const schedule::Algorithm& row, const topology::Topolog
 
 class CollectivePrices {
  public:
-  // Groups of more than so many hosts are carried on from fewer: `played_hosts` is 12 or more.
+  // Groups of more than so many hosts, or ranks on each, are carried on from fewer: at least 12 of each.
   CollectivePrices(const topology::Topology& topology, const Accelerator& accelerator, const Stack& stack,
-                   int played_hosts = 12);
+                   int played_hosts = 12, int played_per_host = 12);
   // Of ranks of one host that is known: as their communicators predict them, nothing is simulated.
   CollectivePrices(const topology::Topology& topology, const Accelerator& accelerator, const Stack& stack,
                    const HostCosts& host);
@@ -77,13 +78,16 @@ class CollectivePrices {
 
   const Lines& lines(Verb verb, const GroupSpan& span);
   const Line& quickest(Verb verb, const GroupSpan& span, double bytes);
-  Lines carried_on(Verb verb, const GroupSpan& span);
+  Lines carried_on_hosts(Verb verb, const GroupSpan& span);
+  Lines carried_on_ranks(Verb verb, const GroupSpan& span);
+  struct Grown;
+  std::vector<Grown> grown(Verb verb, const GroupSpan& span, int GroupSpan::*what);
   Lines simulated(Verb verb, const GroupSpan& span) const;
 
   topology::Topology topology_;
   Accelerator accelerator_;
   Stack stack_;
-  int played_hosts_;
+  int played_hosts_, played_per_host_;
   std::map<std::tuple<Verb, GroupSpan>, Lines> known_;
   std::optional<HostPrices> host_;
 };
