@@ -35,7 +35,8 @@ Strategies: degrees between dots, as tp8.sp.pp4.v2.dp16.zero1; dp is what is lef
   dp replicas, zero1 zero2 zero3 cut their states, tp cuts matrices and sp the rest of a layer along tp, cp cuts
   sequences, pp cuts layers into stages and v (interleave) stages into chunks, ep spreads experts over replicas,
   diloco100 lets replicas exchange once in 100 steps, ps2 has two parameter servers, actors8 as many actors besides.
-  auto tries the synchronous ones and prints the best ten. --cluster here prices calls of this host.
+  auto tries the synchronous ones that agree with what is said besides (--tp 4 --recompute full), and prints the best
+  ten. --cluster here prices calls of this host.
 Exit status 3: the job does not fit into memory; the plan is printed all the same.)";
 
 constexpr std::size_t kBest = 10;
@@ -60,9 +61,12 @@ void print_names() {
 }
 
 void print_found(const plan::Found& found) {
-  fmt::print(
-      "{} strategies fit of {} that were tried; the best:\n\n  {:<34} {:>6}  {:>10}  {:>11}  {:>9}  {:>7}  {:>10}\n",
-      found.fitting, found.tried, "strategy", "micro", "recompute", "step", "tokens/s", "MFU", "memory");
+  if (found.fitting == 0)
+    fmt::print("none of {} strategies that were tried fits into memory; the one that needs least:\n\n", found.tried);
+  else
+    fmt::print("{} strategies fit of {} that were tried; the best:\n\n", found.fitting, found.tried);
+  fmt::print("  {:<34} {:>6}  {:>10}  {:>11}  {:>9}  {:>7}  {:>10}\n", "strategy", "micro", "recompute", "step",
+             "tokens/s", "MFU", "memory");
   for (const plan::JobPlan& plan : found.best)
     fmt::print("  {:<34} {:>6}  {:>10}  {:>11}  {:>9.4g}  {:>5.1f} %  {:>10}\n", to_text(plan.job.parallel),
                plan.job.micro_batch, name_of(plan.job.recompute), plan::words_of_seconds(plan.step_s()),
@@ -78,7 +82,7 @@ int run_plan(const PlanRequest& asked) {
   const plan::JobQuestion question = plan::question_of(asked.words, read_text, costs_here);
   plan::CollectivePrices prices = prices_for(question.job);
   plan::Found found;
-  if (question.any_strategy) found = find_strategies(question.job, prices, kBest);
+  if (question.any_strategy) found = find_strategies(question.job, prices, kBest, question.fixed);
   const plan::JobPlan made = found.best.empty() ? answer(question, prices) : found.best.front();
   const plan::JobVerdict verdict = verdict_of(made, prices);
   if (!asked.timeline.empty()) {

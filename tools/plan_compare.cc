@@ -25,7 +25,7 @@ constexpr const char* kCompareExamples = R"(Examples:
   tutti plan compare stack=tutti stack=flat-ring --model gpt3-13b --cluster dgx-a100:8 --strategy zero3
 
 Each side is a strategy, or settings between commas: gpus=64,strategy=zero1,micro-batch=2. What is the same on both
-sides are options.)";
+sides are options. Exit status 3: neither fits into memory.)";
 
 constexpr const char* kScaleExamples = R"(Examples:
   tutti plan scale --gpus 8..4096 --model llama3-8b --accelerator h100 --strategy zero3 --global-batch 4096 --seq 8192
@@ -58,16 +58,18 @@ plan::JobWords side_of(plan::JobWords words, const std::string& text) {
   return words;
 }
 
-void compare(const CompareRequest& asked) {
+// Whether one of them fits.
+bool compare(const CompareRequest& asked) {
   const plan::JobPlan first = planned(side_of(asked.words, asked.first));
   const plan::JobPlan second = planned(side_of(asked.words, asked.second));
-  const std::vector<std::string> sentences = differences(first, second);
+  const std::vector<std::string> sentences = differences(first, second, asked.first, asked.second);
+  const bool one_fits = first.fits() || second.fits();
   if (asked.json) {
     nlohmann::ordered_json document{{"why", sentences}};
     for (const auto& [name, plan] : {std::pair{"first", &first}, std::pair{"second", &second}})
       document[name] = nlohmann::ordered_json::parse(to_json(*plan, {}));
     fmt::print("{}\n", document.dump(2));
-    return;
+    return one_fits;
   }
   fmt::print("{:<16} {:>22} {:>22}\n", "", asked.first, asked.second);
   const auto row = [](const char* name, const std::string& a, const std::string& b) {
@@ -87,6 +89,7 @@ void compare(const CompareRequest& asked) {
   row("gamma exposed", fmt::format("{:.3g}", first.gamma_exposed()), fmt::format("{:.3g}", second.gamma_exposed()));
   fmt::print("\n");
   for (const std::string& sentence : sentences) fmt::print("{}\n", sentence);
+  return one_fits;
 }
 
 struct ScaleRequest {
@@ -98,6 +101,7 @@ struct ScaleRequest {
 struct ScaleRow {
   int devices = 0;
   std::optional<plan::JobPlan> strong, weak;
+  std::string problem;  // why there is no strong one
 };
 
 int whole_number(const std::string& text, const char* option) {
@@ -134,9 +138,15 @@ std::vector<ScaleRow> scaled(const ScaleRequest& asked) {
     }
   };
   const long long sequences = whole_number(batch->second, "--global-batch");
-  for (int devices = first; devices <= last; devices *= 2)
-    rows.push_back({devices, try_plan(devices, sequences), try_plan(devices, sequences * (devices / first))});
-  if (std::ranges::none_of(rows, [](const ScaleRow& row) { return row.strong || row.weak; })) refuse(problem);
+  for (int devices = first; devices <= last; devices *= 2) {
+    ScaleRow row{devices, {}, try_plan(devices, sequences * (devices / first)), {}};
+    problem.clear();
+    row.strong = try_plan(devices, sequences);
+    row.problem = problem;
+    rows.push_back(std::move(row));
+  }
+  if (std::ranges::none_of(rows, [](const ScaleRow& row) { return row.strong || row.weak; }))
+    refuse(rows.front().problem);
   return rows;
 }
 
@@ -148,6 +158,22 @@ const ScaleRow* end_of_paying(const std::vector<ScaleRow>& rows) {
         rows[i].strong->tokens_per_s() < kPays * rows[i - 1].strong->tokens_per_s())
       return &rows[i - 1];
   return nullptr;
+}
+
+// The row that more devices pay up to: where it ends, or the last one that is possible.
+const ScaleRow* last_that_pays(const std::vector<ScaleRow>& rows) {
+  if (const ScaleRow* end = end_of_paying(rows)) return end;
+  const auto last =
+      std::ranges::find_if(rows.rbegin(), rows.rend(), [](const ScaleRow& row) { return row.strong.has_value(); });
+  return last == rows.rend() ? nullptr : &*last;
+}
+
+void print_end_without_one(const std::vector<ScaleRow>& rows) {
+  const ScaleRow* last = last_that_pays(rows);
+  if (last == &rows.back()) return fmt::print("\nmore devices pay up to the last row\n");
+  if (last == nullptr) return fmt::print("\nno row is possible with this batch: {}\n", rows.back().problem);
+  fmt::print("\nmore devices pay up to {}, the last row that is possible with this batch\n  {}\n", last->devices,
+             rows.back().problem);
 }
 
 // What the larger batch of weak scaling asks for and brings, over the first row's.
@@ -193,7 +219,7 @@ void print_scale(const std::vector<ScaleRow>& rows) {
   }
   print_catch(rows);
   const ScaleRow* end = end_of_paying(rows);
-  if (end == nullptr) return fmt::print("\nmore devices pay up to the last row\n");
+  if (end == nullptr) return print_end_without_one(rows);
   fmt::print("\nbeyond {} devices twice as many are less than 1.5 times the tokens per second\n", end->devices);
   const auto next = std::ranges::find(rows, end->devices * 2, &ScaleRow::devices);
   for (const std::string& sentence : differences(*end->strong, *next->strong)) fmt::print("  {}\n", sentence);
@@ -204,6 +230,7 @@ void print_scale_json(const std::vector<ScaleRow>& rows) {
   const auto first = std::ranges::find_if(rows, [](const ScaleRow& row) { return row.weak.has_value(); });
   for (const ScaleRow& row : rows) {
     nlohmann::ordered_json object{{"gpus", row.devices}};
+    if (!row.problem.empty()) object["not_possible"] = row.problem;
     if (row.strong) object["strong"] = nlohmann::ordered_json::parse(to_json(*row.strong, {}));
     if (row.weak) {
       object["weak"] = nlohmann::ordered_json::parse(to_json(*row.weak, {}));
@@ -214,10 +241,10 @@ void print_scale_json(const std::vector<ScaleRow>& rows) {
     }
     array.push_back(std::move(object));
   }
-  const ScaleRow* end = end_of_paying(rows);
-  fmt::print("{}\n", nlohmann::ordered_json{{"rows", std::move(array)},
-                                            {"pays_up_to", end == nullptr ? rows.back().devices : end->devices}}
-                         .dump(2));
+  const ScaleRow* end = last_that_pays(rows);
+  nlohmann::ordered_json document{{"rows", std::move(array)}};
+  document["pays_up_to"] = end == nullptr ? nlohmann::ordered_json() : nlohmann::ordered_json(end->devices);
+  fmt::print("{}\n", document.dump(2));
 }
 
 std::string picture_of_scale(const std::vector<ScaleRow>& rows) {
@@ -250,8 +277,7 @@ void add_plan_compare(CLI::App& plan, int& exit_code) {
   verb->callback([asked, &exit_code] {
     if (asked->first.empty() || asked->second.empty())
       refuse("compare takes two sides: strategies, as zero1 tp8, or settings, as gpus=16 gpus=64");
-    exit_code = 0;
-    compare(*asked);
+    exit_code = compare(*asked) ? 0 : kDoesNotFit;
   });
 }
 

@@ -56,7 +56,7 @@ std::string table_of_sentence(const plan::JobPlan& plan) {
 }
 
 std::string table_of_links(const plan::JobPlan& plan) {
-  std::string table = "<table><tr><th>links</th><th>bytes of a rank in a step</th></tr>\n";
+  std::string table = "<table><tr><th>links</th><th>bytes that a rank sends in a step</th></tr>\n";
   for (const auto& [links, bytes] : bytes_by_links(plan))
     table += fmt::format("<tr><td>{}</td><td class='n'>{}</td></tr>\n", links, plan::words_of_bytes(bytes));
   return table + "</table>\n";
@@ -123,8 +123,7 @@ std::string page_of(const plan::JobPlan& plan, const plan::JobVerdict& verdict) 
   page += "<h2>The sentence and its links</h2>\n" + table_of_sentence(plan) + table_of_links(plan);
   page += fmt::format("<h2>The verdict</h2>\n<p>{}.</p><ul>\n", svg_escaped(verdict.bound));
   for (const plan::PlannedChange& change : verdict.changes)
-    page += fmt::format("<li>{:+.1f} % tokens per second by {}: {}</li>\n", 100 * change.gain,
-                        svg_escaped(change.words), svg_escaped(change.why));
+    page += fmt::format("<li>{}</li>\n", svg_escaped(words_of(change, plan.fits())));
   page += "</ul>\n";
   if (!plan.timeline.empty() && plan.timeline.size() <= kMostBuckets)
     page += "<h2>Gradients behind backward</h2>\n" + strategy::svg_of(plan.timeline, plan.backward_us);

@@ -18,9 +18,9 @@ struct Overlap {
 };
 
 struct Accelerator {
-  std::string_view name, cluster;  // and the preset of the host that it usually comes in
-  double flops_per_s = 0;          // of products of 16-bit matrices, dense
-  double memory_bytes_per_s = 0, memory_bytes = 0;
+  std::string_view name, cluster;                   // and the preset of the host that it usually comes in
+  double flops_per_s = 0;                           // of products of 16-bit matrices, dense
+  double memory_bytes_per_s = 0, memory_bytes = 0;  // the latter as the driver reports it, where that is known
   // Shares of these that large products, attention in one kernel and all that streams through memory get, and of a
   // link's bandwidth that collectives get. But for attention's, an estimate, calibrated on the three runs of GPT models
   // on A100 that docs/plan.md lists.

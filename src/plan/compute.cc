@@ -37,13 +37,13 @@ void add_products(const Job& job, int layer, const MachineTimes& machine, PassSe
   const ModelShape& model = job.model;
   const double tokens = tokens_on_rank(job);
   for (const ModelMatrix& matrix : matrices_of(model, layer)) {
-    const double cut = matrix.cut ? job.parallel.tp : 1;
+    const double cut = matrix.pieces(job.parallel.tp);
     const double in = matrix.cut_in ? matrix.in / cut : matrix.in, out = matrix.cut_in ? matrix.out : matrix.out / cut;
     double each = machine.product(tokens, out, in), copies = 1;
     if (matrix.of_experts) {
       copies = static_cast<double>(model.experts) / job.parallel.ep;
       const double of_expert = tokens * job.parallel.ep * model.top_k / model.experts;
-      each = machine.product(of_expert * std::max(1.0, std::min(model.imbalance, model.capacity_factor)), out, in);
+      each = machine.product(of_expert * fullest_expert(model), out, in);
     }
     seconds.forward.products += each * copies;
     seconds.backward.products += 2 * each * copies;

@@ -1,6 +1,7 @@
 // A training job as it is asked about: the model, the cluster, how the one is spread over the other, and the batch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -27,6 +28,10 @@ struct ParallelShape {
   int actors = 0;       // that make what is learned from, with weights that dp ranks, the learners, send them
 
   int computing() const { return tp * cp * pp * dp; }
+  // Ranks that have the same parameters: those that share a sequence do, too. Gradients are summed up among them, and
+  // ZeRO cuts along them.
+  int replicas() const { return dp * cp; }
+  int expert_replicas() const { return dp / ep * cp; }
   int devices() const { return computing() + servers + actors; }
   bool operator==(const ParallelShape&) const = default;
 };
@@ -56,7 +61,9 @@ struct Job {
   double critical_batch = 0;       // in sequences; 0: not known
 
   int devices() const { return parallel.devices(); }
-  int microbatches() const { return global_batch / (parallel.dp * micro_batch); }
+  int microbatches() const {
+    return static_cast<int>(global_batch / (static_cast<std::int64_t>(parallel.dp) * micro_batch));
+  }
 };
 
 // Throws Error(invalid_argument) that says what does not go together, and what would.
@@ -103,10 +110,11 @@ void require_possible(const Job& job);
   X("ffn", "N", "Width between the matrices of a layer; 4 hidden if left out")                                 \
   X("vocab", "N", "Words; 51200 if left out")                                                                  \
   X("gated", "0|1", "SwiGLU: three matrices instead of two")                                                   \
+  X("dropout", "0|1", "Behind attention and MLP, with masks to keep; where not gated if left out")             \
   X("experts", "N", "Of a layer")                                                                              \
   X("expert-ffn", "N", "Width of an expert; --ffn if left out")                                                \
   X("top-k", "N", "Experts that a token goes to")                                                              \
-  X("capacity-factor", "X", "Room of an expert over its even share; 1 if left out")                            \
+  X("capacity-factor", "X", "Room of an expert over its even share; all that come if left out")                \
   X("imbalance", "X", "Tokens of the fullest expert over the mean; 1 if left out")
 
 using JobWords = std::map<std::string, std::string, std::less<>>;  // by name, without dashes before it
@@ -115,15 +123,28 @@ using ReadText = std::function<std::string(const std::string& path)>;
 // What is known of the host we are on, for --cluster here.
 using FindHost = std::function<HostCosts()>;
 
+// What words say of a job while a strategy is searched for; the rest may be anything.
+struct FixedWords {
+  std::optional<int> tp, cp, pp, dp, ep, zero, interleave, micro_batch;
+  std::optional<bool> sp;
+  std::optional<Recompute> recompute;
+
+  bool operator==(const FixedWords&) const = default;
+};
+// "--tp 4 --recompute full"; empty where nothing is.
+std::string to_text(const FixedWords& fixed);
+
 // What was asked for: a job, and what of it is to be found.
 struct JobQuestion {
   Job job;
   bool any_strategy = false, any_micro_batch = false;
+  FixedWords fixed = {};  // of any strategy
 };
 // Throws Error(invalid_argument) that names the setting, what is wrong and what would be right.
 JobQuestion question_of(const JobWords& words, const ReadText& read, const FindHost& here = {});
 
-// Puts "tp8.pp4.zero1" into a shape, and the degrees that were named into `named`.
-void read_strategy(const std::string& text, ParallelShape& shape, bool& dp_named);
+// "tp8.pp4.zero1" as numbers by the names of settings: tp, pp, zero. What of dp alone says is left out: the rest of the
+// devices. Throws Error(invalid_argument) where a word is none, or is said twice and differently.
+std::map<std::string, int, std::less<>> read_strategy(const std::string& text);
 
 }  // namespace tutti::plan

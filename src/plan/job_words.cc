@@ -15,6 +15,8 @@
 namespace tutti::plan {
 namespace {
 
+constexpr int kMostNumber = 1 << 30, kMostDevices = 1 << 24;
+
 class WordsReader {
  public:
   WordsReader(const JobWords& words, const ReadText& read, const FindHost& here)
@@ -64,7 +66,7 @@ class WordsReader {
   }
   int whole(std::string_view name, int otherwise, int least = 1) const {
     const double value = number(name, otherwise, least);
-    if (value != std::floor(value) || value > (1 << 30))
+    if (value != std::floor(value) || value > kMostNumber)
       refuse(formatted("--%.*s %g: a whole number belongs there", static_cast<int>(name.size()), name.data(), value));
     return static_cast<int>(value);
   }
@@ -90,11 +92,14 @@ class WordsReader {
     return name.find('/') != std::string::npos || name.ends_with(".json");
   }
 
+  std::optional<bool> named_gated() const { return has("gated") ? std::optional(flag("gated", false)) : std::nullopt; }
+
   ModelShape model() {
     ModelShape shape;
     const std::string name = word("model", "");
     if (!name.empty()) {
-      shape = !is_preset_model(name) && names_a_file(name) ? model_from_json(read_(name), name) : find_model(name);
+      shape = !is_preset_model(name) && names_a_file(name) ? model_from_json(read_(name), name, named_gated())
+                                                           : find_model(name);
     } else if (has("hidden") + has("layers") + has("params") < 2) {
       refuse("no model; give --model NAME or a file, or two of --hidden, --layers and --params of your own");
     } else {
@@ -119,8 +124,11 @@ class WordsReader {
     shape.experts = whole("experts", shape.experts, 0);
     shape.expert_ffn = whole("expert-ffn", shape.expert_ffn > 0 ? shape.expert_ffn : shape.ffn, 0);
     shape.top_k = whole("top-k", shape.top_k);
-    shape.capacity_factor = number("capacity-factor", shape.capacity_factor);
+    shape.dropout = flag("dropout", own ? !shape.gated : shape.dropout);
     shape.imbalance = number("imbalance", shape.imbalance, 1);
+    // Who says how uneven tokens come, and nothing of room, drops none.
+    shape.capacity_factor = number(
+        "capacity-factor", has("imbalance") ? std::max(shape.capacity_factor, shape.imbalance) : shape.capacity_factor);
     if (own && !has("layers")) shape.layers = layers_of_parameters(shape);
     if (has("params")) require_parameters(shape);
     return shape;
@@ -194,57 +202,121 @@ class WordsReader {
     if (!sized) job.cluster.hosts = (devices_ + per_host - 1) / per_host;
   }
 
+  // A degree, by its option or in the words of the strategy: both must say the same.
+  std::optional<int> degree(const char* name, int least = 1) const {
+    const auto said = named_.find(name);
+    if (!has(name)) return said == named_.end() ? std::nullopt : std::optional(said->second);
+    const bool is_flag = std::string_view(name) == "sp";
+    const int value = is_flag ? (flag(name, false) ? 1 : 0) : whole(name, 1, least);
+    if (said != named_.end() && said->second != value)
+      refuse(formatted("--strategy %s and --%s %d contradict each other; say it once", word("strategy", "").c_str(),
+                       name, value));
+    return value;
+  }
+
   void read_shape(Job& job) {
-    ParallelShape& shape = job.parallel;
     const std::string strategy = word("strategy", "");
-    bool dp_named = has("dp");
     question_.any_strategy = strategy == "auto";
-    if (!question_.any_strategy) read_strategy(strategy, shape, dp_named);
-    shape.tp = whole("tp", shape.tp);
-    shape.pp = whole("pp", shape.pp);
-    shape.cp = whole("cp", shape.cp);
-    shape.ep = whole("ep", shape.ep);
-    shape.sp = flag("sp", shape.sp);
-    shape.zero = whole("zero", shape.zero, 0);
-    shape.interleave = whole("interleave", shape.interleave);
-    shape.local_steps = whole("diloco", shape.local_steps, 0);
-    shape.servers = whole("servers", shape.servers, 0);
-    shape.actors = whole("actors", shape.actors, 0);
+    if (question_.any_strategy) return read_any_shape(job);
+    named_ = read_strategy(strategy);
+    ParallelShape& shape = job.parallel;
+    shape.tp = degree("tp").value_or(1);
+    shape.pp = degree("pp").value_or(1);
+    shape.cp = degree("cp").value_or(1);
+    shape.ep = degree("ep").value_or(1);
+    shape.sp = degree("sp").value_or(0) != 0;
+    shape.zero = degree("zero", 0).value_or(0);
+    shape.interleave = degree("interleave").value_or(1);
+    shape.local_steps = degree("diloco", 0).value_or(0);
+    shape.servers = degree("servers", 0).value_or(0);
+    shape.actors = degree("actors", 0).value_or(0);
     if (shape.zero > 3) refuse(formatted("--zero %d: stages are 1, 2 and 3", shape.zero));
-    const int others = shape.tp * shape.pp * shape.cp;
-    if (dp_named) {
-      shape.dp = whole("dp", shape.dp);
+    read_replicas(job, degree("dp"));
+  }
+
+  // What is not said is found; what is said stays (search.h).
+  void read_any_shape(Job& job) {
+    for (const char* name : {"diloco", "servers", "actors"})
+      if (has(name) && whole(name, 0, 0) > 0)
+        refuse(
+            formatted("--strategy auto looks among synchronous strategies of all devices, which --%s is none of; "
+                      "name the strategy, or leave --%s out",
+                      name, name));
+    FixedWords& fixed = question_.fixed;
+    fixed.tp = degree("tp");
+    fixed.pp = degree("pp");
+    fixed.cp = degree("cp");
+    fixed.ep = degree("ep");
+    fixed.dp = degree("dp");
+    fixed.zero = degree("zero", 0);
+    fixed.interleave = degree("interleave");
+    if (const auto sp = degree("sp")) fixed.sp = *sp != 0;
+    if (fixed.zero.value_or(0) > 3) refuse(formatted("--zero %d: stages are 1, 2 and 3", *fixed.zero));
+    job.parallel.dp = devices_;
+  }
+
+  static std::int64_t product_of(std::initializer_list<int> degrees) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;  // more than there are devices anywhere
+    std::int64_t product = 1;
+    for (const int degree : degrees) product = std::min(kMost, product * degree);
+    return product;
+  }
+
+  void read_replicas(Job& job, std::optional<int> dp) {
+    ParallelShape& shape = job.parallel;
+    const std::int64_t others = product_of({shape.tp, shape.pp, shape.cp});
+    const std::int64_t besides = static_cast<std::int64_t>(shape.servers) + shape.actors,
+                       computing = devices_ - besides;
+    if (dp) {
+      shape.dp = *dp;
+      const std::int64_t all = product_of({shape.tp, shape.pp, shape.cp, shape.dp}) + besides;
       // Degrees that were all named say how many devices there are, where nobody else did.
-      if (!has("gpus") && word("cluster", "").find(':') == std::string::npos && job.cluster.hosts == 1) {
-        devices_ = shape.devices();
+      if (!has("gpus") && word("cluster", "").find(':') == std::string::npos && job.cluster.hosts == 1 &&
+          all <= kMostDevices) {
+        devices_ = static_cast<int>(all);
         job.cluster.hosts = (devices_ + job.cluster.devices_per_host() - 1) / job.cluster.devices_per_host();
       }
-      if (shape.devices() != devices_)
-        refuse(
-            formatted("%s makes %d devices, and there are %d; %s", to_text(shape).c_str(), shape.devices(), devices_,
-                      (devices_ - shape.servers - shape.actors) % others == 0 && devices_ > shape.servers + shape.actors
-                          ? formatted("take dp%d", (devices_ - shape.servers - shape.actors) / others).c_str()
-                          : "take degrees that multiply to that"));
+      if (all != devices_)
+        refuse(formatted(
+            "%s makes %s devices, and there are %d; %s", to_text(shape).c_str(),
+            all > kMostDevices ? formatted("more than %d", kMostDevices).c_str() : std::to_string(all).c_str(),
+            devices_,
+            computing > 0 && computing % others == 0
+                ? formatted("take dp%lld", static_cast<long long>(computing / others)).c_str()
+                : "take degrees that multiply to that"));
       return;
     }
-    const int besides = shape.servers + shape.actors, computing = devices_ - besides;
-    if (computing < others)
-      refuse(formatted("%s: %d servers and actors leave %d of %d devices to compute steps; take fewer",
-                       to_text(shape).c_str(), besides, computing, devices_));
-    if (computing % others != 0)
-      refuse(formatted("%s: %d devices are no multiple of tp %d times cp %d times pp %d = %d; take %d or %d",
-                       to_text(shape).c_str(), computing, shape.tp, shape.cp, shape.pp, others,
-                       std::max(1, computing / others) * others + besides,
-                       (computing / others + 1) * others + besides));
-    shape.dp = computing / others;
+    if (besides > 0 && computing < others)
+      refuse(formatted("%s: %lld servers and actors leave %lld of %d devices to compute steps; take fewer",
+                       to_text(shape).c_str(), static_cast<long long>(besides), static_cast<long long>(computing),
+                       devices_));
+    if (others > kMostDevices)
+      refuse(
+          formatted("%s: tp %d times cp %d times pp %d is more than the %d devices there are; take degrees that "
+                    "multiply to them",
+                    to_text(shape).c_str(), shape.tp, shape.cp, shape.pp, devices_));
+    if (computing < others || computing % others != 0)
+      refuse(formatted("%s: %lld devices are no multiple of tp %d times cp %d times pp %d = %lld; take %lld or %lld",
+                       to_text(shape).c_str(), static_cast<long long>(computing), shape.tp, shape.cp, shape.pp,
+                       static_cast<long long>(others),
+                       static_cast<long long>(std::max<std::int64_t>(1, computing / others) * others + besides),
+                       static_cast<long long>((computing / others + 1) * others + besides)));
+    shape.dp = static_cast<int>(computing / others);
   }
 
   void read_batch(Job& job) {
     job.sequence = whole("seq", 2048);
     question_.any_micro_batch = !has("micro-batch");
     job.micro_batch = whole("micro-batch", 1);
-    job.global_batch =
-        whole("global-batch", question_.any_strategy ? devices_ : job.parallel.dp * job.parallel.pp * job.micro_batch);
+    if (question_.any_strategy && has("micro-batch")) question_.fixed.micro_batch = job.micro_batch;
+    const std::int64_t usual =
+        question_.any_strategy ? devices_ : product_of({job.parallel.dp, job.parallel.pp, job.micro_batch});
+    if (!has("global-batch") && usual > kMostNumber)
+      refuse(
+          formatted("%s: micro-batches of %d for every dp rank and stage are more than %d sequences; give "
+                    "--global-batch, or a smaller --micro-batch",
+                    to_text(job.parallel).c_str(), job.micro_batch, kMostNumber));
+    job.global_batch = whole("global-batch", static_cast<int>(std::min<std::int64_t>(usual, kMostNumber)));
     job.tokens = number("tokens", 0);
     job.price = number("price", 0);
     job.critical_batch = number("critical-batch", 0);
@@ -257,6 +329,7 @@ class WordsReader {
     constexpr Overlap kMeant[] = {
         {}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
     job.recompute = static_cast<Recompute>(one_of("recompute", kRecomputes, 0));
+    if (question_.any_strategy && has("recompute")) question_.fixed.recompute = job.recompute;
     job.attention =
         static_cast<Attention>(one_of("attention", kAttentions, static_cast<std::size_t>(job.accelerator.attention)));
     job.overlap = has("overlap") ? kMeant[one_of("overlap", kOverlaps, 0)] : job.accelerator.overlap;
@@ -274,6 +347,7 @@ class WordsReader {
   const ReadText& read_;
   const FindHost& here_;
   JobQuestion question_;
+  std::map<std::string, int, std::less<>> named_;  // in the words of the strategy
   int devices_ = 1;
 };
 

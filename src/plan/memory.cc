@@ -10,8 +10,9 @@ namespace {
 constexpr double kAdamBytes = 8, kMasterBytes = 4;  // two states in fp32, and the weights where they are not that
 constexpr double kOuterBytes = 8;                   // of local updates: where replicas set out, outer momentum
 
-// What backward needs of a layer and a micro-batch, in bytes: 10 for each hidden number of a token that tensor
-// parallelism leaves whole, what lies between matrices, and the scores of unfused attention.
+// What backward needs of a layer and a micro-batch, in bytes: 8 for each hidden number of a token that tensor
+// parallelism leaves whole and 2 for masks of dropout, what lies between matrices, and the scores of unfused attention,
+// which dropout has twice and with a mask.
 double kept_of_layer(const Job& job, int layer) {
   const ModelShape& model = job.model;
   const double tokens = tokens_on_rank(job), tp = job.parallel.tp, whole = job.parallel.sp ? tp : 1;
@@ -19,13 +20,14 @@ double kept_of_layer(const Job& job, int layer) {
   const double ffn =
       experts ? static_cast<double>(model.expert_ffn) * (model.top_k * model.capacity_factor + model.shared_experts)
               : model.ffn;
-  const double between =
-      2.0 * (model.query_width() + 2 * model.kv_width() + model.value_width()) + (model.gated ? 6 : 4) * ffn;
+  const double between = (2.0 * (model.query_width() + model.value_width()) + (model.gated ? 6 : 4) * ffn) / tp +
+                         4.0 * model.kv_width() / model.kv_pieces(job.parallel.tp);
   const bool keeps_scores = job.attention == Attention::unfused && job.recompute != Recompute::selective;
-  const double scores = keeps_scores ? 5.0 * model.heads * job.sequence : 0;
+  const double scores = keeps_scores ? (model.dropout ? 5.0 : 2.0) * model.heads * job.sequence : 0;
   const double dispatched = experts ? 2.0 * model.hidden * model.top_k * model.capacity_factor : 0;
   const double widened = job.value_bytes / 2;
-  return widened * tokens * (10.0 * model.hidden / whole + (between + scores) / tp + dispatched);
+  const double masks = model.dropout ? 2.0 * model.hidden / whole : 0;
+  return tokens * (masks + widened * (8.0 * model.hidden / whole + between + scores / tp + dispatched));
 }
 
 double held_microbatches(const Job& job, int stage) {
@@ -48,8 +50,8 @@ MemoryBill memory_of(const Job& job, int stage, int layers, double parameters, d
     bill.gradients += job.gradient_bytes * count / (shape.zero >= 2 ? ranks : 1);
     bill.optimizer += states * count / (shape.zero >= 1 ? ranks : 1);
   };
-  add(parameters - expert_parameters, shape.dp * shape.cp);
-  add(expert_parameters, shape.dp * shape.cp / shape.ep);
+  add(parameters - expert_parameters, shape.replicas());
+  add(expert_parameters, shape.expert_replicas());
   const double kept = kept_of_layer(job, job.model.layers - 1);
   const double input = job.value_bytes * tokens_on_rank(job) * job.model.hidden / (shape.sp ? shape.tp : 1);
   const bool full = job.recompute == Recompute::full;

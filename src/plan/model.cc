@@ -15,8 +15,8 @@ void add_attention(const ModelShape& model, std::vector<ModelMatrix>& matrices) 
   const double hidden = model.hidden;
   if (model.kv_rank == 0) {
     matrices.push_back({"query", hidden, static_cast<double>(model.query_width())});
-    matrices.push_back({"key", hidden, static_cast<double>(model.kv_width())});
-    matrices.push_back({"value", hidden, static_cast<double>(model.kv_width())});
+    for (const char* name : {"key", "value"})
+      matrices.push_back({name, hidden, static_cast<double>(model.kv_width()), true, false, false, model.kv_heads});
   } else {  // latent: down to a rank that all heads share, and up again
     if (model.query_rank > 0) matrices.push_back({"query down", hidden, static_cast<double>(model.query_rank), false});
     const double from = model.query_rank > 0 ? model.query_rank : hidden;
@@ -37,7 +37,7 @@ void add_mlp(const ModelShape& model, double ffn, bool of_experts, std::vector<M
 
 // What of a matrix with its bias a rank of `tp` has: a bias behind a row-parallel product is everybody's.
 std::uint64_t elements_of(const ModelMatrix& matrix, bool biases, int tp) {
-  const double cut = matrix.cut ? tp : 1;
+  const double cut = matrix.pieces(tp);
   const double bias = !biases ? 0 : matrix.cut && !matrix.cut_in ? matrix.out / cut : matrix.out;
   return static_cast<std::uint64_t>(matrix.in * matrix.out / cut + bias);
 }

@@ -3,7 +3,9 @@
 // attention has its projections, a layer of experts has all of theirs to store and top_k of them to compute.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,7 @@ struct ModelShape {
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocab = 0;
   bool gated = false;      // SwiGLU: three matrices instead of two
   bool biases = false;     // behind products, and with norms
+  bool dropout = false;    // behind attention and MLP
   bool tied = false;       // embedding and logits are one matrix
   int positions = 0;       // learned ones
   int experts = 0;         // 0: no layer has any
@@ -32,6 +35,8 @@ struct ModelShape {
   int query_width() const { return heads * (head_size + rope_size); }
   int value_width() const { return heads * (kv_rank > 0 ? value_size : head_size); }
   int kv_width() const { return kv_heads * head_size; }
+  // Tensor parallelism cuts keys and values between heads; more ranks than those have copies.
+  int kv_pieces(int tp) const { return kv_rank > 0 ? tp : std::min(tp, kv_heads); }
 
   bool operator==(const ModelShape&) const = default;
 };
@@ -43,6 +48,9 @@ struct ModelMatrix {
   bool cut = true;          // by tensor parallelism; else every rank has all of it
   bool cut_in = false;      // along `in`: row-parallel
   bool of_experts = false;  // one for every expert, of which a token meets top_k
+  int most_pieces = 0;      // more ranks than that have copies; 0: any number of ranks has pieces
+
+  int pieces(int tp) const { return !cut ? 1 : most_pieces > 0 ? std::min(tp, most_pieces) : tp; }
 };
 
 // Of a layer, in the order of forward, attention itself left out, which has no parameters.
@@ -68,6 +76,16 @@ struct ParameterCounts {
 };
 ParameterCounts parameters_of(const ModelShape& model);
 
+// What a rank has of a model, counted once for all plans that cut it alike.
+struct CountedModel {
+  CountedModel(const ModelShape& model, int tp_ranks, int ep_ranks)
+      : tp(tp_ranks), ep(ep_ranks), tensors(counted_tensors_of(model, tp, ep)), parameters(parameters_of(model).all) {}
+
+  int tp = 1, ep = 1;
+  std::vector<ModelTensor> tensors;
+  double parameters = 0;  // of all ranks together
+};
+
 // Of one sequence forward: products with matrices, scores and what they weigh, and logits.
 struct ForwardFlops {
   double matrices = 0, attention = 0, logits = 0;
@@ -89,6 +107,7 @@ const ModelShape& find_model(const std::string& name);
 
 // A model's file as JSON: a Hugging Face config.json, or keys as the options are named (layers, hidden, heads,
 // kv_heads, ffn, vocab, ...). Throws Error(invalid_argument): "FILE:3:7: ..." where it is no JSON, "FILE: ..." else.
-ModelShape model_from_json(std::string_view text, const std::string& file);
+// Of a model_type that is not known `gated` must say whether its MLP is.
+ModelShape model_from_json(std::string_view text, const std::string& file, std::optional<bool> gated = {});
 
 }  // namespace tutti::plan

@@ -21,7 +21,7 @@ ModelShape gpt(const char* name, int layers, int hidden, int heads, int vocab, i
   shape.head_size = hidden / heads;
   shape.ffn = 4 * hidden;
   shape.vocab = vocab;
-  shape.biases = shape.tied = true;
+  shape.biases = shape.dropout = shape.tied = true;
   shape.positions = positions;
   return shape;
 }

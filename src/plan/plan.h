@@ -6,6 +6,7 @@
 //   plan.fits
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct JobPhrase {
   double call_s = 0;     // one call
   double exposed_s = 0;  // of all calls in a step: what nothing hides
   double every = 1;      // it is said in one of so many steps
+  double sent = 1;       // share of messages that go out from here; the others come in
 
   double total_s() const { return call_s * times / every; }
   double total_bytes() const { return bytes * times / every; }
@@ -78,6 +80,7 @@ struct JobPlan {
   double hardware_flops_per_device() const { return hardware_flops / step_s() / job.devices(); }
   double mfu() const { return model_flops_per_device() / job.accelerator.flops_per_s; }
   bool fits() const { return memory.sum() <= memory.capacity; }
+  double missing_bytes() const { return std::max(0.0, memory.sum() - memory.capacity); }
   double gamma_raw() const { return communication_s / time.computing(); }
   double gamma_exposed() const { return time.exposed() / time.computing(); }
   // Tokens until the same loss over those of small batches: 1 + batch / critical, where the critical batch is known.
@@ -98,6 +101,8 @@ CollectivePrices prices_for(const Job& job);
 
 // The job must be possible. `prices` of its cluster, accelerator and stack, kept between plans.
 JobPlan plan_job(const Job& job, CollectivePrices& prices);
+// The same of a model that was counted before, for the job's tp and ep.
+JobPlan plan_job(const Job& job, CollectivePrices& prices, const CountedModel& counted);
 
 // The bytes that a rank of a stage has, by kind.
 MemoryBill memory_of(const Job& job, int stage, int layers, double parameters, double expert_parameters);

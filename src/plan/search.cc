@@ -35,31 +35,59 @@ std::vector<int> halvings(int number, int most) {
   return powers;
 }
 
+// What is fixed, alone, or all that are usual.
+std::vector<int> choices(const std::optional<int>& fixed, std::vector<int> usual) {
+  return fixed ? std::vector<int>{*fixed} : usual;
+}
+
 class StrategySearch {
  public:
-  StrategySearch(const Job& job, CollectivePrices& prices, std::size_t wanted)
-      : job_(job), prices_(prices), wanted_(wanted) {}
+  StrategySearch(const Job& job, CollectivePrices& prices, std::size_t wanted, const FixedWords& fixed)
+      : job_(job), prices_(prices), wanted_(wanted), fixed_(fixed) {}
 
   Found run() {
-    const int devices = job_.devices();
-    const int longest = job_.sequence >= (32 << 10) ? 8 : 1;  // sequences that are worth cutting
-    for (const int tp : divisors_up_to(devices, std::min(job_.cluster.devices_per_host(), 16)))
-      for (const int cp : halvings(devices / tp, longest))
-        for (const int pp : divisors_up_to(devices / tp / cp, std::min(job_.model.layers, 128)))
-          try_degrees(tp, cp, pp, devices / tp / cp / pp);
+    try_all();
+    if (found_.tried == 0) refuse_all();
+    if (found_.best.empty()) found_.best.push_back(plan_job(*least_, prices_));
     return std::move(found_);
   }
 
  private:
+  void try_all() {
+    const int devices = job_.devices();
+    const int longest = job_.sequence >= (32 << 10) ? 8 : 1;  // sequences that are worth cutting
+    const int most_tp = std::min(job_.cluster.devices_per_host(), 16), most_pp = std::min(job_.model.layers, 128);
+    for (const int tp : choices(fixed_.tp, divisors_up_to(devices, most_tp))) {
+      if (devices % tp != 0) continue;
+      for (const int cp : choices(fixed_.cp, halvings(devices / tp, longest))) {
+        if (devices / tp % cp != 0) continue;
+        for (const int pp : choices(fixed_.pp, divisors_up_to(devices / tp / cp, most_pp))) {
+          const int dp = devices / tp / cp / pp;
+          if (devices / tp / cp % pp == 0 && fixed_.dp.value_or(dp) == dp) try_degrees(tp, cp, pp, dp);
+        }
+      }
+    }
+  }
+
+  [[noreturn]] void refuse_all() const {
+    std::string why = "--strategy auto";
+    if (const std::string said = to_text(fixed_); !said.empty()) why += " with " + said;
+    why += ": no strategy of " + std::to_string(job_.devices()) + " devices is possible";
+    if (!problem_.empty()) why += "; the last one was not because " + problem_;
+    throw Error(ErrorCode::invalid_argument,
+                why + "; take degrees that multiply to the devices, or a global batch that more of them divide");
+  }
+
   void try_degrees(int tp, int cp, int pp, int dp) {
+    const bool sp = fixed_.sp.value_or(tp > 1);
     const int most_ep = job_.model.experts > 0 ? std::min(job_.model.experts, 64) : 1;
-    for (const int ep : halvings(dp, most_ep)) {
-      for (const int zero : {0, 1, 2, 3}) {
-        if ((zero > 0 && dp == 1) || (zero == 3 && pp > 1)) continue;
-        for (const int interleave : {1, 2, 4}) {
-          if (interleave > 1 && pp == 1) continue;
+    for (const int ep : choices(fixed_.ep, halvings(dp, most_ep))) {
+      for (const int zero : choices(fixed_.zero, {0, 1, 2, 3})) {
+        if (!fixed_.zero && ((zero > 0 && dp * cp == 1) || (zero == 3 && pp > 1))) continue;
+        for (const int interleave : choices(fixed_.interleave, {1, 2, 4})) {
+          if (!fixed_.interleave && interleave > 1 && pp == 1) continue;
           Job job = job_;
-          job.parallel = {tp, cp, pp, dp, ep, zero, tp > 1, interleave};
+          job.parallel = {tp, cp, pp, dp, ep, zero, sp, interleave};
           try_batches(job);
         }
       }
@@ -68,48 +96,70 @@ class StrategySearch {
 
   void try_batches(Job& job) {
     if (job.global_batch % job.parallel.dp != 0) return;
-    for (const int micro_batch : halvings(job.global_batch / job.parallel.dp, 64)) {
+    for (const int micro_batch : choices(fixed_.micro_batch, halvings(job.global_batch / job.parallel.dp, 64))) {
       job.micro_batch = micro_batch;
       bool fits = false;
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        if (fixed_.recompute.value_or(recompute) != recompute) continue;
         job.recompute = recompute;
-        if (recompute == Recompute::selective && job.attention == Attention::flash) continue;
-        if (!is_possible(job)) return;
+        if (recompute == Recompute::selective && job.attention == Attention::flash && !fixed_.recompute) continue;
+        if (!can_be(job)) return;
         // What is kept costs memory alone: the first that fits is the quickest.
         if (fits = fits_in_memory(job); !fits) continue;
-        take(plan_job(job, prices_));
+        take(plan_job(job, prices_, *counted_));
         break;
       }
       if (!fits) return;  // larger ones need more
     }
   }
 
+  bool can_be(const Job& job) {
+    try {
+      require_possible(job);
+      return true;
+    } catch (const Error& error) {
+      problem_ = error.what();
+      return false;
+    }
+  }
+
+  // Parameters of a rank by layer, those of experts apart; of the last degrees that were asked about.
+  void count_layers(const Job& job) {
+    const ParallelShape& shape = job.parallel;
+    if (counted_ && counted_->tp == shape.tp && counted_->ep == shape.ep) return;
+    counted_.emplace(job.model, shape.tp, shape.ep);
+    by_layer_.assign(static_cast<std::size_t>(job.model.layers) + 2, {});
+    for (const ModelTensor& tensor : counted_->tensors) {
+      auto& [all, experts] = by_layer_[static_cast<std::size_t>(tensor.layer + 1)];
+      all += tensor.all_elements();
+      if (tensor.of_experts) experts += tensor.all_elements();
+    }
+  }
+
   bool fits_in_memory(const Job& job) {
     const std::vector<int> layers = layers_of_stages(job);
     const ParallelShape& shape = job.parallel;
-    if (tensors_tp_ != shape.tp || tensors_ep_ != shape.ep) {
-      tensors_tp_ = shape.tp;
-      tensors_ep_ = shape.ep;
-      by_layer_.assign(static_cast<std::size_t>(job.model.layers) + 2, {});
-      for (const ModelTensor& tensor : counted_tensors_of(job.model, shape.tp, shape.ep)) {
-        auto& [all, experts] = by_layer_[static_cast<std::size_t>(tensor.layer + 1)];
-        all += tensor.all_elements();
-        if (tensor.of_experts) experts += tensor.all_elements();
-      }
-    }
+    count_layers(job);
     ++found_.tried;
     int layer = 0;
+    double most = 0;
     for (int stage = 0; stage < shape.pp; ++stage) {
       const int count = layers[static_cast<std::size_t>(stage)];
       double all = stage == 0 ? by_layer_.front().first : 0, experts = 0;
       if (stage == shape.pp - 1) all += by_layer_.back().first;
+      if (stage == shape.pp - 1 && stage > 0 && job.model.tied) all += by_layer_.front().first;
       for (int i = 0; i < count; ++i, ++layer) {
         all += by_layer_[static_cast<std::size_t>(layer + 1)].first;
         experts += by_layer_[static_cast<std::size_t>(layer + 1)].second;
       }
-      if (const MemoryBill bill = memory_of(job, stage, count, all, experts); bill.sum() > bill.capacity) return false;
+      most = std::max(most, memory_of(job, stage, count, all, experts).sum());
     }
-    return true;
+    if (most <= job.accelerator.memory_bytes) return true;
+    if (!least_ || most < least_bytes_) {
+      least_ = job;
+      least_bytes_ = most;
+    }
+    return false;
   }
 
   void take(JobPlan plan) {
@@ -124,8 +174,12 @@ class StrategySearch {
   const Job& job_;
   CollectivePrices& prices_;
   std::size_t wanted_;
+  const FixedWords& fixed_;
   Found found_;
-  int tensors_tp_ = 0, tensors_ep_ = 0;
+  std::optional<Job> least_;  // of those that do not fit
+  double least_bytes_ = 0;
+  std::string problem_;  // of the last one that is not possible
+  std::optional<CountedModel> counted_;
   std::vector<std::pair<double, double>> by_layer_;  // parameters of a rank, those of experts among them
 };
 
@@ -147,15 +201,7 @@ std::optional<JobPlan> plan_best_micro_batch(const Job& job, CollectivePrices& p
 }
 
 JobPlan answer(const JobQuestion& question, CollectivePrices& prices) {
-  if (question.any_strategy) {
-    Found found = find_strategies(question.job, prices, 1);
-    if (found.best.empty())
-      throw Error(ErrorCode::invalid_argument,
-                  question.job.model.name + " fits on " + std::to_string(question.job.devices()) +
-                      " devices by none of " + std::to_string(found.tried) +
-                      " strategies; take more devices, or a global batch that more degrees divide");
-    return std::move(found.best.front());
-  }
+  if (question.any_strategy) return std::move(find_strategies(question.job, prices, 1, question.fixed).best.front());
   if (question.any_micro_batch) {
     if (std::optional<JobPlan> best = plan_best_micro_batch(question.job, prices)) return std::move(*best);
   }
@@ -163,8 +209,8 @@ JobPlan answer(const JobQuestion& question, CollectivePrices& prices) {
   return plan_job(question.job, prices);
 }
 
-Found find_strategies(const Job& job, CollectivePrices& prices, std::size_t wanted) {
-  return StrategySearch(job, prices, wanted).run();
+Found find_strategies(const Job& job, CollectivePrices& prices, std::size_t wanted, const FixedWords& fixed) {
+  return StrategySearch(job, prices, wanted, fixed).run();
 }
 
 }  // namespace tutti::plan

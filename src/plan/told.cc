@@ -81,7 +81,7 @@ std::string text_of_bill(const JobPlan& plan) {
   text += formatted("  operations         %.4g of the model in a step, %.4g with what is computed again\n",
                     plan.model_flops, plan.hardware_flops);
   for (const auto& [links, bytes] : bytes_by_links(plan))
-    text += formatted("  bytes of a rank    %s in a step over %s\n", words_of_bytes(bytes).c_str(), links.c_str());
+    text += formatted("  a rank sends       %s in a step over %s\n", words_of_bytes(bytes).c_str(), links.c_str());
   text += formatted("  gamma              %.3g raw, %.3g exposed\n", plan.gamma_raw(), plan.gamma_exposed());
   if (plan.job.tokens > 0) {
     text += formatted("  %.3g tokens     %.4g steps, %.4g device-hours, %.4g days", plan.job.tokens, plan.steps(),
@@ -126,6 +126,8 @@ ordered_json json_of_verdict(const JobVerdict& verdict) {
     changes.push_back({{"change", change.words},
                        {"why", change.why},
                        {"gain", change.gain},
+                       {"fits", change.plan.fits()},
+                       {"missing_bytes", change.plan.missing_bytes()},
                        {"step_seconds", change.plan.step_s()},
                        {"tokens_per_second", change.plan.tokens_per_s()}});
   return {{"bound", verdict.bound}, {"changes", std::move(changes)}};
@@ -157,9 +159,37 @@ std::vector<NamedAmount> parts_of(const MemoryBill& memory) {
           {"activations", memory.activations}, {"in passing", memory.working},  {"reserved", memory.reserved}};
 }
 
+std::string words_of(const PlannedChange& change, bool fits_now) {
+  const std::string gain = formatted("%+6.1f %% tokens per second", 100 * change.gain);
+  const std::string how = change.words + ": " + change.why;
+  if (fits_now) return gain + " by " + how;
+  if (change.plan.fits()) return "fits, with " + gain.substr(gain.find_first_not_of(' ')) + ", by " + how;
+  return words_of_bytes(change.plan.missing_bytes()) + " are still missing by " + how;
+}
+
 std::map<std::string, double> bytes_by_links(const JobPlan& plan) {
   std::map<std::string, double> bytes;
-  for (const JobPhrase& phrase : plan.sentence) bytes[phrase.links] += phrase.total_bytes();
+  const topology::Topology& cluster = plan.job.cluster;
+  for (const JobPhrase& phrase : plan.sentence) {
+    const GroupSpan& span = phrase.span;
+    const double all = phrase.total_bytes(), ranks = span.ranks(), near = span.per_host, hosts = span.hosts;
+    if (span.ranks() == 1) continue;
+    const bool to_all = phrase.verb == Verb::all_to_all;
+    const auto add = [&](const GroupSpan& over, double sent) { bytes[links_of(cluster, over)] += sent; };
+    const auto share = [&](double of) { return (phrase.verb == Verb::all_reduce ? 2 : 1) * (of - 1) / of; };
+    if (phrase.verb == Verb::send_recv) {
+      add(span, phrase.sent * all);
+    } else if (span.hosts > 1 && span.per_host > 1 && phrase.algorithm == "hierarchical") {
+      // What was brought together in a host crosses once for all of its ranks, but for what goes to each of them.
+      add({span.per_host, 1}, share(near) * all);
+      add({1, span.hosts}, share(hosts) * all / (to_all ? 1 : near));
+    } else if (span.hosts > 1 && span.per_host > 1 && to_all) {
+      add({span.per_host, 1}, (near - 1) / ranks * all);
+      add({1, span.hosts}, (ranks - near) / ranks * all);
+    } else {
+      add(span, share(ranks) * all);
+    }
+  }
   return bytes;
 }
 
@@ -167,11 +197,8 @@ std::string to_text(const JobPlan& plan, const JobVerdict& verdict) {
   std::string text = heading_of(plan) + text_of_sentence(plan) + text_of_stages(plan) + text_of_bill(plan);
   text += "\nthe verdict\n  " + verdict.bound + "\n";
   if (!plan.fits())
-    text += formatted("  it does not fit: %s are missing\n",
-                      words_of_bytes(plan.memory.sum() - plan.memory.capacity).c_str());
-  for (const PlannedChange& change : verdict.changes)
-    text += formatted("  %+6.1f %% tokens per second by %s: %s\n", 100 * change.gain, change.words.c_str(),
-                      change.why.c_str());
+    text += formatted("  it does not fit: %s are missing\n", words_of_bytes(plan.missing_bytes()).c_str());
+  for (const PlannedChange& change : verdict.changes) text += "  " + words_of(change, plan.fits()) + "\n";
   return text;
 }
 

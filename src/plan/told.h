@@ -27,7 +27,10 @@ struct NamedAmount {
 };
 std::vector<NamedAmount> parts_of(const TimeBill& time);
 std::vector<NamedAmount> parts_of(const MemoryBill& memory);
-// What a rank of the busiest stage sends and receives in a step, as Counters count it.
+// "+3.1 % tokens per second by --zero 1: ..."; of a job that does not fit, whether it would then.
+std::string words_of(const PlannedChange& change, bool fits_now);
+// What a rank of the busiest stage sends in a step, and by collectives receives as well: 2 (n - 1) / n of a vector that
+// is reduced everywhere, (n - 1) / n of others. Of hierarchies what stays in a host and what leaves it.
 std::map<std::string, double> bytes_by_links(const JobPlan& plan);
 
 }  // namespace tutti::plan

@@ -8,24 +8,21 @@
 #include "strategy/sentence.h"
 #include "strategy/server_keys.h"
 #include "strategy/tensor_sentence.h"
-#include "strategy/units.h"
 
 namespace tutti::plan {
-namespace {
 
-// A forward pass over all units, and a backward pass in reverse.
-std::vector<strategy::UnitEvent> passes_over(std::size_t units) {
+std::vector<strategy::UnitEvent> passes_over(std::size_t units, int times) {
   std::vector<strategy::UnitEvent> events;
   const auto use = [&](std::size_t unit) {
     events.push_back({unit, true});
     events.push_back({unit, false});
   };
-  for (std::size_t unit = 0; unit < units; ++unit) use(unit);
-  for (std::size_t unit = units; unit-- > 0;) use(unit);
+  for (int pass = 0; pass < times; ++pass) {
+    for (std::size_t unit = 0; unit < units; ++unit) use(unit);
+    for (std::size_t unit = units; unit-- > 0;) use(unit);
+  }
   return events;
 }
-
-}  // namespace
 
 train::Sentence training_sentence(const ModelShape& model, const TrainingShape& shape) {
   std::vector<strategy::TensorSize> sizes;
@@ -63,8 +60,10 @@ train::Sentence tensor_sentence(const ModelShape& model, int ranks, bool sequenc
   shape.layers = model.layers;
   shape.tokens = pass.tokens;
   shape.width = static_cast<std::uint64_t>(model.hidden);
+  shape.places = static_cast<std::uint64_t>(model.positions);
   shape.type = pass.type;
   shape.sequence = sequence;
+  shape.biases = model.biases;
   return strategy::sentence_of(shape);
 }
 
@@ -97,6 +96,16 @@ train::Sentence server_sentence(const ModelShape& model, int servers) {
     keys.push_back({tensor.name, 1, tensor.elements, false});
   }
   return sentence_of(keys, strategy::cut_keys(keys, servers), calls, servers);
+}
+
+train::Sentence actor_sentence(const ModelShape& model, std::uint64_t trajectory_floats, const ActorCalls& calls) {
+  constexpr std::uint64_t kVersionBytes = sizeof(std::int64_t), kNewsBytes = 4 * sizeof(std::int64_t);
+  const auto weights = static_cast<std::uint64_t>(parameters_of(model).all) * sizeof(float);
+  return {{Verb::send_recv, "trajectory", kVersionBytes + trajectory_floats * sizeof(float), calls.trajectories, 2},
+          {Verb::send_recv, "farewell", kVersionBytes, 1, 2},
+          {Verb::send_recv, "news", kNewsBytes, calls.news, 2},
+          {Verb::send_recv, "weights", weights, calls.versions, 2},
+          {Verb::send_recv, "taken", kVersionBytes, calls.versions, 2}};
 }
 
 }  // namespace tutti::plan

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "plan/model.h"
 #include "strategy/pipeline.h"
+#include "strategy/units.h"
 #include "tutti/train/report.h"
 #include "tutti/types.h"
 
@@ -22,6 +24,9 @@ struct TrainingShape {
 
 // A unit of stage 3 is the embedding, a layer, or what stands behind the last.
 inline std::size_t unit_of(const ModelTensor& tensor) { return static_cast<std::size_t>(tensor.layer + 1); }
+
+// So many times a forward pass over all units, and a backward pass in reverse.
+std::vector<strategy::UnitEvent> passes_over(std::size_t units, int times = 1);
 
 // Of a step behind the first, gradients ready from the last tensor to the first.
 train::Sentence training_sentence(const ModelShape& model, const TrainingShape& shape);
@@ -44,5 +49,11 @@ train::Sentence local_updates_sentence(const ModelShape& model, int replicas, st
                                        std::size_t fragments = 1);
 // A worker that pulls all tensors and pushes their gradients once in a clock.
 train::Sentence server_sentence(const ModelShape& model, int servers);
+// An actor that took so many versions of the weights, sent so many trajectories and was told news so many times, all in
+// all.
+struct ActorCalls {
+  std::uint64_t versions = 0, trajectories = 0, news = 0;
+};
+train::Sentence actor_sentence(const ModelShape& model, std::uint64_t trajectory_floats, const ActorCalls& calls);
 
 }  // namespace tutti::plan

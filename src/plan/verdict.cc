@@ -36,67 +36,119 @@ const TimeShare& largest_of(const TimeBill& time) {
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 // Jobs that differ in one thing, with the words for it.
-std::vector<PlannedChange> changes_to_try(const JobPlan& plan) {
-  std::vector<PlannedChange> changes;
-  const Job& job = plan.job;
-  const auto change = [&](std::string words, std::string why, const auto& apply) {
-    PlannedChange& made = changes.emplace_back();
+class ChangesToTry {
+ public:
+  explicit ChangesToTry(const JobPlan& plan) : plan_(plan), job_(plan.job), shape_(plan.job.parallel) {}
+
+  std::vector<PlannedChange> all() {
+    add_computing();
+    add_batches();
+    add_degrees();
+    add_gradients();
+    if (!plan_.fits()) add_room();
+    return std::move(changes_);
+  }
+
+ private:
+  template <class Apply>
+  void change(std::string words, std::string why, const Apply& apply) {
+    PlannedChange& made = changes_.emplace_back();
     made.words = std::move(words);
     made.why = std::move(why);
-    made.plan.job = job;
+    made.plan.job = job_;
     apply(made.plan.job);
-  };
-  const ParallelShape& shape = job.parallel;
-  if (!(job.overlap.dp && job.overlap.tp && job.overlap.pp))
-    change("--overlap all", "communication runs behind computing", [](Job& to) { to.overlap = {true, true, true}; });
-  if (job.attention == Attention::unfused)
-    change("--attention flash", "scores never go through memory", [](Job& to) { to.attention = Attention::flash; });
-  if (job.recompute == Recompute::full) {
-    change("--recompute selective", "only attention is computed again",
-           [](Job& to) { to.recompute = Recompute::selective; });
-    change("--recompute none", "nothing is computed again", [](Job& to) { to.recompute = Recompute::none; });
   }
-  change("--micro-batch " + std::to_string(2 * job.micro_batch), "larger products",
-         [](Job& to) { to.micro_batch *= 2; });
-  if (job.micro_batch % 2 == 0)
-    change("--micro-batch " + std::to_string(job.micro_batch / 2), "more micro-batches, a smaller bubble",
-           [](Job& to) { to.micro_batch /= 2; });
-  if (shape.pp > 1)
-    change("--interleave " + std::to_string(2 * shape.interleave), "a smaller bubble, more messages",
-           [](Job& to) { to.parallel.interleave *= 2; });
-  if (shape.tp > 1 && !shape.sp)
-    change("--sp 1", "norms and residuals are cut along tp", [](Job& to) { to.parallel.sp = true; });
-  const auto degrees = [&](const char* why, int tp, int pp, int dp) {
-    ParallelShape to = shape;
+
+  void add_computing() {
+    if (!(job_.overlap.dp && job_.overlap.tp && job_.overlap.pp))
+      change("--overlap all", "communication runs behind computing", [](Job& to) { to.overlap = {true, true, true}; });
+    if (job_.attention == Attention::unfused)
+      change("--attention flash", "scores never go through memory", [](Job& to) { to.attention = Attention::flash; });
+    if (job_.recompute == Recompute::full) {
+      change("--recompute selective", "only attention is computed again",
+             [](Job& to) { to.recompute = Recompute::selective; });
+      change("--recompute none", "nothing is computed again", [](Job& to) { to.recompute = Recompute::none; });
+    }
+    if (shape_.tp > 1 && !shape_.sp)
+      change("--sp 1", "norms and residuals are cut along tp", [](Job& to) { to.parallel.sp = true; });
+    if (job_.stack.name != "tutti")
+      change("--stack tutti", "schedules for these links", [](Job& to) { to.stack = find_stack("tutti"); });
+  }
+
+  void add_batches() {
+    constexpr int kMost = 1 << 29;  // that can be doubled
+    if (job_.micro_batch <= kMost)
+      change("--micro-batch " + std::to_string(2 * job_.micro_batch), "larger products",
+             [](Job& to) { to.micro_batch *= 2; });
+    if (job_.micro_batch % 2 == 0)
+      change("--micro-batch " + std::to_string(job_.micro_batch / 2),
+             shape_.pp > 1 ? "more micro-batches, a smaller bubble" : "fewer activations to keep",
+             [](Job& to) { to.micro_batch /= 2; });
+    if (shape_.pp > 1 && shape_.interleave <= job_.model.layers)
+      change("--interleave " + std::to_string(2 * shape_.interleave), "a smaller bubble, more messages",
+             [](Job& to) { to.parallel.interleave *= 2; });
+    if (shape_.dp > 1 && job_.global_batch <= kMost)
+      change("--global-batch " + std::to_string(2 * job_.global_batch),
+             "more to compute for the same gradients; mind the critical batch", [](Job& to) { to.global_batch *= 2; });
+  }
+
+  void degrees(const char* why, int tp, int pp, int dp) {
+    ParallelShape to = shape_;
     to.tp = tp;
     to.pp = pp;
     to.dp = dp;
     if (tp == 1) to.sp = false;
     if (pp == 1) to.interleave = 1;
     change("--strategy " + to_text(to), why, [&](Job& changed) { changed.parallel = to; });
-  };
-  if (shape.tp % 2 == 0) degrees("less tensor parallelism, more replicas", shape.tp / 2, shape.pp, shape.dp * 2);
-  if (shape.pp % 2 == 0) degrees("fewer stages, more replicas", shape.tp, shape.pp / 2, shape.dp * 2);
-  if (shape.dp % 2 == 0) {
-    degrees("more tensor parallelism, fewer replicas", shape.tp * 2, shape.pp, shape.dp / 2);
-    degrees("more stages, fewer replicas", shape.tp, shape.pp * 2, shape.dp / 2);
   }
-  if (shape.zero != 1 && shape.dp > 1)
-    change("--zero 1", "optimizer states cut along dp: less to update", [](Job& to) { to.parallel.zero = 1; });
-  if (shape.zero == 3)
-    change("--zero 2", "parameters stay on every replica: nothing to gather", [](Job& to) { to.parallel.zero = 2; });
-  if (job.gradient_bytes > job.value_bytes)
-    change("--grad-bytes 2", "gradients in 16 bits: half of the bytes", [](Job& to) { to.gradient_bytes = 2; });
-  if (!plan.timeline.empty() && job.bucket_bytes > 0)
-    change("--bucket auto", "buckets of the size that exposes least", [](Job& to) { to.bucket_bytes = 0; });
-  if (shape.dp > 1) {
-    change("--compress 4", "gradients in 4 to 8 bits: a quarter of the bytes", [](Job& to) { to.compress *= 4; });
-    change("--global-batch " + std::to_string(2 * job.global_batch),
-           "more to compute for the same gradients; mind the critical batch", [](Job& to) { to.global_batch *= 2; });
+
+  void add_degrees() {
+    if (shape_.tp % 2 == 0) degrees("less tensor parallelism, more replicas", shape_.tp / 2, shape_.pp, shape_.dp * 2);
+    if (shape_.pp % 2 == 0) degrees("fewer stages, more replicas", shape_.tp, shape_.pp / 2, shape_.dp * 2);
+    if (shape_.dp % 2 == 0) {
+      degrees("more tensor parallelism, fewer replicas", shape_.tp * 2, shape_.pp, shape_.dp / 2);
+      degrees("more stages, fewer replicas", shape_.tp, shape_.pp * 2, shape_.dp / 2);
+    }
   }
-  if (job.stack.name != "tutti")
-    change("--stack tutti", "schedules for these links", [](Job& to) { to.stack = find_stack("tutti"); });
-  return changes;
+
+  void add_gradients() {
+    if (shape_.zero != 1 && shape_.replicas() > 1 && (plan_.fits() || shape_.zero == 0))
+      change("--zero 1", "optimizer states cut along dp: less to update", [](Job& to) { to.parallel.zero = 1; });
+    if (shape_.zero == 3 && plan_.fits())
+      change("--zero 2", "parameters stay on every replica: nothing to gather", [](Job& to) { to.parallel.zero = 2; });
+    if (job_.gradient_bytes > job_.value_bytes)
+      change("--grad-bytes 2", "gradients in 16 bits: half of the bytes", [](Job& to) { to.gradient_bytes = 2; });
+    if (!plan_.timeline.empty() && job_.bucket_bytes > 0)
+      change("--bucket auto", "buckets of the size that exposes least", [](Job& to) { to.bucket_bytes = 0; });
+    if (shape_.replicas() > 1)
+      change("--compress 4", "gradients in 4 to 8 bits: a quarter of the bytes", [](Job& to) { to.compress *= 4; });
+  }
+
+  // What makes room alone, and the last of each kind: the most that it can do.
+  void add_room() {
+    if (job_.recompute == Recompute::none && job_.attention == Attention::unfused)
+      change("--recompute selective", "scores of attention are not kept",
+             [](Job& to) { to.recompute = Recompute::selective; });
+    if (job_.recompute != Recompute::full)
+      change("--recompute full", "only what goes into layers is kept", [](Job& to) { to.recompute = Recompute::full; });
+    if (shape_.zero < 2 && shape_.replicas() > 1)
+      change("--zero 2", "optimizer states and gradients cut along dp", [](Job& to) { to.parallel.zero = 2; });
+    if (shape_.zero < 3 && shape_.replicas() > 1)
+      change("--zero 3", "parameters cut along dp as well", [](Job& to) { to.parallel.zero = 3; });
+    if (job_.micro_batch > 2)
+      change("--micro-batch 1", "the fewest activations to keep", [](Job& to) { to.micro_batch = 1; });
+  }
+
+  const JobPlan& plan_;
+  const Job& job_;
+  const ParallelShape& shape_;
+  std::vector<PlannedChange> changes_;
+};
+
+// What helps most comes first. Of a job that does not fit nothing is as slow as not to run.
+bool helps_more(const PlannedChange& a, const PlannedChange& b) {
+  if (a.plan.missing_bytes() != b.plan.missing_bytes()) return a.plan.missing_bytes() < b.plan.missing_bytes();
+  return a.gain > b.gain;
 }
 
 }  // namespace
@@ -108,7 +160,7 @@ JobVerdict verdict_of(const JobPlan& plan, CollectivePrices& prices) {
   verdict.bound = formatted("%.0f %% of the step is %s", percent(plan.time.*share.seconds, plan.step_s()), share.bound);
   if (exposed > plan.time.computing())
     verdict.bound += formatted("; communication and bubble together are %.0f %%", percent(exposed, plan.step_s()));
-  for (PlannedChange& change : changes_to_try(plan)) {
+  for (PlannedChange& change : ChangesToTry(plan).all()) {
     try {
       require_possible(change.plan.job);
     } catch (const Error&) {
@@ -120,17 +172,38 @@ JobVerdict verdict_of(const JobPlan& plan, CollectivePrices& prices) {
     } else {
       change.plan = plan_job(Job(change.plan.job), prices);
     }
-    if (plan.fits() && !change.plan.fits()) continue;
     change.gain = change.plan.tokens_per_s() / plan.tokens_per_s() - 1;
-    if (change.gain > 0.001) verdict.changes.push_back(std::move(change));
+    constexpr double kWorthIt = 0.001;
+    const bool helps = plan.fits() ? change.plan.fits() && change.gain > kWorthIt
+                                   : change.plan.missing_bytes() < (1 - kWorthIt) * plan.missing_bytes();
+    if (helps) verdict.changes.push_back(std::move(change));
   }
-  std::ranges::stable_sort(verdict.changes, std::ranges::greater(), &PlannedChange::gain);
+  std::ranges::stable_sort(verdict.changes, helps_more);
   if (verdict.changes.size() > 3) verdict.changes.resize(3);
   return verdict;
 }
 
-std::vector<std::string> differences(const JobPlan& first, const JobPlan& second) {
+namespace {
+
+// What tells two plans apart whose strategies read alike.
+std::string name_beside(const JobPlan& plan, const JobPlan& other) {
+  std::string name = to_text(plan.job.parallel);
+  if (name != to_text(other.job.parallel)) return name;
+  if (plan.job.micro_batch != other.job.micro_batch)
+    name += " with micro-batches of " + std::to_string(plan.job.micro_batch);
+  if (plan.job.recompute != other.job.recompute) name += " with recompute " + std::string(name_of(plan.job.recompute));
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const JobPlan& first, const JobPlan& second, const std::string& first_name,
+                                     const std::string& second_name) {
   std::vector<std::string> sentences;
+  const bool alike = to_text(first.job.parallel) == to_text(second.job.parallel);
+  const auto name = [&](const JobPlan& plan, const JobPlan& other, const std::string& given) {
+    return alike && !given.empty() ? given : name_beside(plan, other);
+  };
   const double gain = second.tokens_per_s() / first.tokens_per_s();
   const double devices = static_cast<double>(second.job.devices()) / first.job.devices();
   if (devices != 1)
@@ -139,9 +212,9 @@ std::vector<std::string> differences(const JobPlan& first, const JobPlan& second
                   "the devices could be",
                   second.job.devices(), first.job.devices(), gain, 100 * gain / devices));
   else
-    sentences.push_back(formatted("%s is %.1f %% %s than %s", to_text(second.job.parallel).c_str(),
+    sentences.push_back(formatted("%s is %.1f %% %s than %s", name(second, first, second_name).c_str(),
                                   100 * std::abs(gain - 1), gain >= 1 ? "quicker" : "slower",
-                                  to_text(first.job.parallel).c_str()));
+                                  name(first, second, first_name).c_str()));
   // What a token costs of each, in device-seconds: what grew the most is the cause.
   const auto cost = [](const JobPlan& plan, double seconds) {
     return seconds * plan.job.devices() / (static_cast<double>(plan.job.global_batch) * plan.job.sequence);
@@ -171,7 +244,9 @@ std::vector<std::string> differences(const JobPlan& first, const JobPlan& second
                   "backward (--overlap dp), or send less (--compress, --diloco)",
                   local(first) * second.job.parallel.dp));
   }
-  if (first.fits() != second.fits())
+  if (!first.fits() && !second.fits())
+    sentences.push_back("neither fits into memory");
+  else if (first.fits() != second.fits())
     sentences.push_back(std::string(second.fits() ? "the first" : "the second") + " does not fit into memory");
   return sentences;
 }

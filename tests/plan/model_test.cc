@@ -70,6 +70,67 @@ TEST(Model, IsReadFromAConfigurationOfHuggingFace) {
   EXPECT_EQ(own.ffn, 1024);
 }
 
+// Configurations as they are published, but for what nothing is read of.
+TEST(Model, OfHuggingFaceHasTheParametersThatItIsKnownFor) {
+  const struct {
+    const char* text;
+    double all, active;
+  } configs[] = {
+      {R"({"model_type": "opt", "_name_or_path": "facebook/opt-6.7b", "activation_function": "relu", "dropout": 0.1,
+           "ffn_dim": 16384, "hidden_size": 4096, "max_position_embeddings": 2048, "num_attention_heads": 32,
+           "num_hidden_layers": 32, "vocab_size": 50272, "word_embed_proj_dim": 4096})",
+       6.66e9, 6.66e9},
+      {R"({"model_type": "phi", "hidden_act": "gelu_new", "hidden_size": 2560, "intermediate_size": 10240,
+           "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32, "resid_pdrop": 0.1,
+           "tie_word_embeddings": false, "vocab_size": 51200})",
+       2.78e9, 2.78e9},
+      {R"({"model_type": "bloom", "hidden_dropout": 0.0, "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112,
+           "vocab_size": 250880})",
+       1.762e11, 1.762e11},
+      {R"({"model_type": "bloom", "hidden_size": 14336, "n_layer": 70, "n_head": 112, "vocab_size": 250880})", 1.762e11,
+       1.762e11},
+      {R"({"model_type": "falcon", "bias": false, "hidden_size": 4544, "multi_query": true, "num_kv_heads": 71,
+           "new_decoder_architecture": false, "num_attention_heads": 71, "num_hidden_layers": 32,
+           "vocab_size": 65024})",
+       7.2e9, 7.2e9},
+      {R"({"model_type": "gemma", "head_dim": 256, "hidden_act": "gelu", "hidden_size": 3072,
+           "intermediate_size": 24576, "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 16,
+           "vocab_size": 256000})",
+       8.54e9, 8.54e9},
+      {R"({"model_type": "qwen2_moe", "decoder_sparse_step": 1, "hidden_act": "silu", "hidden_size": 2048,
+           "intermediate_size": 5632, "moe_intermediate_size": 1408, "num_attention_heads": 16, "num_experts": 60,
+           "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_key_value_heads": 16,
+           "shared_expert_intermediate_size": 5632, "tie_word_embeddings": false, "vocab_size": 151936})",
+       1.43e10, 2.7e9},
+      {R"({"model_type": "mixtral", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
+           "num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8,
+           "num_local_experts": 8, "tie_word_embeddings": false, "vocab_size": 32000})",
+       4.67e10, 1.29e10},
+      {R"({"model_type": "gpt_neox", "hidden_act": "gelu_fast", "hidden_size": 6144, "intermediate_size": 24576,
+           "num_attention_heads": 64, "num_hidden_layers": 44, "tie_word_embeddings": false, "vocab_size": 50432})",
+       2.056e10, 2.056e10}};
+  for (const auto& [text, all, active] : configs) {
+    const ModelShape model = model_from_json(text, "config.json");
+    EXPECT_NEAR(parameters_of(model).all, all, 0.005 * all) << text;
+    EXPECT_NEAR(parameters_of(model).active, active, 0.01 * active) << text;
+  }
+  EXPECT_EQ(model_from_json(configs[0].text, "config.json").dropout, true);
+  EXPECT_EQ(model_from_json(configs[2].text, "config.json").dropout, false);
+}
+
+// Nobody guesses what a type that is not known is made of.
+TEST(Model, OfATypeThatIsNotKnownIsRefused) {
+  const std::string sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100})";
+  EXPECT_THAT(why_not(R"({"model_type": "lama", )" + sizes), HasSubstr("no model_type 'lama'; did you mean llama"));
+  EXPECT_THAT(why_not("{" + sizes), HasSubstr("no model_type ''"));
+  const ModelShape said = model_from_json(R"({"model_type": "novel", )" + sizes, "m.json", true);
+  EXPECT_TRUE(said.gated);
+  EXPECT_EQ(said.ffn, 256);
+  EXPECT_THAT(why_not(R"({"model_type": "opt", "word_embed_proj_dim": 32, )" + sizes),
+              HasSubstr("embeddings as wide as layers are planned"));
+}
+
 TEST(Model, ThatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(why_not("{\"layers\": 4,\n  \"hidden\" 256}"), HasSubstr("m.json:2:14: this is no JSON from here on"));
   EXPECT_THAT(why_not(R"({"hidden": 256, "vocab": 10})"), HasSubstr("m.json: \"layers\" is missing"));
