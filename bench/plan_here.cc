@@ -5,8 +5,8 @@
 //   tutti run -n 2 --no-prefix -- build/bin/plan_here --within 1.25      # ends with 1 where one is further off
 //
 // A step is begun together; its communication is the time in which a call of its own was under way, of the slowest
-// rank, by the strategy's report. Medians over rounds, and the quickest round, which is what to look at where others use
-// the machine.
+// rank, by the strategy's report. Medians over rounds, and the quickest round, which is what to look at where others
+// use the machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "plan/plan.h"
-#include "plan/training.h"
 #include "rendezvous/host.h"
+#include "tests/plan/planned_model.h"
 #include "topology/discover/cost_file.h"
 #include "tutti/train/strategy.h"
 #include "tutti/tutti.hpp"
@@ -56,43 +56,12 @@ plan::JobPlan planned(const tutti::topology::FoundCosts& costs, int ranks, int s
   return plan_job(job, prices);
 }
 
-struct Training {
-  explicit Training(const plan::ModelShape& model) {
-    for (const plan::ModelTensor& tensor : tensors_of(model)) {
-      train::Parameter parameter{.name = tensor.name, .shape = {static_cast<std::int64_t>(tensor.elements)}};
-      parameter.unit = plan::unit_of(tensor);
-      memory.emplace_back(tensor.elements);
-      parameters.push_back(parameter);
-    }
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].values = memory[i].data();
-  }
-
-  // Forward and backward that compute nothing, and the step.
-  void step(train::Strategy& strategy) const {
-    const std::size_t units = parameters.back().unit + 1;
-    for (std::size_t unit = 0; unit < units; ++unit) {
-      strategy.gather(unit);
-      strategy.release(unit);
-    }
-    std::size_t next = parameters.size();
-    for (std::size_t unit = units; unit-- > 0;) {
-      strategy.gather(unit);
-      strategy.release(unit);
-      for (; next > 0 && parameters[next - 1].unit == unit; --next) strategy.ready(next - 1);
-    }
-    strategy.step();
-  }
-
-  train::Parameters parameters;
-  std::vector<std::vector<float>> memory;
-};
-
 struct Measured {
   double median_s = 0, least_s = 0;
 };
 
 Measured measured(tutti::Communicator& comm, int stage, const plan::ModelShape& model) {
-  const Training training(model);
+  const plan::PlannedModel training(model);
   train::Strategy strategy = stage == 0 ? train::data_parallel(comm, training.parameters, train::Sgd{})
                                         : train::zero(stage, comm, training.parameters, train::Sgd{});
   std::vector<double> rounds;
@@ -100,8 +69,9 @@ Measured measured(tutti::Communicator& comm, int stage, const plan::ModelShape& 
   for (int round = 0; round < kWarmUp + kMostRounds && (round < kWarmUp + kLeastRounds || whole < kSeconds); ++round) {
     strategy.zero_gradients();
     comm.barrier();
-    training.step(strategy);
-    std::array<double, 1> slowest{strategy.report().times.called_us * 1e-6};
+    training.step(strategy, [](std::size_t) {});
+    const train::Report report = strategy.report();
+    std::array<double, 1> slowest{report.gamma_raw * report.times.computing_us * 1e-6};  // when a call was under way
     comm.all_reduce(slowest, tutti::ReduceOp::maximum);
     whole += slowest[0];
     if (round >= kWarmUp) rounds.push_back(slowest[0]);

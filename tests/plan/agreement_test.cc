@@ -5,13 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "plan/planned_model.h"
 #include "plan/training.h"
 #include "train/array_engine.h"
 #include "train/ones.h"
+#include "tutti/train/actor_learner.h"
 #include "tutti/train/experts.h"
 #include "tutti/train/local_updates.h"
 #include "tutti/train/parameter_server.h"
 #include "tutti/train/pipeline.h"
+#include "tutti/train/tensor_parallel.h"
 
 namespace tutti::plan {
 namespace {
@@ -50,41 +53,6 @@ ModelShape small_model(bool gated) {
   return model;
 }
 
-// A model of zeros, in the units of the plan.
-struct SmallTraining {
-  explicit SmallTraining(const ModelShape& model) {
-    for (const ModelTensor& tensor : tensors_of(model)) {
-      train::Parameter parameter{.name = tensor.name, .shape = {static_cast<std::int64_t>(tensor.elements)}};
-      parameter.unit = unit_of(tensor);
-      memory.emplace_back(tensor.elements);
-      parameters.push_back(parameter);
-    }
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].values = memory[i].data();
-  }
-
-  void step(train::Strategy& strategy) const {
-    const std::size_t units = parameters.back().unit + 1;
-    strategy.zero_gradients();
-    for (std::size_t unit = 0; unit < units; ++unit) {
-      strategy.gather(unit);
-      strategy.release(unit);
-    }
-    std::size_t next = parameters.size();
-    for (std::size_t unit = units; unit-- > 0;) {
-      strategy.gather(unit);
-      strategy.release(unit);
-      for (; next > 0 && parameters[next - 1].unit == unit; --next) {
-        testing::fill(strategy, next - 1, 1);
-        strategy.ready(next - 1);
-      }
-    }
-    strategy.step();
-  }
-
-  train::Parameters parameters;
-  std::vector<std::vector<float>> memory;
-};
-
 TEST(Agreement, OfThePlannedSentenceWithTheCountedOne) {
   for (const bool gated : {false, true}) {
     const ModelShape model = small_model(gated);
@@ -95,13 +63,17 @@ TEST(Agreement, OfThePlannedSentenceWithTheCountedOne) {
           const train::Sentence planned = training_sentence(model, shape);
           ASSERT_FALSE(planned.empty());
           on_ranks(ranks, [&](Communicator& comm) {
-            const SmallTraining training(model);
+            const PlannedModel training(model);
             train::Strategy strategy =
                 make(stage, comm, training.parameters, {.bucket_bytes = cap, .gathered_units = 2});
-            training.step(strategy);  // which settles the buckets
-            training.step(strategy);
+            const auto step = [&] {
+              strategy.zero_gradients();
+              training.step(strategy, [&](std::size_t parameter) { testing::fill(strategy, parameter, 1); });
+            };
+            step();  // which settles the buckets
+            step();
             const Counters before = strategy.counters();
-            training.step(strategy);
+            step();
             require_agreement(before, strategy.counters(), planned,
                               "stage " + std::to_string(stage) + ", " + std::to_string(ranks) + " ranks");
           });
@@ -142,6 +114,52 @@ TEST(Agreement, OfPipelines) {
   }
 }
 
+// Layers of two products cut by columns and two cut by rows, as crossings and losses; the products are left out.
+TEST(Agreement, OfTensorParallel) {
+  constexpr std::size_t kTokens = 12;
+  for (const bool sequence : {false, true}) {
+    for (const bool gated : {false, true}) {
+      ModelShape model = small_model(gated);
+      model.positions = gated ? 0 : 16;
+      const auto width = static_cast<std::size_t>(model.hidden);
+      on_ranks(3, [&](Communicator& comm) {
+        train::TensorParallel tp(comm);
+        std::vector<float> whole(kTokens * width), part(whole.size() / 3);
+        const auto cross = [&](train::Crossing crossing) {
+          const bool gathers = crossing == train::Crossing::gather_sequence;
+          const bool scatters = crossing == train::Crossing::reduce_scatter_sequence;
+          tp.cross(crossing, (gathers ? part : whole).data(), (scatters ? part : whole).data(),
+                   {.extent = kTokens, .behind = width});
+        };
+        const auto sum = [&](std::size_t numbers) {
+          std::vector<float> gradient(numbers);
+          tp.reduce(gradient.data(), numbers, DType::float32, ReduceOp::sum);
+        };
+        const train::Crossing in = sequence ? train::Crossing::gather_sequence : train::Crossing::copy,
+                              out = sequence ? train::Crossing::reduce_scatter_sequence : train::Crossing::reduce;
+        const Counters before = tp.counters();
+        for (int pair = 0; pair < 2 * model.layers + 1; ++pair) {
+          cross(out);
+          cross(in);
+          cross(conjugate(out));
+          cross(conjugate(in));
+          if (!sequence) continue;
+          cross(in);  // once more, for gradients of weights
+          sum(width * (model.biases ? 2 : 1));
+          if (model.biases && pair < 2 * model.layers) sum(width);
+        }
+        if (sequence && model.positions > 0) sum(width * static_cast<std::size_t>(model.positions));
+        const auto columns = static_cast<std::size_t>(tp.part_of(model.vocab).count);
+        const std::vector<std::int64_t> targets(kTokens);
+        std::vector<float> logits(kTokens * columns), losses(kTokens), gradient(logits.size());
+        vocabulary_cross_entropy(tp, std::span<const float>(logits), targets, model.vocab, losses, gradient);
+        require_agreement(before, tp.counters(), tensor_sentence(model, 3, sequence, {kTokens, DType::float32}),
+                          sequence ? "sequence parallel" : "tensor parallel");
+      });
+    }
+  }
+}
+
 TEST(Agreement, OfExperts) {
   ModelShape model = small_model(false);
   model.experts = 4;
@@ -169,7 +187,7 @@ TEST(Agreement, OfLocalUpdates) {
   const ModelShape model = small_model(true);
   for (const std::size_t fragments : {1, 3}) {
     on_ranks(3, [&](Communicator& comm) {
-      const SmallTraining training(model);
+      const PlannedModel training(model);
       train::Replicas replicas = train::make_replicas(comm, 1);
       train::Strategy strategy = train::data_parallel(replicas.inside, training.parameters, train::AdamW{});
       train::LocalUpdates local(replicas, strategy, {.every = 6, .fragments = fragments});
@@ -194,7 +212,7 @@ TEST(Agreement, OfLocalUpdates) {
 TEST(Agreement, OfParameterServers) {
   const ModelShape model = small_model(false);
   on_ranks(4, [&](Communicator& comm) {
-    const SmallTraining training(model);
+    const PlannedModel training(model);
     train::ServedParameters served;
     for (std::size_t i = 0; i < training.parameters.size(); ++i)
       served.push_back({.name = training.parameters[i].name,
@@ -213,6 +231,33 @@ TEST(Agreement, OfParameterServers) {
       require_agreement(before, server.counters(), server_sentence(model, 2), "parameter server");
     }
     server.finish();
+  });
+}
+
+// How many news there are is a matter of timing; that they and all else have the planned bytes is not.
+TEST(Agreement, OfActors) {
+  const ModelShape model = small_model(false);
+  constexpr std::size_t kFloats = 77;
+  constexpr train::ActorOptions kOptions{.most_floats = kFloats, .queue = 2};
+  const std::vector<float> weights(static_cast<std::size_t>(parameters_of(model).all)), trajectory(kFloats);
+  on_ranks(3, [&](Communicator& comm) {
+    if (comm.rank() == kOptions.learner) {
+      train::Learner learner(comm, weights, kOptions);
+      for (int taken = 0; taken < 30; ++taken) {
+        learner.take();
+        learner.publish(weights);
+      }
+      return learner.stop();
+    }
+    train::Actor actor(comm, weights.size(), kOptions);
+    while (actor.running()) {
+      static_cast<void>(actor.weights());
+      if (actor.version() >= 0) static_cast<void>(actor.send(trajectory));
+    }
+    ActorCalls calls{actor.versions(), actor.trajectories(), 0};
+    const train::Sentence silent = actor_sentence(model, kFloats, calls);
+    calls.news = actor.counters()[Verb::send_recv].calls - spoken(silent, Verb::send_recv).calls;
+    require_agreement({}, actor.counters(), actor_sentence(model, kFloats, calls), "actor");
   });
 }
 
