@@ -40,6 +40,7 @@
 #include "tutti/torch.h"
 #include "tutti/train/local_updates.h"
 #include "tutti/train/strategy.h"
+#include "tutti/train/torch_joined_loss.h"
 #include "tutti/train/torch_tensor_parallel.h"
 #include "tutti/train/torch_units.h"
 
@@ -68,6 +69,7 @@ class ModuleStrategy {
                                         : zero(stage, comm, state_->parameters, optimizer, with));
     state_->contiguous.clear();
     state_->hook();
+    if (options.loss_scale) state_->tell_loss_scale(module);
     state_->forget_gradients();
     if (stage == 3) state_->begin_units();
   }
@@ -259,6 +261,19 @@ class ModuleStrategy {
         nodes.push_back(torch::autograd::impl::grad_accumulator(tensors[i]));
         nodes.back()->add_post_hook(std::make_unique<Hook>(weak_from_this(), i));
       }
+    }
+
+    void tell_loss_scale(torch::nn::Module& module) {
+      const auto tell = [&](torch::nn::Module& layer) {
+        auto* const joins = dynamic_cast<JoinsLoss*>(&layer);
+        if (joins == nullptr) return;
+        joins->set_loss_scale([weak = weak_from_this()] {
+          const std::shared_ptr<State> state = weak.lock();
+          return state ? state->strategy->loss_scale() : 1;
+        });
+      };
+      tell(module);
+      for (const std::shared_ptr<torch::nn::Module>& layer : module.modules(/*include_self=*/false)) tell(*layer);
     }
 
     // By the thread of autograd that has just set the gradient.

@@ -40,6 +40,7 @@
 
 #include "tutti/torch.h"
 #include "tutti/train/experts.h"
+#include "tutti/train/torch_joined_loss.h"
 
 namespace tutti::train {
 
@@ -153,7 +154,8 @@ struct MixtureOptions {
   DropPolicy drop = DropPolicy::arrival;
   bool renormalise = true;
   // So many times the balance loss of each forward joins the loss: in backward, wherever the layer lies in a pipeline.
-  // It counts as of one backward of the loss; with micro-batches, divide it by their number.
+  // It counts as of one backward of the loss; with micro-batches, divide it by their number. A loss scale of the
+  // ModuleStrategy that trains the layer scales it, too.
   double balance = 0;
   ExpertsOptions exchange = {};
 
@@ -162,7 +164,7 @@ struct MixtureOptions {
 
 // `Expert` is a module as TORCH_MODULE names it, whose forward() takes rows and returns as many of the same width.
 template <class Expert>
-class MixtureImpl : public torch::nn::Module {
+class MixtureImpl : public torch::nn::Module, public JoinsLoss {
  public:
   // Collective over the axis.
   MixtureImpl(Communicator& axis, std::int64_t width, const MixtureOptions& options,
@@ -205,7 +207,7 @@ class MixtureImpl : public torch::nn::Module {
         (by_choice.view({tokens.size(0), options_.top_k, tokens.size(1)}) * weights.unsqueeze(2)).sum(1);
     balance_loss_ = balance_loss_of(probabilities);
     if (options_.balance != 0 && at::GradMode::is_enabled())
-      result = module_experts::WithLoss::apply(result, balance_loss_, options_.balance);
+      result = module_experts::WithLoss::apply(result, balance_loss_, options_.balance * loss_scale());
     return result.view(x.sizes());
   }
 

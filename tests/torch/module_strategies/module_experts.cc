@@ -148,6 +148,45 @@ void check_balance(tutti::Communicator& comm) {
            "balance: " + parameter.key(), comm.rank());
 }
 
+// A loss scale goes for it as for the loss: an update is that of training without one, whatever the scale, and as it
+// comes back from a checkpoint, which the strategy alone knows.
+void check_balance_under_loss_scale(tutti::Communicator& comm) {
+  const train::MixtureOptions options{.experts = kExperts, .top_k = 2, .balance = 0.5};
+  const train::Sgd optimizer{.learning_rate = 0.2};
+  const auto filter = [](bool experts) {
+    return [experts](const std::string& name) { return train::is_expert(name) == experts; };
+  };
+  train::StrategyOptions scaled;
+  scaled.loss_scale = train::LossScale{.initial = 1024};
+  tutti::Communicator self = comm.split(comm.rank());
+  Net plain = make_net(self, options, at::kFloat), net = make_net(self, options, at::kFloat);
+  train::ModuleStrategy reference(self, *plain, 0, optimizer);
+  {
+    train::ModuleStrategy others(self, *net, 0, optimizer, scaled, filter(false)),
+        experts(self, *net, 0, optimizer, scaled, filter(true));
+    for (int step = 0; step < 4; ++step) {
+      plain->forward(tokens_of(comm.rank(), step, at::kFloat)).backward();
+      reference.step();
+      if (step == 2) {
+        for (train::ModuleStrategy* each : {&others, &experts}) {
+          each->owned();
+          each->strategy().restored(each->updates(), 64);
+        }
+      }
+      const Tensor loss = net->forward(tokens_of(comm.rank(), step, at::kFloat));
+      expect(others.loss_scale() == (step < 2 ? 1024 : 64), "the scale of step " + std::to_string(step), comm.rank());
+      (loss * others.loss_scale()).backward();
+      others.step();
+      experts.step();
+    }
+  }
+  const auto expected = plain->named_parameters();
+  for (const auto& parameter : net->named_parameters())
+    expect(close(parameter.value(), expected[parameter.key()], at::kFloat), "under a loss scale: " + parameter.key(),
+           comm.rank());
+  net->forward(tokens_of(comm.rank(), 0, at::kFloat)).backward();  // behind its strategies, as it is
+}
+
 void check_without_tokens(tutti::Communicator& comm) {
   Net net = make_net(comm, {.experts = kExperts, .top_k = 2, .capacity_factor = 1.5}, at::kFloat);
   const Tensor x = comm.rank() == 0 ? torch::zeros({0, kWidth}) : tokens_of(comm.rank(), 0, at::kFloat);
@@ -204,6 +243,6 @@ void check_names_and_mistakes(tutti::Communicator& comm) {
 }  // namespace
 
 int main() {
-  return job_checks::run(check_dense, check_balance, check_without_tokens, check_data_parallel,
-                         check_names_and_mistakes);
+  return job_checks::run(check_dense, check_balance, check_balance_under_loss_scale, check_without_tokens,
+                         check_data_parallel, check_names_and_mistakes);
 }
