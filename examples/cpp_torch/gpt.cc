@@ -300,40 +300,35 @@ void print_report(const train::Report& strategy, const train::Report& layers) {
   if (layers.ranks > 1) std::printf("along tp:\n%s", train::to_text(layers).c_str());
 }
 
-// The checkpoints of a folder. Experts, which have a strategy of their own, lie in a folder inside; theirs are there
-// before the checkpoint of the rest gets its name.
+// The checkpoints of a folder: of all strategies together, experts' among them, or of local updates.
 class Saved {
  public:
   Saved(tutti::Communicator& ranks, const std::string& folder, const Training& training)
-      : training_(training), folder_(folder), rest_(ranks, folder, kOptions) {
-    if (training.experts != nullptr) experts_.emplace(ranks, folder + "/experts", kOptions);
+      : local_(training.local), folder_(folder), checkpoints_(ranks, folder, {.keep = 2}) {
+    strategies_.push_back(&training.strategy.strategy());
+    if (training.experts != nullptr) strategies_.push_back(&training.experts->strategy());
   }
 
   train::TrainingPosition load() {
-    const auto position =
-        training_.local != nullptr ? rest_.load(*training_.local) : rest_.load(training_.strategy.strategy());
+    const auto position = local_ != nullptr ? checkpoints_.load(*local_) : checkpoints_.load(strategies_);
     if (!position) throw std::runtime_error("there is no checkpoint in " + folder_ + "; run with --save first");
-    if (experts_) experts_->load(training_.experts->strategy(), position->step);
     return *position;
   }
   void save(const train::TrainingPosition& position) {
-    if (experts_) experts_->save(training_.experts->strategy(), position);
-    if (training_.local != nullptr) {
-      rest_.save_async(*training_.local, position);
+    if (local_ != nullptr) {
+      checkpoints_.save_async(*local_, position);
     } else {
-      rest_.save_async(training_.strategy.strategy(), position);
+      checkpoints_.save_async(strategies_, position);
     }
   }
-  void test() { rest_.test(); }  // gives it its name as soon as all ranks have written
-  void wait() { rest_.wait(); }
+  void test() { checkpoints_.test(); }  // gives it its name as soon as all ranks have written
+  void wait() { checkpoints_.wait(); }
 
  private:
-  static constexpr train::CheckpointOptions kOptions{.keep = 2};
-
-  const Training& training_;
+  train::LocalUpdates* local_;
+  std::vector<train::Strategy*> strategies_;
   std::string folder_;
-  train::Checkpoints rest_;
-  std::optional<train::Checkpoints> experts_;
+  train::Checkpoints checkpoints_;
 };
 
 train::StrategyOptions options_of(const Settings& settings) {

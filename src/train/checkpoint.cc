@@ -60,19 +60,39 @@ std::vector<OwnedPart> share_of(const std::vector<OwnedPart>& parts, int rank, i
   return share;
 }
 
-CheckpointIndex facts_of(const Strategy& strategy, const TrainingPosition& position, int ranks) {
+SavedCounts counts_of(const Strategy& strategy) {
+  SavedCounts counts{strategy.updates()};
+  if (strategy.options().loss_scale)
+    counts.loss_scale = SavedLossScale{strategy.loss_scale(), strategy.steps_since_overflow()};
+  return counts;
+}
+
+CheckpointIndex facts_of(Strategies strategies, const TrainingPosition& position, int ranks) {
+  const Strategy& first = *strategies.front();
   CheckpointIndex index;
   index.position = position;
-  index.updates = strategy.updates();
   index.ranks = ranks;
-  index.stage = strategy.stage();
-  index.optimizer = optimizer_name(strategy.optimizer());
-  index.settings = optimizer_settings(strategy.optimizer());
-  index.arrays = arrays_of(strategy.optimizer());
-  if (strategy.options().loss_scale)
-    index.loss_scale = SavedLossScale{strategy.loss_scale(), strategy.steps_since_overflow()};
-  for (const Parameter& parameter : strategy.parameters()) index.parameters.push_back(whole_of(parameter));
+  index.stage = first.stage();
+  index.optimizer = optimizer_name(first.optimizer());
+  index.settings = optimizer_settings(first.optimizer());
+  index.arrays = arrays_of(first.optimizer());
+  index.updates = counts_of(first).updates;
+  index.loss_scale = counts_of(first).loss_scale;
+  for (const Strategy* const strategy : strategies.subspan(1)) index.others.push_back(counts_of(*strategy));
+  for (const Strategy* const strategy : strategies)
+    for (const Parameter& parameter : strategy->parameters()) index.parameters.push_back(whole_of(parameter));
   return index;
+}
+
+void check_optimizers(Strategies strategies) {
+  if (strategies.empty()) refuse_call("a checkpoint needs a strategy");
+  const Optimizer& first = strategies.front()->optimizer();
+  for (const Strategy* const strategy : strategies)
+    if (optimizer_name(strategy->optimizer()) != optimizer_name(first) ||
+        arrays_of(strategy->optimizer()) != arrays_of(first))
+      refuse_call("strategies with " + std::string(optimizer_name(first)) + " and " +
+                  std::string(optimizer_name(strategy->optimizer())) +
+                  " and their states in one checkpoint; give them the same optimizer, or a folder each");
 }
 
 // Where ranks have parts of a model, all parameters of all of them; the first rank that has one tells where it stands.
@@ -214,39 +234,25 @@ std::string CheckpointFolder::make_unfinished(std::int64_t step) {
   return path;
 }
 
-void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& position, const OuterArrays* outer) {
-  const int rank = comm_.rank();
-  const std::vector<OwnedPart> owned = strategy.owned();
-  auto writing = std::make_unique<CheckpointWriting>();
-  writing->index = facts_of(strategy, position, comm_.size());
-  const bool has_all = strategy.ranks() == comm_.size();
-  for (const Parameter& parameter : strategy.parameters())
-    if (has_all && parameter.part && parameter.part->count != parameter.part->row)
-      refuse_call("parameter \"" + parameter.name +
-                  "\" is a part of a larger one, whose other parts ranks beyond these have; make Checkpoints over all "
-                  "ranks of the mesh");
-  if (!has_all) writing->index.parameters = parameters_of_all(comm_, writing->index.parameters);
-  const std::vector<std::size_t> numbers = numbers_in(writing->index.parameters, strategy.parameters());
-  const std::size_t inner = writing->index.arrays.size();
-  if (outer != nullptr) {
-    writing->index.local_updates = outer->rounds;
-    writing->index.arrays.insert(writing->index.arrays.end(), outer->names.begin(), outer->names.end());
-  }
-  writing->unfinished = make_unfinished(position.step);
-  writing->piece.file = piece_name(rank);
+namespace {
+
+// Slices of a strategy's parameters that this rank writes.
+void add_slices(CheckpointWriting& writing, Strategy& strategy, const std::vector<OwnedPart>& owned,
+                const std::vector<std::size_t>& numbers, const OuterArrays* outer) {
+  const std::size_t inner = arrays_of(strategy.optimizer()).size();
   const auto add = [&](const OwnedPart& part) {
     const Parameter& parameter = strategy.parameters()[part.parameter];
     // What ranks with other parts of the model hold alike is written by the one that counts it.
     const auto& counts = strategy.options().counts_in_norm;
     if (counts && !counts(parameter)) return;
     for (const WholeRun& run : whole_runs(parameter, part.first, part.count)) {
-      writing->piece.slices.push_back({numbers[part.parameter], run.whole, run.count, {}});
+      writing.piece.slices.push_back({numbers[part.parameter], run.whole, run.count, {}});
       const float* const places[] = {part.shard.master, part.shard.states[0], part.shard.states[1]};
       for (std::size_t array = 0; array < inner; ++array)
-        writing->sources.push_back(part.count == 0 ? nullptr : places[array] + (run.local - part.first));
+        writing.sources.push_back(part.count == 0 ? nullptr : places[array] + (run.local - part.first));
       if (outer == nullptr) continue;
       const std::vector<float*> more = outer->places(part.parameter, run.local);
-      writing->sources.insert(writing->sources.end(), more.begin(), more.end());
+      writing.sources.insert(writing.sources.end(), more.begin(), more.end());
     }
   };
   for (const OwnedPart& part : strategy.stage() == 0 ? share_of(owned, strategy.rank(), strategy.ranks()) : owned)
@@ -254,14 +260,47 @@ void CheckpointFolder::begin(Strategy& strategy, const TrainingPosition& positio
   // Parameters without elements are nobody's, and part of the model.
   for (std::size_t i = 0; strategy.rank() == 0 && i < strategy.size(); ++i)
     if (strategy.elements(i) == 0) add({.parameter = i, .first = 0, .count = 0, .shard = {}});
-  if (has_all) add_kept(*writing, strategy, rank);  // otherwise its parameters have other numbers here
+}
+
+}  // namespace
+
+bool CheckpointFolder::on_any(bool here) {
+  std::uint8_t flag = here ? 1 : 0;
+  comm_.all_reduce(one(flag), ReduceOp::maximum);
+  return flag != 0;
+}
+
+void CheckpointFolder::begin(Strategies strategies, const TrainingPosition& position, const OuterArrays* outer) {
+  if (strategies.size() != 1) all_or_none(comm_, [&] { check_optimizers(strategies); });
+  std::vector<std::vector<OwnedPart>> owned;
+  for (Strategy* const strategy : strategies) owned.push_back(strategy->owned());
+  auto writing = std::make_unique<CheckpointWriting>();
+  writing->index = facts_of(strategies, position, comm_.size());
+  if (!has_all(strategies)) writing->index.parameters = parameters_of_all(comm_, writing->index.parameters);
+  NumbersOf numbers;
+  for (const Strategy* const strategy : strategies) {
+    for (const Parameter& parameter : strategy->parameters())
+      if (has_all(strategies) && parameter.part && parameter.part->count != parameter.part->row)
+        refuse_call("parameter \"" + parameter.name +
+                    "\" is a part of a larger one, whose other parts ranks beyond these have; make Checkpoints over "
+                    "all ranks of the mesh");
+    numbers.push_back(numbers_in(writing->index.parameters, strategy->parameters()));
+  }
+  if (outer != nullptr) {
+    writing->index.local_updates = outer->rounds;
+    writing->index.arrays.insert(writing->index.arrays.end(), outer->names.begin(), outer->names.end());
+  }
+  writing->unfinished = make_unfinished(position.step);
+  writing->piece.file = piece_name(comm_.rank());
+  for (std::size_t i = 0; i < strategies.size(); ++i) add_slices(*writing, *strategies[i], owned[i], numbers[i], outer);
+  add_kept(*writing, strategies, numbers);
   writing_ = std::move(writing);
 }
 
-void CheckpointFolder::save(Strategy& strategy, const TrainingPosition& position, bool in_background,
+void CheckpointFolder::save(Strategies strategies, const TrainingPosition& position, bool in_background,
                             const OuterArrays* outer) {
   wait();
-  begin(strategy, position, outer);
+  begin(strategies, position, outer);
   if (!in_background) {
     writing_->write(comm_.rank());
     return finish();
@@ -344,25 +383,32 @@ Checkpoints::Checkpoints(Checkpoints&&) noexcept = default;
 Checkpoints& Checkpoints::operator=(Checkpoints&&) noexcept = default;
 Checkpoints::~Checkpoints() = default;
 
-void Checkpoints::save(Strategy& strategy, const TrainingPosition& position) {
-  folder_->save(strategy, position, false);
-}
+void Checkpoints::save(Strategy& strategy, const TrainingPosition& position) { save(std::vector{&strategy}, position); }
 void Checkpoints::save_async(Strategy& strategy, const TrainingPosition& position) {
-  folder_->save(strategy, position, true);
+  save_async(std::vector{&strategy}, position);
+}
+void Checkpoints::save(const std::vector<Strategy*>& strategies, const TrainingPosition& position) {
+  folder_->save(strategies, position, false);
+}
+void Checkpoints::save_async(const std::vector<Strategy*>& strategies, const TrainingPosition& position) {
+  folder_->save(strategies, position, true);
 }
 void Checkpoints::save(const LocalUpdates& local, const TrainingPosition& position) {
   const OuterArrays outer = local.updater().outer_arrays();
-  folder_->save(local.strategy(), position, false, &outer);
+  Strategy* const strategy = &local.strategy();
+  folder_->save({&strategy, 1}, position, false, &outer);
 }
 void Checkpoints::save_async(const LocalUpdates& local, const TrainingPosition& position) {
   const OuterArrays outer = local.updater().outer_arrays();
-  folder_->save(local.strategy(), position, true, &outer);
+  Strategy* const strategy = &local.strategy();
+  folder_->save({&strategy, 1}, position, true, &outer);
 }
 std::optional<TrainingPosition> Checkpoints::load(LocalUpdates& local, std::optional<std::int64_t> step) {
   const std::vector<std::int64_t> there = steps();
   return local.updater().load_alike(step.value_or(there.empty() ? -1 : there.back()), [&](std::int64_t agreed) {
     OuterArrays outer = local.updater().outer_arrays();
-    const std::optional<TrainingPosition> position = folder_->load(local.strategy(), agreed, &outer);
+    Strategy* const strategy = &local.strategy();
+    const std::optional<TrainingPosition> position = folder_->load({&strategy, 1}, agreed, &outer);
     local.updater().restored(outer.rounds);
     return position;
   });
@@ -371,7 +417,11 @@ bool Checkpoints::test() { return folder_->test(); }
 void Checkpoints::wait() { folder_->wait(); }
 std::vector<std::int64_t> Checkpoints::steps() const { return saved_steps(folder_->path()); }
 std::optional<TrainingPosition> Checkpoints::load(Strategy& strategy, std::optional<std::int64_t> step) {
-  return folder_->load(strategy, step);
+  return load(std::vector{&strategy}, step);
+}
+std::optional<TrainingPosition> Checkpoints::load(const std::vector<Strategy*>& strategies,
+                                                  std::optional<std::int64_t> step) {
+  return folder_->load(strategies, step);
 }
 
 }  // namespace tutti::train

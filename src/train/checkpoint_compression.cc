@@ -1,38 +1,97 @@
 // What compression keeps of a rank's gradients, in checkpoints. It is each rank's own, so that it comes back where a
-// group of as many ranks goes on with the same settings, all of it; otherwise compression begins with nothing.
+// group of as many ranks goes on with the same settings, all of it; otherwise compression begins with nothing. Where
+// ranks have other parts of the model, or several strategies, they have to be the same ranks of the same mesh.
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "train/checkpoint_files.h"
 #include "train/checkpoint_folder.h"
+#include "train/checksum.h"
 #include "train/trainer.h"
+#include "train/words.h"
 
 namespace tutti::train {
+namespace {
 
-void CheckpointFolder::add_kept(CheckpointWriting& writing, Strategy& strategy, int rank) {
-  Trainer& trainer = strategy.trainer();
-  const std::vector<KeptPart> parts = trainer.kept();
-  // Chances that are drawn go by how many steps have drawn some. All ranks see it alike.
+// Chances that are drawn go by how many steps have drawn some. All ranks of a strategy see it alike.
+bool keeps_something(const Strategy& strategy, const std::vector<KeptPart>& parts) {
   const Quantise* const codes = std::get_if<Quantise>(&strategy.options().compression);
   const bool draws = codes != nullptr && codes->stochastic;
-  if (trainer.compressed_steps() == 0 || (parts.empty() && !draws)) return;
-  writing.index.compression =
-      SavedCompression{trainer.compression_settings(), trainer.compressed_steps(), trainer.order()};
-  writing.kept.file = compression_name(rank);
+  return strategy.trainer().compressed_steps() > 0 && (!parts.empty() || draws);
+}
+
+void add_parts(CheckpointWriting& writing, const std::vector<KeptPart>& parts,
+               const std::vector<std::size_t>& numbers) {
   for (const KeptPart& part : parts) {
-    writing.kept.slices.push_back({part.parameter, part.first, part.count, {}, part.name});
+    writing.kept.slices.push_back({numbers[part.parameter], part.first, part.count, {}, part.name});
     writing.kept_sources.push_back(part.values);
   }
 }
 
+// What tells a rank from all others whose kept numbers are not its own.
+std::string maker_of(Strategies strategies) {
+  std::string text;
+  for (const Strategy* const strategy : strategies) {
+    text += "stage " + std::to_string(strategy->stage()) + ", rank " + std::to_string(strategy->rank()) + " of " +
+            std::to_string(strategy->ranks()) + ", " + strategy->trainer().compression_settings() + "\n";
+    for (const Parameter& parameter : strategy->parameters()) {
+      text += parameter.name + " " + in_words(parameter.shape);
+      if (const auto& part = parameter.part)
+        text += " from " + std::to_string(part->first) + " of every " + std::to_string(part->row);
+      text += "\n";
+    }
+  }
+  return sha256_of(std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+void CheckpointFolder::add_kept(CheckpointWriting& writing, Strategies strategies, const NumbersOf& numbers) {
+  writing.kept.file = compression_name(comm_.rank());
+  Trainer& first = strategies.front()->trainer();
+  if (has_all(strategies)) {
+    const std::vector<KeptPart> parts = first.kept();
+    if (!keeps_something(*strategies.front(), parts)) return;
+    writing.index.compression = SavedCompression{first.compression_settings(), first.compressed_steps(), first.order()};
+    return add_parts(writing, parts, numbers[0]);
+  }
+  KeptOrigin origin{maker_of(strategies), {}, {}};
+  bool keeps = false;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    Trainer& trainer = strategies[i]->trainer();
+    origin.steps.push_back(trainer.compressed_steps());
+    for (const std::size_t parameter : trainer.order()) origin.order.push_back(numbers[i][parameter]);
+    const std::vector<KeptPart> parts = trainer.kept();
+    if (!keeps_something(*strategies[i], parts)) continue;
+    keeps = true;
+    add_parts(writing, parts, numbers[i]);
+  }
+  if (!on_any(keeps)) return;
+  writing.kept.origin = std::move(origin);
+  writing.index.compression = SavedCompression{first.compression_settings(), first.compressed_steps()};
+}
+
 namespace {
 
-bool goes_on(const CheckpointIndex& index, const Trainer& trainer) {
-  return index.compression && index.compression->settings == trainer.compression_settings() &&
-         index.ranks == trainer.ranks();
+std::vector<std::size_t> order_in(const std::vector<std::size_t>& saved, const std::vector<std::size_t>& numbers) {
+  std::vector<std::size_t> order;
+  for (const std::size_t parameter : saved)
+    if (numbers[parameter] != kNotHere) order.push_back(numbers[parameter]);
+  return order;
+}
+
+const std::vector<std::size_t>& saved_order(const SavedCompression& saved, int rank) {
+  const auto& origin = saved.pieces[static_cast<std::size_t>(rank)].origin;
+  return origin ? origin->order : saved.order;
+}
+
+std::int64_t steps_of(const SavedCompression& saved, int rank, std::size_t strategy) {
+  const auto& origin = saved.pieces[static_cast<std::size_t>(rank)].origin;
+  return origin ? origin->steps[strategy] : saved.steps;
 }
 
 // Numbers of a part that a piece has, and where; adds up how many.
@@ -53,46 +112,70 @@ std::size_t add_wanted(const CheckpointPiece& piece, const std::vector<std::size
 
 }  // namespace
 
-void lay_out_as_saved(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy) {
-  if (!goes_on(index, strategy.trainer())) return;
-  std::vector<std::size_t> order;
-  for (const std::size_t saved : index.compression->order) order.push_back(numbers[saved]);
-  strategy.trainer().settle_in(order);
+bool goes_on_compressing(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank,
+                         bool has_all) {
+  if (!index.compression) return false;
+  const SavedCompression& saved = *index.compression;
+  if (has_all) {
+    const Trainer& trainer = strategies.front()->trainer();
+    return !saved.pieces.front().origin && saved.settings == trainer.compression_settings() &&
+           index.ranks == trainer.ranks();
+  }
+  if (static_cast<std::size_t>(rank) >= saved.pieces.size()) return false;
+  const auto& origin = saved.pieces[static_cast<std::size_t>(rank)].origin;
+  if (!origin || origin->maker != maker_of(strategies) || origin->steps.size() != strategies.size()) return false;
+  for (std::size_t i = 0; i < strategies.size(); ++i)
+    if (order_in(origin->order, numbers[i]).size() != strategies[i]->size()) return false;
+  return true;
 }
 
-void LoadedCompression::read(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy,
-                             int rank, const std::string& path) {
-  Trainer& trainer = strategy.trainer();
-  if (!goes_on(index, trainer)) return;
-  const std::vector<KeptPart> parts = trainer.kept();
+void lay_out_as_saved(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank) {
+  for (std::size_t i = 0; i < strategies.size(); ++i)
+    strategies[i]->trainer().settle_in(order_in(saved_order(*index.compression, rank), numbers[i]));
+}
+
+bool LoadedCompression::read(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank,
+                             const std::string& path) {
+  const SavedCompression& saved = *index.compression;
+  std::vector<std::vector<KeptPart>> parts_of(strategies.size());
   std::size_t total = 0;
-  for (const KeptPart& part : parts) total += part.count;
-  float* to = memory.of(total);
-  std::vector<std::vector<WantedBytes>> wanted(index.compression->pieces.size());
-  is_whole = true;
-  for (const KeptPart& part : parts) {
-    std::size_t found = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (part.by_owner || i == static_cast<std::size_t>(rank))
-        found += add_wanted(index.compression->pieces[i], numbers, part, to, wanted[i]);
-    is_whole = is_whole && found == part.count;
-    to += part.count;
+  for (std::size_t s = 0; s < strategies.size(); ++s) {
+    if (steps_of(saved, rank, s) > 0) parts_of[s] = strategies[s]->trainer().kept();
+    for (const KeptPart& part : parts_of[s]) total += part.count;
   }
-  for (std::size_t i = 0; is_whole && i < wanted.size(); ++i) {
-    const CheckpointPiece& piece = index.compression->pieces[i];
+  float* to = memory.of(total);
+  std::vector<std::vector<WantedBytes>> wanted(saved.pieces.size());
+  for (std::size_t s = 0; s < strategies.size(); ++s) {
+    for (const KeptPart& part : parts_of[s]) {
+      std::size_t found = 0;
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (i == static_cast<std::size_t>(rank) || (part.by_owner && !saved.pieces[i].origin))
+          found += add_wanted(saved.pieces[i], numbers[s], part, to, wanted[i]);
+      if (found != part.count) return false;
+      to += part.count;
+    }
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const CheckpointPiece& piece = saved.pieces[i];
     if (!wanted[i].empty()) read_piece(path + "/" + piece.file, piece, index.checksum_bytes, wanted[i]);
   }
+  return true;
 }
 
 // After restored(), which made everything anew: where it goes is asked for again.
-void LoadedCompression::put_in_place(const CheckpointIndex& index, Strategy& strategy) {
-  Trainer& trainer = strategy.trainer();
+void LoadedCompression::put_in_place(const CheckpointIndex& index, Strategies strategies, int rank) {
   const float* from = memory.floats.get();
-  for (const KeptPart& part : trainer.kept()) {
-    std::copy_n(from, part.count, part.values);
-    from += part.count;
+  for (std::size_t s = 0; s < strategies.size(); ++s) {
+    const std::int64_t steps = steps_of(*index.compression, rank, s);
+    if (steps == 0) continue;
+    Trainer& trainer = strategies[s]->trainer();
+    for (const KeptPart& part : trainer.kept()) {
+      std::copy_n(from, part.count, part.values);
+      from += part.count;
+    }
+    const SavedCounts counts = index.counts_of(s);
+    trainer.kept_restored(steps, counts.loss_scale ? counts.loss_scale->scale : 1);
   }
-  trainer.kept_restored(index.compression->steps, index.loss_scale ? index.loss_scale->scale : 1);
 }
 
 }  // namespace tutti::train

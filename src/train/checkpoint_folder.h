@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,43 +63,58 @@ struct CheckpointWriting {
   void write_pieces(int rank);
 };
 
+// Of one model; on every rank as many.
+using Strategies = std::span<Strategy* const>;
+
+// By strategy: the index's number of each of its parameters; or where a checkpoint is loaded, the strategy's number of
+// each parameter of the index, kNotHere where it is not the strategy's.
+using NumbersOf = std::vector<std::vector<std::size_t>>;
+inline constexpr std::size_t kNotHere = ~std::size_t{0};
+
 // ---- What compression keeps (checkpoint_compression.cc).
 
+// Whether this rank goes on with what it kept: then all of its strategies do.
+bool goes_on_compressing(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank,
+                         bool has_all);
 // Codes and selections go by bucket, so that the bits of what goes on depend on what lies beside what: in a strategy
 // that has not made a step gradients lie in the order that was saved. Collective.
-void lay_out_as_saved(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy);
+void lay_out_as_saved(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank);
 
 // What it kept on this rank, read but not yet in its place.
 struct LoadedCompression {
-  FloatMemory memory;  // in the order of Trainer::kept()
-  // Whether the checkpoint has all of it: of other settings, or of another number of ranks, it has nothing.
-  bool is_whole = false;
+  FloatMemory memory;  // in the order of Trainer::kept(), strategy by strategy
 
-  // Reads from the checkpoint at `path`; `numbers`: the strategy's, of each parameter of the index. Throws where a file
-  // is damaged.
-  void read(const CheckpointIndex& index, const std::vector<std::size_t>& numbers, Strategy& strategy, int rank,
+  // Reads from the checkpoint at `path`; false where that has not all of it. Throws where a file is damaged.
+  bool read(const CheckpointIndex& index, Strategies strategies, const NumbersOf& numbers, int rank,
             const std::string& path);
-  void put_in_place(const CheckpointIndex& index, Strategy& strategy);
+  void put_in_place(const CheckpointIndex& index, Strategies strategies, int rank);
 };
 
 class CheckpointFolder {
  public:
   CheckpointFolder(Communicator& communicator, std::string folder, const CheckpointOptions& options);
 
-  void save(Strategy& strategy, const TrainingPosition& position, bool in_background,
+  void save(Strategies strategies, const TrainingPosition& position, bool in_background,
             const OuterArrays* outer = nullptr);
   bool test();
   void wait();
   // checkpoint_load.cc. With `outer` its arrays and rounds are loaded as well.
-  std::optional<TrainingPosition> load(Strategy& strategy, std::optional<std::int64_t> step,
+  std::optional<TrainingPosition> load(Strategies strategies, std::optional<std::int64_t> step,
                                        OuterArrays* outer = nullptr);
   const std::string& path() const { return path_; }
 
  private:
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   std::string make_unfinished(std::int64_t step);
-  void begin(Strategy& strategy, const TrainingPosition& position, const OuterArrays* outer);
-  static void add_kept(CheckpointWriting& writing, Strategy& strategy, int rank);
+  // Else ranks have other parts of the model, or several strategies.
+  bool has_all(Strategies strategies) const {
+    return strategies.size() == 1 && strategies.front()->ranks() == comm_.size();
+  }
+  // Collective.
+  bool on_any(bool here);
+  bool on_all(bool here) { return !on_any(!here); }
+  void begin(Strategies strategies, const TrainingPosition& position, const OuterArrays* outer);
+  void add_kept(CheckpointWriting& writing, Strategies strategies, const NumbersOf& numbers);
   void finish();
   // What is under way comes to nothing.
   void give_up(const CheckpointWriting& writing) const;

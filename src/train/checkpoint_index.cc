@@ -40,7 +40,15 @@ IndexJson json_of(const CheckpointPiece& piece) {
         {{"parameter", slice.parameter}, {"first", slice.first}, {"count", slice.count}, {"offsets", slice.offsets}});
     if (!slice.array.empty()) slices.back()["array"] = slice.array;
   }
-  return {{"file", piece.file}, {"bytes", piece.bytes}, {"sha256", piece.checksums}, {"slices", std::move(slices)}};
+  IndexJson json{
+      {"file", piece.file}, {"bytes", piece.bytes}, {"sha256", piece.checksums}, {"slices", std::move(slices)}};
+  if (piece.origin)
+    json["origin"] = {{"maker", piece.origin->maker}, {"steps", piece.origin->steps}, {"order", piece.origin->order}};
+  return json;
+}
+
+IndexJson json_of(const SavedLossScale& scale) {
+  return {{"scale", scale.scale}, {"steps_since_overflow", scale.steps_since_overflow}};
 }
 
 // Numbers that say how many or where: nlohmann would take -1 and 1.5 for one.
@@ -65,6 +73,11 @@ CheckpointPiece piece_in(const IndexJson& json) {
     read.count = count_in(slice.at("count"));
     for (const IndexJson& offset : slice.at("offsets")) read.offsets.push_back(count_in(offset));
     read.array = slice.value("array", "");
+  }
+  if (const auto found = json.find("origin"); found != json.end()) {
+    piece.origin = KeptOrigin{found->at("maker"), {}, {}};
+    for (const IndexJson& steps : found->at("steps")) piece.origin->steps.push_back(whole_number_in(steps));
+    for (const IndexJson& number : found->at("order")) piece.origin->order.push_back(count_in(number));
   }
   return piece;
 }
@@ -105,6 +118,12 @@ auto in_words_of_json(Read&& read) {
   }
 }
 
+std::optional<SavedLossScale> loss_scale_in(const IndexJson& json) {
+  const auto found = json.find("loss_scale");
+  if (found == json.end()) return std::nullopt;
+  return SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
+}
+
 CheckpointIndex index_in(const IndexJson& json) {
   CheckpointIndex index;
   index.position.step = whole_number_in(json.at("step"));
@@ -118,8 +137,10 @@ CheckpointIndex index_in(const IndexJson& json) {
   for (const auto& [name, value] : json.at("optimizer").at("settings").items())
     index.settings.emplace_back(name, value);
   index.arrays = json.at("arrays");
-  if (const auto found = json.find("loss_scale"); found != json.end())
-    index.loss_scale = SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
+  index.loss_scale = loss_scale_in(json);
+  if (const auto found = json.find("others"); found != json.end())
+    for (const IndexJson& other : *found)
+      index.others.push_back({whole_number_in(other.at("updates")), loss_scale_in(other)});
   if (const auto found = json.find("local_updates"); found != json.end())
     index.local_updates = SavedRounds{whole_number_in(found->at("steps")), whole_number_in(found->at("origin"))};
   if (const auto found = json.find("compression"); found != json.end()) {
@@ -158,18 +179,35 @@ void check_piece(const CheckpointIndex& index, const CheckpointPiece& piece, boo
   }
 }
 
+void check_origins(const CheckpointIndex& index) {
+  for (const CheckpointPiece& piece : index.compression->pieces) {
+    check_index(piece.origin && piece.origin->steps.size() == index.others.size() + 1,
+                "does not tell whose is what compression keeps in " + piece.file);
+    std::vector<std::size_t> order = piece.origin->order;
+    std::ranges::sort(order);
+    check_index(
+        std::ranges::adjacent_find(order) == order.end() && (order.empty() || order.back() < index.parameters.size()),
+        "has parameters twice, or that it does not list, in the order of " + piece.file);
+  }
+}
+
 void check_pieces(const CheckpointIndex& index) {
   check_index(index.checksum_bytes > 0, "has checksums of 0 bytes");
-  check_index(index.position.step >= 0 && index.updates >= 0, "counts steps or updates from below 0");
+  const bool counts = index.position.step >= 0 && index.updates >= 0 &&
+                      std::ranges::all_of(index.others, [](const SavedCounts& other) { return other.updates >= 0; });
+  check_index(counts, "counts steps or updates from below 0");
   if (index.local_updates) {
     check_index(index.local_updates->origin >= 0 && index.local_updates->origin <= index.local_updates->steps,
                 "has local updates that began after they ended");
   }
   for (const CheckpointPiece& piece : index.pieces) check_piece(index, piece, /*is_kept=*/false);
   if (!index.compression) return;
-  check_index(index.compression->steps > 0 && std::ssize(index.compression->pieces) == index.ranks,
+  const std::vector<CheckpointPiece>& kept = index.compression->pieces;
+  check_index(!kept.empty() && std::ssize(kept) == index.ranks &&
+                  (index.compression->steps > 0 || kept.front().origin.has_value()),
               "has what compression keeps of other steps or ranks than its own");
-  for (const CheckpointPiece& piece : index.compression->pieces) check_piece(index, piece, /*is_kept=*/true);
+  for (const CheckpointPiece& piece : kept) check_piece(index, piece, /*is_kept=*/true);
+  if (kept.front().origin) return check_origins(index);
   std::vector<std::size_t> order = index.compression->order;
   std::ranges::sort(order);
   bool is_order = order.size() == index.parameters.size();
@@ -243,9 +281,10 @@ std::string to_text(const CheckpointIndex& index) {
   IndexJson settings = IndexJson::object();
   for (const auto& [name, value] : index.settings) settings[name] = value;
   document["optimizer"] = {{"name", index.optimizer}, {"settings", std::move(settings)}};
-  if (index.loss_scale) {
-    document["loss_scale"] = {{"scale", index.loss_scale->scale},
-                              {"steps_since_overflow", index.loss_scale->steps_since_overflow}};
+  if (index.loss_scale) document["loss_scale"] = json_of(*index.loss_scale);
+  for (const SavedCounts& other : index.others) {
+    IndexJson& json = document["others"].emplace_back(IndexJson{{"updates", other.updates}});
+    if (other.loss_scale) json["loss_scale"] = json_of(*other.loss_scale);
   }
   if (index.local_updates)
     document["local_updates"] = {{"steps", index.local_updates->steps}, {"origin", index.local_updates->origin}};

@@ -36,11 +36,22 @@ struct CheckpointSlice {
   bool operator==(const CheckpointSlice&) const = default;
 };
 
+// Whose it is that compression keeps, where ranks have other parts of the model or several strategies: their parameters
+// lie in buckets of their own.
+struct KeptOrigin {
+  std::string maker;                // a checksum of the strategies of this rank: ranks, settings, parts of parameters
+  std::vector<std::int64_t> steps;  // that have compressed, by strategy
+  std::vector<std::size_t> order;   // of this rank's parameters, strategy by strategy, in which buckets were filled
+
+  bool operator==(const KeptOrigin&) const = default;
+};
+
 struct CheckpointPiece {
   std::string file;
   std::size_t bytes = 0;
   std::vector<std::string> checksums;  // SHA-256 in hexadecimal, of every block of the file
   std::vector<CheckpointSlice> slices;
+  std::optional<KeptOrigin> origin = {};
 
   bool operator==(const CheckpointPiece&) const = default;
 };
@@ -48,6 +59,12 @@ struct CheckpointPiece {
 struct SavedLossScale {
   double scale = 1;
   int steps_since_overflow = 0;
+};
+
+// What one strategy counts.
+struct SavedCounts {
+  std::int64_t updates = 0;
+  std::optional<SavedLossScale> loss_scale = {};
 };
 
 // Where local updates stood: inner steps, and after how many of them finish() came last.
@@ -60,7 +77,7 @@ struct SavedRounds {
 struct SavedCompression {
   std::string settings;                 // in words
   std::int64_t steps = 0;               // that have compressed
-  std::vector<std::size_t> order = {};  // of parameters, in which buckets were filled
+  std::vector<std::size_t> order = {};  // of parameters, in which buckets were filled; none where pieces tell theirs
   std::vector<CheckpointPiece> pieces = {};
 };
 
@@ -72,11 +89,17 @@ struct CheckpointIndex {
   std::vector<std::pair<std::string, double>> settings;  // of the optimizer
   std::vector<std::string> arrays;                       // those of the optimizer, then those of local updates
   std::optional<SavedLossScale> loss_scale;
+  std::vector<SavedCounts> others;  // where several strategies train the model: of all but the first
   std::optional<SavedRounds> local_updates;
   std::optional<SavedCompression> compression;
   Parameters parameters;  // without values
   std::size_t checksum_bytes = kChecksumBytes;
   std::vector<CheckpointPiece> pieces;
+
+  // Of a strategy by its number; the first one's where fewer have saved.
+  SavedCounts counts_of(std::size_t strategy) const {
+    return strategy == 0 || strategy > others.size() ? SavedCounts{updates, loss_scale} : others[strategy - 1];
+  }
 };
 
 std::string_view optimizer_name(const Optimizer& optimizer);

@@ -27,8 +27,6 @@ std::size_t outer_names(const std::vector<std::string>& arrays) {
       std::ranges::count_if(arrays, [](const std::string& name) { return name.starts_with("outer_"); }));
 }
 
-constexpr std::size_t kNotHere = ~std::size_t{0};
-
 // Throws where it is of another model. Returns the strategy's number of each parameter of the index, kNotHere where
 // only ranks with another part of the model may have it. `arrays` is what is wanted of it.
 std::vector<std::size_t> matched(const CheckpointIndex& index, const Strategy& strategy,
@@ -113,9 +111,8 @@ LoadedParts room_for(std::vector<OwnedPart> owned, std::size_t arrays, const Par
 }
 
 // Where a piece has something that this rank owns.
-std::vector<WantedBytes> wanted_of(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers,
-                                   LoadedParts& loaded) {
-  std::vector<WantedBytes> wanted;
+void add_wanted(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers, LoadedParts& loaded,
+                std::vector<WantedBytes>& wanted) {
   for (const CheckpointSlice& slice : piece.slices) {
     if (numbers[slice.parameter] == kNotHere) continue;
     const std::vector<LoadedParts::PartRun>& runs = loaded.runs_of[numbers[slice.parameter]];
@@ -135,7 +132,19 @@ std::vector<WantedBytes> wanted_of(const CheckpointPiece& piece, const std::vect
       }
     }
   }
-  return wanted;
+}
+
+// What the strategies of this rank own.
+void read_pieces(const CheckpointIndex& index, const std::string& path, const NumbersOf& numbers, int rank, int ranks,
+                 std::vector<LoadedParts>& loaded) {
+  for (std::size_t i = 0; i < index.pieces.size(); ++i) {
+    std::vector<WantedBytes> wanted;
+    for (std::size_t s = 0; s < loaded.size(); ++s) add_wanted(index.pieces[i], numbers[s], loaded[s], wanted);
+    // Pieces that nobody wants anything of are looked at by somebody, too.
+    const bool looked_after = i % static_cast<std::size_t>(ranks) == static_cast<std::size_t>(rank);
+    if (wanted.empty() && !looked_after) continue;
+    read_piece(path + "/" + index.pieces[i].file, index.pieces[i], index.checksum_bytes, wanted);
+  }
 }
 
 void put_into(LoadedParts& loaded, std::size_t inner, const OuterArrays* outer) {
@@ -179,21 +188,20 @@ std::optional<std::string> CheckpointFolder::index_text(std::optional<std::int64
   return text;
 }
 
-std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::optional<std::int64_t> step,
+std::optional<TrainingPosition> CheckpointFolder::load(Strategies strategies, std::optional<std::int64_t> step,
                                                        OuterArrays* outer) {
   wait();
   const std::optional<std::string> text = index_text(step);
   if (!text) return std::nullopt;
   const std::string path = path_of(checkpoint_name(*step));
-  LoadedParts loaded;
-  LoadedCompression kept;
   CheckpointIndex index;
-  std::vector<std::size_t> numbers;
-  std::vector<std::string> arrays = arrays_of(strategy.optimizer());
-  const std::size_t inner = arrays.size();
-  const bool has_all = strategy.ranks() == comm_.size();  // else others may have other parts of the model
-  std::vector<std::uint8_t> found;                        // by parameter of the index
-  if (outer != nullptr) arrays.insert(arrays.end(), outer->names.begin(), outer->names.end());
+  NumbersOf numbers;
+  std::vector<std::uint8_t> found;  // by parameter of the index
+  const auto arrays_wanted = [&](const Strategy& strategy) {
+    std::vector<std::string> arrays = arrays_of(strategy.optimizer());
+    if (outer != nullptr) arrays.insert(arrays.end(), outer->names.begin(), outer->names.end());
+    return arrays;
+  };
   all_or_none(comm_, [&] {
     try {
       index = index_from_text(*text);
@@ -201,38 +209,42 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategy& strategy, std::
       refuse_call(path + "/" + kIndexFile + " " + error.what() +
                   "; put it back from a copy, or remove the folder to load the checkpoint before");
     }
-    numbers = matched(index, strategy, arrays, path, has_all);
-    for (const std::size_t number : numbers) found.push_back(number == kNotHere ? 0 : 1);
-  });
-  if (has_all) lay_out_as_saved(index, numbers, strategy);
-  std::vector<OwnedPart> owned = strategy.owned();
-  all_or_none(comm_, [&] {
-    loaded = room_for(std::move(owned), arrays.size(), strategy.parameters());
-    for (std::size_t i = 0; i < index.pieces.size(); ++i) {
-      std::vector<WantedBytes> wanted = wanted_of(index.pieces[i], numbers, loaded);
-      // Pieces that nobody wants anything of are looked at by somebody, too.
-      const bool looked_after = i % static_cast<std::size_t>(comm_.size()) == static_cast<std::size_t>(comm_.rank());
-      if (wanted.empty() && !looked_after) continue;
-      read_piece(path + "/" + index.pieces[i].file, index.pieces[i], index.checksum_bytes, wanted);
+    found.resize(index.parameters.size());
+    for (const Strategy* const strategy : strategies) {
+      numbers.push_back(matched(index, *strategy, arrays_wanted(*strategy), path, has_all(strategies)));
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (numbers.back()[i] != kNotHere) found[i] = 1;
     }
-    if (has_all) kept.read(index, numbers, strategy, comm_.rank(), path);
   });
-  if (!has_all) comm_.all_reduce(found, ReduceOp::maximum);
+  bool goes_on = goes_on_compressing(index, strategies, numbers, comm_.rank(), has_all(strategies));
+  if (index.compression) goes_on = on_all(goes_on);
+  if (goes_on) lay_out_as_saved(index, strategies, numbers, comm_.rank());
+  std::vector<std::vector<OwnedPart>> owned;
+  for (Strategy* const strategy : strategies) owned.push_back(strategy->owned());
+  std::vector<LoadedParts> loaded;
+  LoadedCompression kept;
+  all_or_none(comm_, [&] {
+    for (std::size_t s = 0; s < strategies.size(); ++s)
+      loaded.push_back(
+          room_for(std::move(owned[s]), arrays_wanted(*strategies[s]).size(), strategies[s]->parameters()));
+    read_pieces(index, path, numbers, comm_.rank(), comm_.size(), loaded);
+    goes_on = goes_on && kept.read(index, strategies, numbers, comm_.rank(), path);
+  });
+  if (!has_all(strategies)) comm_.all_reduce(found, ReduceOp::maximum);
   if (const auto missing = std::ranges::find(found, 0); missing != found.end()) {
     refuse_call("parameter \"" + index.parameters[static_cast<std::size_t>(missing - found.begin())].name + "\" of " +
                 path + " is in no rank's part of this model; build the model that it was saved from");
   }
-  if (has_all && index.compression) {  // all or nothing of it, on all ranks
-    std::uint8_t is_whole = kept.is_whole ? 1 : 0;
-    comm_.all_reduce(std::span(&is_whole, 1), ReduceOp::minimum);
-    kept.is_whole = is_whole != 0;
-  }
-  put_into(loaded, inner, outer);
+  if (index.compression) goes_on = on_all(goes_on);  // all or nothing of it, on all ranks
   if (outer != nullptr) outer->rounds = index.local_updates.value_or(SavedRounds());
-  const SavedLossScale scale = index.loss_scale.value_or(SavedLossScale());
-  strategy.restored(index.updates, index.loss_scale ? std::optional(scale.scale) : std::nullopt,
-                    scale.steps_since_overflow);
-  if (kept.is_whole) kept.put_in_place(index, strategy);
+  for (std::size_t s = 0; s < strategies.size(); ++s) {
+    put_into(loaded[s], arrays_of(strategies[s]->optimizer()).size(), outer);
+    const SavedCounts counts = index.counts_of(s);
+    const SavedLossScale scale = counts.loss_scale.value_or(SavedLossScale());
+    strategies[s]->restored(counts.updates, counts.loss_scale ? std::optional(scale.scale) : std::nullopt,
+                            scale.steps_since_overflow);
+  }
+  if (goes_on) kept.put_in_place(index, strategies, comm_.rank());
   return index.position;
 }
 

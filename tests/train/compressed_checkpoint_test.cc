@@ -134,6 +134,27 @@ TEST(CompressedCheckpoints, GoOnInTheOrderThatWasFoundOut) {
   });
 }
 
+// As in a first step, who asked before is told.
+TEST(CompressedCheckpoints, TellTheNewPlacesWhereBucketsAreLaidOutAnew) {
+  const ToyModel model;
+  SavedFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    StrategyOptions options = options_for(Quantise{.type = QuantisedType::int4});
+    Strategy saved = make(0, comm, model.parameters, options);
+    const int other_order = 1;  // of run_passes(), on all ranks
+    for (int step = 0; step < kSaved; ++step) train_step(saved, model, other_order + 2 * comm.rank(), step);
+    Checkpoints(comm, folder.path()).save(saved, {.step = kSaved});
+    std::vector<std::pair<void*, void*>> places(model.parameters.size());
+    options.placed = [&](std::size_t i, void* values, void* gradient) { places[i] = {values, gradient}; };
+    Strategy strategy = make(0, comm, model.parameters, options);
+    const auto before = places;
+    require(Checkpoints(comm, folder.path()).load(strategy).has_value(), "a checkpoint");
+    require(places != before, "the order that was saved is another one than that of the parameters");
+    for (std::size_t i = 0; i < places.size(); ++i)
+      require(places[i] == std::pair(strategy.values(i), strategy.gradient(i)), "where they are now");
+  });
+}
+
 // A loss scale is the unit of what was lost.
 TEST(CompressedCheckpoints, FollowTheLossScale) {
   const ToyModel model;

@@ -14,7 +14,8 @@
 //
 // The strategy owns values and gradients, in memory that all ranks of a host reach. In the first step it learns in
 // which order gradients become ready and lays its buckets out anew (stages 2 and 3 keep the order they began with):
-// what values() and gradient() returned before that is void then; StrategyOptions::placed tells the new places.
+// what values() and gradient() returned before that is void then; StrategyOptions::placed tells the new places. So it
+// may be when a checkpoint is loaded before the first step.
 //
 // Stage 3 has values only while their unit is gathered: gather(unit) before a layer's forward and again before its
 // backward, release(unit) behind each. In other strategies both do nothing, so that one program serves all.
