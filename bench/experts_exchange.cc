@@ -2,7 +2,7 @@
 // output is its input.
 //
 //   tutti run -n 8 --no-prefix -- build/bin/experts_exchange --tokens 4096 --width 1024 --top-k 2
-//   ... --experts-per-rank 4 --json FILE
+//   ... --experts-per-rank 4 --two-levels 1 --json FILE
 //
 // Who goes where is decided before, at random. Times are those of the slowest rank, medians over steps.
 #include <algorithm>
@@ -29,6 +29,7 @@ constexpr int kSettling = 2;  // steps that find out and allocate
 struct Asked {
   std::size_t tokens = 4096, width = 1024;
   int top_k = 2, per_rank = 1, steps = 9;
+  bool two_levels = false;
   std::string json;
 };
 
@@ -42,6 +43,7 @@ Asked asked_by(int argc, char** argv) {
     if (name == "--top-k") asked.top_k = number;
     if (name == "--experts-per-rank") asked.per_rank = number;
     if (name == "--steps") asked.steps = number;
+    if (name == "--two-levels") asked.two_levels = number != 0;
     if (name == "--json") asked.json = argv[i + 1];
   }
   return asked;
@@ -63,7 +65,7 @@ std::vector<float> numbers(std::size_t count, int seed) {
 
 void run(tutti::Communicator& comm, const Asked& asked) {
   const int all = asked.per_rank * comm.size();
-  tutti::train::Experts experts(comm, all, asked.width);
+  tutti::train::Experts experts(comm, all, asked.width, {.two_levels = asked.two_levels});
   const std::vector<float> tokens = numbers(asked.tokens * asked.width, comm.rank());
   const tutti::train::Routing routing =
       tutti::train::route(numbers(asked.tokens * static_cast<std::size_t>(all), 1000 + comm.rank()),

@@ -169,11 +169,14 @@ TEST(Experts, AreSoInTwoLevels) {
         [&](Communicator& comm) {
           for (const int experts : {ranks, 3 * ranks})
             compare_with_dense(comm, {.experts = experts, .top_k = 2, .capacity_factor = 1}, {.two_levels = true});
-          Experts told(comm, ranks, 2, {.two_levels = true});
-          const Routing routing = route(Floats(static_cast<std::size_t>(4 * ranks), 1), {.experts = ranks});
-          told.dispatch(routing, Floats(8));
-          require((told.sentence()[1].what == "tokens to experts, rows for each rank") == has_two,
-                  told.sentence()[1].what);
+          const auto goes_in_two = [&](const train::ExpertsOptions& options) {
+            Experts told(comm, ranks, 2, options);
+            const Routing routing = route(Floats(static_cast<std::size_t>(4 * ranks), 1), {.experts = ranks});
+            told.dispatch(routing, Floats(8));
+            return told.sentence()[1].what == "tokens to experts, rows for each rank";
+          };
+          require(goes_in_two({.two_levels = true}) == has_two, "two levels where hosts have them");
+          require(!goes_in_two({}), "and none unless that is asked for");
         },
         {}, is_on_second));
   };

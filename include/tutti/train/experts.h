@@ -92,7 +92,8 @@ struct DispatchPlan {
 
 struct ExpertsOptions {
   // Where ranks lie evenly, several to a host, on several hosts: rows go to the right place inside of their host first,
-  // then across, so that hosts exchange fewer and larger messages, for one more copy inside. All ranks alike.
+  // then across, so that hosts exchange fewer and larger messages, for one more copy inside. All ranks alike. Few hosts
+  // exchange large rows more quickly straight from rank to rank.
   bool two_levels = false;
 };
 
