@@ -12,6 +12,7 @@
 //   tutti run -n 4 -- build-train/gpt --resume runs/gpt --mesh pp2.dp2 --steps 180
 //   tutti run -n 4 -- build-train/gpt --local-updates 20 --report        # replicas that meet every 20 steps
 //   tutti run -n 4 -- build-train/gpt --compress int8 --advise           # gradients in fewer bytes; do they pay?
+//   tutti run -n 5 -- build-train/gpt --strategy server --no-clip        # rank 0 updates, four workers compute
 //
 // Batches depend on (step, example) alone, so that the same is learned whatever the number of ranks. It ends with exit
 // code 1 where the loss has not fallen, or ranks came to different values.
@@ -21,6 +22,7 @@
 #include <tutti/train/learning_rate.h>
 #include <tutti/train/local_updates.h>
 #include <tutti/train/mesh.h>
+#include <tutti/train/parameter_server.h>
 #include <tutti/train/torch.h>
 
 #include <algorithm>
@@ -55,7 +57,7 @@ int stage_of(const std::string& strategy) {
   if (strategy == "zero1") return 1;
   if (strategy == "zero2") return 2;
   if (strategy == "zero3") return 3;
-  throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1, zero2 and zero3");
+  throw std::runtime_error("there is no strategy '" + strategy + "'; it is one of dp, zero1, zero2, zero3 and server");
 }
 
 // ---- Who does what.
@@ -339,7 +341,96 @@ train::StrategyOptions options_of(const Settings& settings) {
   return options;
 }
 
+// ---- Over a parameter server.
+
+// Rank 0 holds the values and updates them, the others compute: with synchronous clocks what data parallel over these
+// others comes to.
+void require_servable(const Settings& settings, int workers) {
+  const auto require = [](bool possible, const std::string& words) {
+    if (!possible) throw std::runtime_error("--strategy server " + words);
+  };
+  require(workers > 0, "needs two ranks at least: rank 0 is the server");
+  require(settings.mesh.empty() && settings.shape.mixture.experts == 0 && settings.fewer.local_updates == 0,
+          "has the whole model on every worker; leave out --mesh, --experts and --local-updates");
+  require(!settings.clip && settings.warm_up == 0,
+          "updates as gradients come, at one rate; it needs --no-clip, "
+          "and goes without --warm-up");
+  require(settings.save.empty() && settings.held_out == 0, "goes without --save and --held-out");
+  require(settings.batch % workers == 0,
+          "needs a --batch that " + std::to_string(workers) + " workers can share evenly");
+}
+
+void pull_all(train::ParameterServer& server, Gpt::ContainedType& model) {
+  for (const auto& named : model.named_parameters())
+    server.pull(server.key(named.key()),
+                {named.value().data_ptr<float>(), static_cast<std::size_t>(named.value().numel())});
+}
+
+// This worker's examples; the sum of their losses.
+double learn_from_server(const Settings& settings, const Tensor& text, std::int64_t step, tutti::Communicator& workers,
+                         train::ParameterServer& server, train::Unit<Gpt>& model) {
+  pull_all(server, *model);
+  const auto [x, y] = batch_of(text, settings, step, workers.rank(), workers.size());
+  model->zero_grad();
+  const Tensor loss = model->forward(x, y);
+  loss.backward();
+  for (const auto& named : model->named_parameters()) {
+    const Tensor gradient = named.value().grad().contiguous();
+    server.push(server.key(named.key()), {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())});
+  }
+  server.clock();
+  return loss.item<double>() * static_cast<double>(x.size(0));
+}
+
+int run_served(const Settings& settings, tutti::Communicator& comm) {
+  at::set_num_threads(static_cast<int>(settings.threads));
+  torch::manual_seed(1);
+  require_servable(settings, comm.size() - 1);
+  const Text text(settings);
+  Ranks ranks(comm, settings);
+  train::Unit<Gpt> model(settings.shape, ranks.tp, &ranks.ep);
+  train::TrainingPosition position;
+  if (!settings.resume.empty()) {  // values; moments of an optimizer begin anew
+    train::ModuleStrategy strategy(comm, *model, 0, settings.optimizer());
+    position = Saved(comm, settings.resume, {model, strategy, nullptr, nullptr, nullptr}).load();
+    if (comm.rank() == 0) std::printf("goes on from step %ld\n", static_cast<long>(position.step));
+  }
+  train::ServedParameters served;
+  for (const auto& named : model->named_parameters())
+    served.push_back(
+        {.name = named.key(), .shape = named.value().sizes().vec(), .values = named.value().data_ptr<float>()});
+  train::ParameterServer server(comm, served, settings.optimizer());
+  tutti::Communicator workers = comm.split(server.serves() ? 0 : 1);
+  if (server.serves()) return server.serve().dropped.empty() ? 0 : 1;
+  Losses losses(settings, workers.rank() == 0);
+  const std::int64_t begin = position.step;
+  double first = 0, last = 0;
+  const auto began = std::chrono::steady_clock::now();
+  for (std::int64_t step = begin; step < settings.steps; ++step) {
+    double sum = learn_from_server(settings, text.learned, step, workers, server, model);
+    if (step % settings.tell != 0 && step + 1 != settings.steps) continue;
+    workers.all_reduce(tutti::one(sum));
+    last = sum / static_cast<double>(settings.batch);
+    if (step == begin) first = last;
+    losses.add(step, last);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  pull_all(server, *model);
+  server.finish();
+  for (const auto& named : model->named_parameters()) {
+    const Tensor largest = named.value().detach().clone();
+    tutti::all_reduce(workers, largest, tutti::ReduceOp::maximum);
+    if (!torch::equal(largest, named.value())) throw std::runtime_error(named.key() + " differs between workers");
+  }
+  if (workers.rank() == 0)
+    std::printf("ranks: %d, server, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",
+                comm.size(), static_cast<double>(numbers_of(*model)) / 1e6, first, last,
+                1e3 * took.count() / static_cast<double>(std::max<std::int64_t>(1, settings.steps - begin)));
+  return begin > 0 || last < 0.75 * first ? 0 : 1;
+}
+
 int run(const Settings& settings, tutti::Communicator comm) {
+  if (settings.strategy == "server") return run_served(settings, comm);
   at::set_num_threads(static_cast<int>(settings.threads));  // ranks share the cores
   torch::manual_seed(1);
   const Text text(settings);

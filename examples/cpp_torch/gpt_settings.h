@@ -25,7 +25,7 @@ inline constexpr const char* kGptHelp =
            [--compress C] [--local-updates H [--replica-ranks N] [--fragments N] [--overlap N] [--few-bits]]
 
   --strategy S  dp (data parallel; the default), zero1 (optimizer states cut over ranks), zero2 (gradients, too),
-                zero3 (values, too); over the axis dp of the mesh
+                zero3 (values, too); over the axis dp of the mesh. server: rank 0 is a synchronous parameter server
   --mesh M      axes that multiply to the ranks, such as dp2.tp2: tp cuts every layer, pp the model into stages, dp and
                 ep the batch; experts lie along ep (dp alone)
   --schedule S  of stages: gpipe, 1f1b (the default), interleaved or zb-h1; with --microbatches N of a replica's batch

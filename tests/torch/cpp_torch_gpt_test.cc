@@ -122,6 +122,15 @@ TEST_F(CppTorchGpt, ReplicasSeldomExchange) {
   EXPECT_EQ(resumed.substr(resumed.find("step   40")), whole.substr(whole.find("step   40")));
 }
 
+// Four workers; and three that begin with what data parallel has saved.
+TEST_F(CppTorchGpt, ASynchronousServerIsOneProcess) {
+  const std::string model = kSgd + " --no-clip";
+  expect_one_curve(model, "--strategy server", 5);
+  const std::string of_three = model + " --batch 12", saved = folder("for-a-server");
+  save_at_30(of_three, "--strategy dp", saved);
+  expect_goes_on(of_three, "--strategy server", saved);
+}
+
 TEST_F(CppTorchGpt, CutLayersAreOneProcess) {
   for (const char* how :
        {"--mesh dp2.tp2", "--mesh dp2.tp2 --sequence-parallel --strategy zero3", "--mesh tp4 --strategy zero1"})
