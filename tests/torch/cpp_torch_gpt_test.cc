@@ -161,13 +161,17 @@ TEST_F(CppTorchGpt, GoesOnUnderAnotherMesh) {
   save_at_30("", "--mesh pp2.dp2 --strategy zero1", stages);
   for (const char* how : {"--strategy dp", "--mesh pp2.tp2"}) expect_goes_on("", how, stages);
   save_at_30("", "--strategy dp", whole);
-  expect_goes_on("", "--mesh pp2.dp2", whole);
+  for (const char* how : {"--mesh pp2.dp2", "--mesh dp2.tp2", "--mesh tp4 --sequence-parallel", "--strategy zero3"})
+    expect_goes_on("", how, whole);
 }
 
 TEST_F(CppTorchGpt, ExpertsGoOnUnderAnotherMesh) {
   const std::string model = "--experts 8 --top-k 2 --balance 0", saved = folder("experts");
   save_at_30(model, "--mesh dp2.ep2 --strategy zero1", saved);
   for (const char* how : {"--mesh pp2.ep2", "--strategy dp"}) expect_goes_on(model, how, saved);
+  const std::string whole = folder("whole-experts");
+  save_at_30(model, "--strategy dp", whole);
+  expect_goes_on(model, "--mesh ep4", whole);
 }
 
 TEST_F(CppTorchGpt, GradientsInFewerBytesAndAdvice) {
