@@ -38,11 +38,13 @@ for hook in topk power_sgd one_bit; do
 done
 run topk-by-deviation --compress topk --compress-from 50 --by-deviation
 set -- "$@" "$(curve topk-by-deviation "topk by deviation")"
+run topk-by-deviation-momentum --compress topk --compress-from 50 --by-deviation --most-beta1 1
 run topk-by-deviation-forgetful --compress topk --compress-from 50 --by-deviation --no-error-feedback
-for rank in 2 4; do
+for rank in 2 4 16; do
   name=power_sgd-$rank-by-deviation
   run $name --compress power_sgd --power-rank $rank --compress-from 50 --by-deviation
   set -- "$@" "$(curve $name "power_sgd ($rank) by deviation")"
+  run $name-momentum --compress power_sgd --power-rank $rank --compress-from 50 --by-deviation --most-beta1 1
   run $name-forgetful --compress power_sgd --power-rank $rank --compress-from 50 --by-deviation --no-error-feedback
 done
 run one_bit-forgetful --compress one_bit --compress-from 50 --no-error-feedback
