@@ -1,5 +1,5 @@
-// The other servers of a parameter server, as each of them sees them: in a communicator of the servers alone, where each
-// tells the others that it has served all its workers. Who leaves it before that, or dies, has failed.
+// The other servers of a parameter server, as each of them sees them: in a communicator of the servers alone, where
+// each tells the others that it has served all its workers. Who leaves it before that, or dies, has failed.
 //
 // In a worker's group that could not be told apart: it fails alike where a server goes, where a server gives up that
 // one worker, and where the worker complains of a server that has not answered it.

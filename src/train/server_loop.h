@@ -3,7 +3,8 @@
 // Each worker has a session: a message that the server waits for, or sends, and what comes then. The loop sleeps until
 // one of those has ended, in whichever communicator, and takes that session a step further.
 //
-// A worker that fails is dropped, and a server that fails ends it all, on every server: OtherServers knows which it was.
+// A worker that fails is dropped, and a server that fails ends it all, on every server: OtherServers knows which it
+// was.
 #pragma once
 
 #include <array>

@@ -39,8 +39,8 @@ class ServerWorker {
     std::vector<float> data;
   };
 
-  // Push or pull, key, and of a table the server and how many rows of it. Counted, so that a clock that never ends takes
-  // no memory for every call.
+  // Push or pull, key, and of a table the server and how many rows of it. Counted, so that a clock that never ends
+  // takes no memory for every call.
   using CallKind = std::tuple<bool, std::size_t, std::size_t, std::size_t>;
   using CallCounts = std::map<CallKind, std::uint64_t>;
 

@@ -145,7 +145,8 @@ TEST(ParameterServerLosses, AServerThatFailsWithoutDyingIsNamedByAll) {
   }
 }
 
-// Server 0 begins late, so that worker 2, which server 1 tells to wait, gives up on it. Worker 3 only talks to server 1 meanwhile.
+// Server 0 begins late, so that worker 2, which server 1 tells to wait, gives up on it. Worker 3 only talks to
+// server 1 meanwhile.
 TEST(ParameterServerLosses, AWorkerThatComplainsOfAServerIsDroppedAndTheOthersGoOn) {
   on_ranks(4, [](Communicator& comm) {
     Communicator telling = comm.duplicate();

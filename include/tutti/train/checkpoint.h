@@ -18,7 +18,8 @@
 //
 // Where a model is cut over ranks (a mesh with tp), each rank's strategy has parts of it, and Checkpoints are made over
 // all ranks of the mesh: what is saved are whole parameters by their names, which load on another mesh. Where several
-// strategies train one model, such as experts along dp and all else along dp and ep, they are saved and loaded together.
+// strategies train one model, such as experts along dp and all else along dp and ep, they are saved and loaded
+// together.
 //
 // All ranks see the same folder, and one job at a time writes to it. Calls are collective where they say so, made by
 // one thread at a time, between steps; a failure of one rank is thrown on all, with its rank and its words. They talk

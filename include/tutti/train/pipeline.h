@@ -130,8 +130,8 @@ class TUTTI_API Pipeline {
   bool is_last(int chunk = 0) const;   // or its last one
   const PipelineOptions& options() const;
 
-  // What this rank says in a step, by formula, once shapes are known: after the first one. Behind its messages all ranks
-  // tell each other, by one all_gather, that they have ended well.
+  // What this rank says in a step, by formula, once shapes are known: after the first one. Behind its messages all
+  // ranks tell each other, by one all_gather, that they have ended well.
   Sentence sentence() const;
   // What it has really called, evaluate(), reduce_tied() and the shapes of the first step included.
   Counters counters() const;

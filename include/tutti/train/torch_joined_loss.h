@@ -6,8 +6,8 @@
 
 namespace tutti::train {
 
-// What they add is to be as large as the loss that backward begins from: a train::ModuleStrategy with a loss scale tells
-// it to all such layers of its module. Who scales losses without one tells them by himself.
+// What they add is to be as large as the loss that backward begins from: a train::ModuleStrategy with a loss scale
+// tells it to all such layers of its module. Who scales losses without one tells them by himself.
 class JoinsLoss {
  public:
   virtual ~JoinsLoss() = default;
