@@ -101,6 +101,52 @@ TEST(Index, IsRefusedWhereItContradictsItself) {
   EXPECT_THAT(refused([](auto& index) { index.updates = -1; }), HasSubstr("from below 0"));
 }
 
+// Of two strategies, with what compression keeps of each rank's.
+CheckpointIndex shared_index() {
+  CheckpointIndex index = small_index();
+  index.others = {{10, SavedLossScale{64, 2}}};
+  index.compression = SavedCompression{"int8", 5};
+  index.compression->pieces = {
+      {"compression-00000.safetensors",
+       124,
+       {std::string(64, 'c')},
+       {{0, 0, 6, {100}, "lost"}},
+       {{"one", {5, 4}, {1, 0}}}},
+      {"compression-00001.safetensors", 100, {std::string(64, 'd')}, {}, {{"two", {5, 0}, {0}}}}};
+  return index;
+}
+
+TEST(Index, OfSeveralStrategiesIsReadAsItWasWritten) {
+  const std::string text = to_text(shared_index());
+  const CheckpointIndex read = index_from_text(text);
+  EXPECT_EQ(to_text(read), text);
+  EXPECT_EQ(read.compression->pieces, shared_index().compression->pieces);
+  EXPECT_EQ(read.counts_of(0).updates, 11);
+  EXPECT_EQ(read.counts_of(1).updates, 10);
+  EXPECT_EQ(read.counts_of(1).loss_scale->scale, 64);
+  EXPECT_EQ(read.counts_of(2).updates, 11) << "as the first where fewer have saved";
+}
+
+TEST(Index, OfSeveralStrategiesIsRefusedWhereItContradictsItself) {
+  const auto told = [](const std::function<void(CheckpointIndex&)>& change) {
+    return refused([&](auto& index) {
+      index = shared_index();
+      change(index);
+    });
+  };
+  EXPECT_THAT(told([](auto& index) { index.others[0].updates = -1; }), HasSubstr("from below 0"));
+  EXPECT_THAT(told([](auto& index) { index.compression->pieces[1].origin.reset(); }),
+              HasSubstr("does not tell whose is what compression keeps in compression-00001.safetensors"));
+  EXPECT_THAT(told([](auto& index) { index.compression->pieces[0].origin->steps.pop_back(); }),
+              HasSubstr("does not tell whose is what compression keeps in compression-00000.safetensors"));
+  for (const std::size_t number : {std::size_t{1}, std::size_t{2}})
+    EXPECT_THAT(told([&](auto& index) {
+                  index.compression->pieces[0].origin->order = {1, number};
+                }),
+                HasSubstr("has parameters twice, or that it does not list, in the order of compression-00000"));
+  EXPECT_THAT(told([](auto& index) { index.compression->pieces.clear(); }), HasSubstr("of other steps or ranks"));
+}
+
 TEST(Index, OfAnotherKindOrVersionIsToldApart) {
   const auto words = [](const std::string& text) {
     return std::string(error_of([&] { index_from_text(text); }).what());
