@@ -519,6 +519,7 @@ int run(const Settings& settings, tutti::Communicator comm) {
     return 0;
   }
   if (comm.rank() == 0) {
+    if (layers && !settings.mesh.empty()) std::fputs(ranks.mesh.to_text().c_str(), stdout);
     if (layers) print_report(local ? local->report() : strategy.report(), *layers);
     if (layers && pipeline) examples::print_stage(pipeline->pipeline());
     std::printf("ranks: %d, %s, %.1f M numbers: loss %.3f to %.3f, %.1f ms a step, the same values on all ranks\n",

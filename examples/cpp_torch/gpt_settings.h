@@ -51,7 +51,7 @@ inline constexpr const char* kGptHelp =
   --save DIR    checkpoints go there, in the background, the last two are kept
   --save-every N  steps from one to the next (20); the last step always has one
   --resume DIR  go on from the last checkpoint there, with any --strategy, on any number of ranks and any mesh
-  --report      what a step says to other ranks, what a rank holds, and where the time went
+  --report      who is where on the mesh, what a step says to other ranks, what a rank holds, and where the time went
   --json        figures for scripts instead, times are medians; whether the loss falls does not matter then
   --advise      which of the options below would be worth it here, by what a step computes and what calls take
 )";

@@ -135,6 +135,9 @@ TEST_F(CppTorchGpt, CutLayersAreOneProcess) {
   for (const char* how :
        {"--mesh dp2.tp2", "--mesh dp2.tp2 --sequence-parallel --strategy zero3", "--mesh tp4 --strategy zero1"})
     expect_one_curve("", how);
+  const std::string told = gpt("--mesh dp2.tp2 --report");
+  for (const char* part : {"mesh dp2.tp2, 4 ranks; nearest to each other: tp, then dp", "along tp:"})
+    EXPECT_EQ(count_of(told, part), 1) << told;
 }
 
 // The examples go through stages in micro-batches. Four layers, for interleaving has two chunks on each stage.
