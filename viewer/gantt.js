@@ -112,7 +112,7 @@ export class GanttPane {
     const x = Math.max(area.left, area.x(box.begin)), end = Math.min(area.right, area.x(box.end));
     const width = Math.max(0.7, end - x), height = (area.row * 0.8) / (box.lanes ?? 1);
     const y = area.top + box.row * area.row + area.row * 0.1 + height * (box.lane ?? 0);
-    painter.rect(x, y + 0.5, width, height - 1, {
+    painter.rect(x, y + Math.min(0.5, height * 0.25), width, Math.max(height - 1, height * 0.5), {
       fill: box.colour(theme), alpha, radius: width > 6 && height > 8 ? 2.5 : 0 });
     if (box.label && width > 7 * box.label.length + 4 && height > 11)
       painter.text(x + width / 2, y + height / 2 + 3.6, box.label, {

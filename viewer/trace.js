@@ -1,10 +1,12 @@
-// A trace of a real run: what every rank did when, measured beside predicted, and who waited for whom.
+// A trace of a real run: what every rank did when, measured beside predicted, and who waited for whom. Of many ranks,
+// neighbours share a row.
 import { blended, heatColour } from "tutti/colours.js";
 import { element } from "tutti/elements.js";
 import { bytesText, plural, timeText } from "tutti/format.js";
 import { GanttPane } from "tutti/gantt.js";
 
 const kStride = 7;  // rank, row, category, name, begin, duration, detail
+const kMostRows = 64;
 
 const kColours = {
   call: (theme) => theme.accent, step: (theme) => blended(theme.accent, theme.computing, 0.5), wait: (theme) => theme.faint,
@@ -12,8 +14,8 @@ const kColours = {
 
 // There may be very many, so that words are made for the one that is looked at.
 class TraceBox {
-  constructor(row, lane, lanes, begin, end, name, category) {
-    Object.assign(this, { row, lane, lanes, begin, end, name, label: name, category });
+  constructor(rank, row, lane, lanes, begin, end, name, category) {
+    Object.assign(this, { rank, row, lane, lanes, begin, end, name, label: name, category });
     this.colour = kColours[category] ?? kColours.call;
   }
 
@@ -26,16 +28,17 @@ export function traceModel(app) {
   const document_ = app.document;
   const read = readEvents(document_);
   const source = {
-    rows: document_.ranks, lanes: read.lanes, names: Array.from({ length: document_.ranks }, (_, rank) => `rank ${rank}`),
+    rows: read.rows, lanes: read.lanes, names: Array.from({ length: read.rows }, (_, row) => labelOf(read, row)),
     span: document_.span_us, unit: "us", boxes: read.boxes, timeOf: (position) => position, positionOf: (time) => time,
     note: `measured: ${plural(read.boxes.length, "event")} in ${timeText(document_.span_us)}` };
   return {
-    title: document_.title, detail: plural(document_.ranks, "rank"), layout: "two",
+    title: document_.title, layout: "two",
+    detail: plural(document_.ranks, "rank") + (read.each > 1 ? ` in groups of ${read.each}` : ""),
     chips: [["measured"], [plural(read.calls.length, "call")], ...(document_.notes ?? []).map((note) => [note, "bad"])],
     panes: {
-      gantt: new GanttPane(app, { measured: source }, "What the ranks did"), matrix: new WaitsPane(app, read.waits),
+      gantt: new GanttPane(app, { measured: source }, "What the ranks did"), matrix: new WaitsPane(app, read),
       cost: new PredictedPane(app, read.calls) },
-    read, length: document_.span_us, pace: document_.span_us / 15, rows: document_.ranks, columns: 1, seek: () => {},
+    read, length: document_.span_us, pace: document_.span_us / 15, rows: read.rows, columns: 1, seek: () => {},
     stepFrom: (position, by) => nearestBegin(read.starts, position, by, document_.span_us),
     where: (position) => `${timeText(position)} of ${timeText(document_.span_us)}`,
     tell: (detail) => tellBox(app, detail, read),
@@ -44,13 +47,15 @@ export function traceModel(app) {
 
 function readEvents({ ranks, events, names, categories, calls, rows }) {
   const boxes = new Array(events.length / kStride), found = [], starts = new Set();
-  const waits = Array.from({ length: ranks }, () => new Float64Array(ranks));
+  const each = Math.ceil(ranks / kMostRows), rowCount = Math.ceil(ranks / each);
+  const waits = Array.from({ length: rowCount }, () => new Float64Array(rowCount));
   const lanes = Math.max(1, rows.length);
   for (let i = 0; i < boxes.length; ++i) {
     const at = i * kStride;
     const category = categories[events[at + 2]], name = names[events[at + 3]];
     const begin = events[at + 4], end = begin + events[at + 5], detail = events[at + 6];
-    const box = new TraceBox(events[at], events[at + 1], lanes, begin, end, name, category);
+    const rank = events[at], row = Math.floor(rank / each);
+    const box = new TraceBox(rank, row, events[at + 1], lanes, begin, end, name, category);
     if (category === "call" && detail >= 0) {
       const [bytes, algorithm, predicted, waited] = calls[detail];
       box.call = { bytes, algorithm: names[algorithm] ?? "", predicted, waited, measured: end - begin - waited };
@@ -59,18 +64,29 @@ function readEvents({ ranks, events, names, categories, calls, rows }) {
     }
     if (category === "wait" && detail >= 0 && detail < ranks) {
       box.peer = detail;
-      waits[box.row][detail] += events[at + 5];
+      waits[row][Math.floor(detail / each)] += events[at + 5];
     }
+    if (each > 1) box.label = undefined;  // those of neighbours would lie on each other
     boxes[i] = box;
   }
-  return { boxes, lanes, calls: found, waits, starts: [...starts].sort((a, b) => a - b) };
+  return { ranks, each, rows: rowCount, boxes, lanes, calls: found, waits, starts: [...starts].sort((a, b) => a - b) };
 }
 
-function wordsOf({ row, name, begin, end, call }) {
-  if (!call) return `rank ${row}: ${name}, ${timeText(end - begin)}`;
+// On an axis, and in a sentence.
+function labelOf({ each }, row) {
+  return each === 1 ? `rank ${row}` : `from ${row * each}`;
+}
+
+function nameOf({ ranks, each }, row) {
+  const first = row * each, last = Math.min(ranks, first + each) - 1;
+  return first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
+}
+
+function wordsOf({ rank, name, begin, end, call }) {
+  if (!call) return `rank ${rank}: ${name}, ${timeText(end - begin)}`;
   const expected = call.predicted >= 0 ? `, predicted ${timeText(call.predicted)}` : "";
   const before = call.waited > 0 ? `, after it had waited ${timeText(call.waited)}` : "";
-  return `rank ${row}: ${name} of ${bytesText(call.bytes)} by ${call.algorithm || "no row"}, measured ${timeText(call.measured)}${expected}${before}`;
+  return `rank ${rank}: ${name} of ${bytesText(call.bytes)} by ${call.algorithm || "no row"}, measured ${timeText(call.measured)}${expected}${before}`;
 }
 
 function nearestBegin(starts, position, by, span) {
@@ -87,7 +103,7 @@ function tellBox(app, detail, read) {
     detail.replaceChildren(element("h2", {}, "Choose"), element("p", {}, "Click a call, a step or a wait. The wheel zooms."));
     return;
   }
-  const rows = [["rank", String(box.row)], ["what", `${box.category}: ${box.name}`], ["from", timeText(box.begin)], ["took", timeText(box.end - box.begin)]];
+  const rows = [["rank", String(box.rank)], ["what", `${box.category}: ${box.name}`], ["from", timeText(box.begin)], ["took", timeText(box.end - box.begin)]];
   if (box.call) {
     rows.push(["bytes", bytesText(box.call.bytes)], ["by", box.call.algorithm], ["waited", timeText(box.call.waited)]);
     if (box.call.predicted >= 0) rows.push(["measured", timeText(box.call.measured)], ["predicted", timeText(box.call.predicted)]);
@@ -98,10 +114,11 @@ function tellBox(app, detail, read) {
 
 // Who waited for whom, and how long in all.
 class WaitsPane {
-  constructor(app, waits) {
+  constructor(app, read) {
     this.app = app;
-    this.waits = waits;
-    this.most = Math.max(1e-9, ...waits.map((row) => Math.max(...row)));
+    this.read = read;
+    this.waits = read.waits;
+    this.most = Math.max(1e-9, ...this.waits.map((row) => Math.max(...row)));
     this.title = "Who waited for whom";
   }
 
@@ -116,12 +133,12 @@ class WaitsPane {
 
   draw(painter, theme) {
     const { cell, left, top } = this.place(painter.width, painter.height);
-    const every = Math.ceil(14 / cell);
+    const every = Math.ceil(14 / cell), everyColumn = Math.ceil((6 + 6 * String(this.read.ranks).length) / cell);
     this.waits.forEach((row, rank) => {
-      if (rank % every === 0) {
-        painter.text(left - 8, top + (rank + 0.5) * cell + 3.5, `rank ${rank}`, { size: 10, align: "right", fill: theme.soft });
-        painter.text(left + (rank + 0.5) * cell, top - 6, String(rank), { size: 10, align: "center", fill: theme.soft });
-      }
+      if (rank % every === 0)
+        painter.text(left - 8, top + (rank + 0.5) * cell + 3.5, labelOf(this.read, rank), { size: 10, align: "right", fill: theme.soft });
+      if (rank % everyColumn === 0)
+        painter.text(left + (rank + 0.5) * cell, top - 6, String(rank * this.read.each), { size: 10, align: "center", fill: theme.soft });
       row.forEach((us, peer) => painter.rect(left + peer * cell, top + rank * cell, cell - 1, cell - 1, {
         fill: us > 0 ? heatColour(0.1 + (0.9 * us) / this.most, theme) : theme.cell }));
     });
@@ -131,7 +148,8 @@ class WaitsPane {
     const { cell, left, top } = this.place(width, height);
     const rank = Math.floor((y - top) / cell), peer = Math.floor((x - left) / cell);
     const us = this.waits[rank]?.[peer];
-    return us === undefined ? null : `rank ${rank} waited ${timeText(us)} for rank ${peer}`;
+    if (us === undefined) return null;
+    return `${nameOf(this.read, rank)} waited ${timeText(us)} for ${nameOf(this.read, peer)}`;
   }
 }
 
@@ -164,7 +182,7 @@ class PredictedPane {
     for (let us = this.low; us <= this.high * 1.001; us *= 10) {
       painter.line([[58, y(us)], [painter.width - 16, y(us)]], { stroke: theme.line });
       painter.text(51, y(us) + 3.5, timeText(us), { size: 10, align: "right", fill: theme.soft });
-      painter.text(x(us), painter.height - 14, timeText(us), { size: 10, align: "center", fill: theme.soft });
+      painter.text(Math.min(x(us), painter.width - 22), painter.height - 14, timeText(us), { size: 10, align: "center", fill: theme.soft });
     }
     painter.line([[x(this.low), y(this.low)], [x(this.high), y(this.high)]], { stroke: theme.faint, dash: [4, 3] });
     const seen = new Set();

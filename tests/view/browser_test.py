@@ -258,6 +258,22 @@ class Page(unittest.TestCase):
         self.assertIn("measured 5", self.js(
             "return tutti.model.read.calls.find(({ row, begin }) => row === 0 && begin === 0).words"))
 
+    def test_many_ranks_of_a_trace_share_rows(self):
+        path = pathlib.Path(self.folder.name) / "many.json"
+        path.write_text(long_trace(3000, ranks=300))
+        self.open("--file", str(path))
+        self.assertEqual(self.js("return [tutti.model.rows, tutti.model.read.each]"), [60, 5])
+        self.assertEqual(self.js("return tutti.model.detail"), "300 ranks in groups of 5")
+        self.assertEqual(self.js("return tutti.model.panes.gantt.source.names.slice(0, 2)"), ["from 0", "from 5"])
+        # Five calls of ranks 0 to 4; of those, only rank 4 waits for a rank of the next row.
+        waits = self.js("return tutti.model.read.waits.slice(0, 1).map((row) => [...row].slice(0, 3))")[0]
+        self.assertEqual(waits, [5 * (4 + 5 + 6 + 7), 5 * 8, 0])
+        self.assertEqual(self.js(
+            "const pane = tutti.model.panes.matrix, { cell, left, top } = pane.place(500, 400);"
+            "return pane.hover(left + 1.5 * cell, top + 0.5 * cell, 500, 400)"), "ranks 0 to 4 waited 40 µs for ranks 5 to 9")
+        self.assertIn("rank 4:", self.js("return tutti.model.read.boxes.find(({ rank }) => rank === 4).words"))
+        self.assertIn(">from 0<", self.js("return tutti.svg()"))
+
     def test_a_long_pipeline_is_drawn(self):
         self.open("pipeline", "--stages", "64", "--microbatches", "512")
         self.assertIn("Activations kept", self.js("return tutti.svg()"))
