@@ -21,6 +21,10 @@ constexpr std::size_t kMostRanks = 12, kMostSteps = 6, kMostOutliers = 3, kMostP
 
 std::string us(double time_us) { return plan::words_of_seconds(time_us * 1e-6); }
 std::string bytes(double count) { return bench::text_of_bytes(static_cast<std::uint64_t>(count)); }
+std::string rate(double gb_per_s) {
+  if (gb_per_s <= 0) return "-";
+  return gb_per_s >= 1 ? fmt::format("{:.3g} GB/s", gb_per_s) : fmt::format("{:.3g} MB/s", 1e3 * gb_per_s);
+}
 std::string times(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -117,8 +121,8 @@ std::string calls_text(const TracedJob& trace) {
     const bool predicted = of.usual_ratio > 0;
     text += fmt::format("  {:<14} {:<20} {:>7} {:>10} {:>11} {:>10} {:>10} {:>11}\n", of.verb,
                         of.algorithm.empty() ? "-" : of.algorithm, of.calls, of.bytes > 0 ? bytes(of.bytes) : "-",
-                        of.busbw > 0 ? fmt::format("{:.3g} GB/s", of.busbw) : "-", us(of.took_us),
-                        predicted ? us(of.predicted_us) : "-", predicted ? fmt::format("{:.2f}", of.usual_ratio) : "-");
+                        rate(of.busbw), us(of.took_us), predicted ? us(of.predicted_us) : "-",
+                        predicted ? fmt::format("{:.2f}", of.usual_ratio) : "-");
   }
   const std::vector<Outlier> outliers = outliers_of(trace);
   if (outliers.empty()) return text;
