@@ -211,6 +211,12 @@ Json document_of_file(const View& asked) {
     document.update(parsed);
     return document;
   }
+  if (parsed.contains("topology") && parsed.contains("algorithms")) {
+    refuse(fmt::format(
+        "{} has the times of a simulation, not what moved when; tutti view {} --topology {}:{} -b {} plays it",
+        asked.file, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
+        parsed.value("bytes", 0.0)));
+  }
   return document_of(schedule::from_json(text), asked, true);
 }
 

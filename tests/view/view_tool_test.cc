@@ -228,6 +228,11 @@ TEST(ViewUsage, IsRefusedInWords) {
   expect_refused("", "name a verb");
   expect_refused("all_reduce --output /no/such/folder/x.html", "cannot write '/no/such/folder/x.html'");
   expect_refused("barrier -n 600", "600 ranks are more than the 512");
+  const Folder folder;
+  const std::string times =
+      tutti::testing::shell(TUTTI_TOOL " sim all_reduce --topology cpu-10gbe:2 -b 1M -a ring --json").output;
+  expect_refused("--file " + folder.with("times.json", times),
+                 "tutti view all_reduce --topology cpu-10gbe:2 -b 1048576 plays it");
 }
 
 TEST(ViewServer, WithoutABrowserTheFileIsNamed) {
