@@ -21,6 +21,7 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 constexpr double kNear = 1e-6;
@@ -327,6 +328,9 @@ TEST(TuttiTrace, HasWhatIsThereOfOneThatIsCutOff) {
   const std::vector<StepShares> steps = shares_by_step(trace);
   expect_shares(steps[1].ranks[0].shares, 800, 100, 100, 100);
   EXPECT_THAT(to_text(trace, "cut.json", std::nullopt), HasSubstr("cut off"));
+  const std::string nothing = to_text(read(whole.substr(0, whole.find("\"X\""))), "cut.json", std::nullopt);
+  EXPECT_THAT(nothing, HasSubstr("no calls are in it"));
+  EXPECT_THAT(nothing, Not(HasSubstr("where the time went"))) << "a table without rows";
 }
 
 TEST(TuttiTrace, TakesTheLastToEnterWhereNobodySaysWhenAllWereIn) {

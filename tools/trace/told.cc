@@ -65,6 +65,7 @@ std::string share_head(const char* first, bool other) {
 std::string shares_text(const TracedJob& trace) {
   const std::vector<StepShares> steps = shares_by_step(trace);
   StepShares mean = mean_step(steps);
+  if (mean.ranks.empty()) return "";
   const bool other = trace.recorder == TracedJob::Recorder::torch ||
                      std::ranges::any_of(mean.ranks, [](const RankShares& of) { return has_other(of.shares); });
   std::string text =
