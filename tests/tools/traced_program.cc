@@ -2,6 +2,7 @@
 // with the communicator open. "twice": meets again. "stop": the same, and one of the two stops the trace. "pairs
 // FOLDER" and "late FOLDER": four processes meet two by two, or two of them, and then all.
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -24,8 +25,9 @@ class FileStore : public tutti::Store {
   explicit FileStore(std::string folder) : folder_(std::move(folder)) {}
 
   void set(const std::string& key, const std::string& value, std::chrono::milliseconds /*timeout*/) override {
-    std::ofstream(path(key) + ".draft") << value;
-    std::filesystem::rename(path(key) + ".draft", path(key));
+    const std::string draft = path(key) + ".draft-" + std::to_string(::getpid());  // both ranks of a pair may set it
+    std::ofstream(draft) << value;
+    std::filesystem::rename(draft, path(key));
   }
   std::string get(const std::string& key, std::chrono::milliseconds /*timeout*/) override {
     while (!std::filesystem::exists(path(key))) std::this_thread::sleep_for(std::chrono::milliseconds(2));
