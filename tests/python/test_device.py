@@ -204,6 +204,35 @@ def test_the_stream_that_an_array_names_comes_first(run):
     run(2, job)
 
 
+def test_a_call_comes_after_the_streams_of_all_its_arrays(run):
+    def job(comm):
+        driver = Driver()
+        host = comm.duplicate()
+        handle = driver.stream()
+        # The input's stream is the second that the call meets, or the only one that is busy.
+        x = Array(driver, np.zeros(1000, "f4"), stream=handle)
+        out = Array(driver, np.zeros(2000, "f4"), stream=driver.stream())
+        word = Word(driver, 4096)
+        later = np.full(1000, 2, "f4")
+
+        def hold(turn, array, stream):
+            driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(stream), ctypes.c_ulonglong(word.seen), turn, 0)
+            driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(array.address), ctypes.c_void_p(later.ctypes.data),
+                        ctypes.c_size_t(later.nbytes), ctypes.c_void_p(stream))
+
+        for turn, held in enumerate((x, out, x, out), 1):
+            x.write(later if held is out else np.zeros(1000, "f4"))
+            hold(turn, held, held.shown["stream"])
+            work = comm.all_gather(x, out=out, async_op=True)
+            for _ in range(50):
+                host.barrier()
+                assert not work.done()
+            word.write(turn)
+            work.wait()
+            assert (out.read() == 2).all()
+    run(2, job)
+
+
 def test_what_is_refused(run):
     def job(comm):
         driver = Driver()

@@ -1,4 +1,6 @@
 // What all verbs share: a prepared call, made.
+#include <algorithm>
+
 #include "core/errors.h"
 #include "core/verbs.h"
 #include "core/work.h"
@@ -27,12 +29,37 @@ void set_output(Request& request, const Buffer& output) {
   request.element = output.element();
 }
 
-// A stream that was set for the communicator comes before those that arrays name.
-void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set) {
-  request.stream = set;
+std::vector<DeviceStream> streams_of(const std::vector<Buffer>& buffers) {
+  std::vector<DeviceStream> streams;
   for (const Buffer& buffer : buffers) {
-    if (request.stream == nullptr) request.stream = buffer.stream();
+    const auto same = [&](const DeviceStream& each) { return each.stream == buffer.stream(); };
+    if (buffer.stream() != nullptr && std::ranges::none_of(streams, same))
+      streams.push_back({buffer.stream(), buffer.data()});
   }
+  return streams;
+}
+
+namespace {
+
+template <class Order>
+void order_others(const std::vector<DeviceStream>& streams, Order&& order) {
+  if (streams.size() < 2) return;  // as a rule
+  without_gil([&] { std::for_each(streams.begin() + 1, streams.end(), order); });
+}
+
+}  // namespace
+
+void* join_streams(const std::vector<DeviceStream>& streams) {
+  order_others(streams, [&](const DeviceStream& other) { order_streams(streams.front(), other); });
+  return streams.empty() ? nullptr : streams.front().stream;
+}
+
+void part_streams(const std::vector<DeviceStream>& streams) {
+  order_others(streams, [&](const DeviceStream& other) { order_streams(other, streams.front()); });
+}
+
+void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set) {
+  request.stream = set != nullptr ? set : join_streams(streams_of(buffers));
 }
 
 nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bool async) {
@@ -45,9 +72,12 @@ nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bo
   }
   Underway underway;
   underway.work = without_gil([&] { return turn->submit(prepared.request); });
+  const std::vector<DeviceStream> streams = streams_of(prepared.buffers);
   underway.buffers = std::move(prepared.buffers);
   underway.op = prepared.request.op;
-  return nb::cast(Handle(group.shared_from_this(), std::move(underway), std::move(prepared.result)));
+  nb::object handle = nb::cast(Handle(group.shared_from_this(), std::move(underway), std::move(prepared.result)));
+  if (turn->stream() == nullptr) part_streams(streams);
+  return handle;
 }
 
 }  // namespace tutti::python

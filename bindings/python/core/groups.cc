@@ -104,15 +104,15 @@ nb::object allocate_device(const CommunicatorBase& self, const std::vector<std::
   return nb::make_tuple(nb::cast(array), reinterpret_cast<std::uintptr_t>(kept->get()));
 }
 
-// While it lives, calls are ordered with the first stream that an array names, where the communicator has none.
+// While it lives, calls are ordered with the streams that arrays name, where the communicator has none.
 class StreamOfArrays {
  public:
   StreamOfArrays(Communicator& communicator, const std::vector<Buffer>& buffers) : communicator_(communicator) {
-    for (const Buffer& buffer : buffers) {
-      if (communicator_.stream() != nullptr || buffer.stream() == nullptr) continue;
-      communicator_.set_stream(buffer.stream());
-      was_set_ = true;
-    }
+    if (communicator_.stream() != nullptr) return;
+    void* const joined = join_streams(streams_of(buffers));
+    if (joined == nullptr) return;
+    communicator_.set_stream(joined);
+    was_set_ = true;
   }
   ~StreamOfArrays() {
     if (was_set_) communicator_.set_stream(nullptr);

@@ -158,7 +158,7 @@ class Communicator(_core.Communicator):
 
         Calls on arrays of a device come after what it holds, and what comes into it after an async call waits until that
         has ended. Takes streams of PyTorch and CuPy, numbers (cudaStream_t), and None. Without one, calls come after the
-        stream that an array names in its __cuda_array_interface__, or after the default stream.
+        streams that their arrays name in their __cuda_array_interface__, or after the default stream.
         """
         return self._stream or None
 
