@@ -82,6 +82,29 @@ TEST(LaunchHazards, AnotherThreadMayCaptureAGraphMeanwhile) {
   }));
 }
 
+// What a process allocates may begin elsewhere than what it has freed, and overlap it: to the driver that is mapped.
+TEST(LaunchHazards, MemoryMayOverlapWhatWasFreed) {
+  auto* const place_next = fake<void(void*)>("fake_cuda_place_next");
+  if (place_next == nullptr) GTEST_SKIP() << "a real driver places memory where it wants";
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    constexpr std::size_t kAllocated = 512 << 10;
+    auto* const begin = reinterpret_cast<std::byte*>(std::uintptr_t{0x2000'0000'0000});  // where nothing else comes
+    place_next(begin);
+    auto buffer = std::make_unique<DeviceBytes>(kAllocated);
+    for (int round = 0; round < 4; ++round) {
+      fill(*buffer, round + comm.rank());
+      comm.run(sum_of(*buffer));
+      require(comm.last_algorithm() == kLaunched, "not launched");
+      require_filled(*buffer, 2 * round + 1, "another sum");
+      const bool all = round % 2 != 0;  // else the second half of what is freed
+      buffer.reset();
+      place_next(all ? begin : begin + kAllocated / 2);
+      buffer = std::make_unique<DeviceBytes>(all ? kAllocated : kAllocated / 2);
+      require((buffer->data() == begin) == all, "placed elsewhere");
+    }
+  }));
+}
+
 TEST(LaunchHazards, MemoryInUseIsNotClosed) {
   if (testing::on_real_device()) GTEST_SKIP() << "a real driver may map several allocations as one";
   constexpr std::size_t kAllocations = 300;  // more than stay open
