@@ -32,7 +32,13 @@ def test_numpy(name):
 
 def test_every_example_is_here():
     programs = {name[:-3] for name in os.listdir(EXAMPLES) if name.endswith(".py")}
-    assert programs - {"backends", "sheet"} == set(LINES)
+    assert programs - {"backends", "sheet", "gpu_cupy"} == set(LINES)
+
+
+def test_cupy_or_a_sentence_why_not():
+    done = launched(sys.executable, "gpu_cupy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "everywhere, by " in done.stdout or "skipped: " in done.stdout
 
 
 def test_the_cheat_sheet_draws():
