@@ -1,6 +1,7 @@
 // What calls on device memory take: blocking and async ones, which one rank launches for all, and beside them the same
-// calls on host memory. Ranks are processes that share the first GPU. Before that every verb on 64 and 256 MB: the
-// bytes that it must read and write a second, over those of a copy within the device.
+// calls on host memory, and for 256 MB the kernel alone, without a library around it. Ranks are processes that share
+// the first GPU. Before that every verb on 64 and 256 MB: the bytes that it must read and write a second, over those of
+// a copy within the device.
 //
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs     or calls, for one of the two alone
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include "device/driver.h"
+#include "device/kernel_compiler.h"
+#include "device/launch.h"
 #include "tutti/communicator.h"
 #include "tutti/local.h"
 
@@ -129,6 +132,44 @@ double copy_rate(std::byte* to, const std::byte* from, std::size_t bytes) {
   return 2.0 * static_cast<double>(bytes) / median(times);
 }
 
+// The launch that does an all_reduce for so many ranks, by one process.
+double time_kernel(int ranks, std::size_t bytes) {
+  const Driver& driver = the_driver();
+  tutti::device::UsedDevice device;
+  driver.check(driver.cuDevicePrimaryCtxRetain(&device.context, 0), "using device 0");
+  const tutti::device::Current current(driver, device.context);
+  int multiprocessors = 1;
+  driver.check(driver.cuDeviceGetAttribute(&multiprocessors, tutti::device::kCuMultiprocessors, 0), "asking");
+  device.multiprocessors = static_cast<unsigned>(multiprocessors);
+  const auto kernel =
+      tutti::device::KernelCompiler::of_process().reduce(driver, 0, tutti::DType::float32, tutti::ReduceOp::sum, ranks);
+  std::vector<void*> buffers;
+  for (int rank = 0; rank < ranks; ++rank) buffers.push_back(allocate(bytes));
+  tutti::device::CuStream stream = nullptr;
+  driver.check(driver.cuStreamCreateWithPriority(&stream, tutti::device::kCuNonBlockingStream, 0), "making a stream");
+  std::vector<double> times;
+  for (int round = 0; round < 12; ++round) {
+    const double begin = now_us();
+    launch_reduce(driver, device, stream, kernel,
+                  {.type = tutti::DType::float32, .sources = buffers, .destinations = buffers, .count = bytes / 4});
+    driver.check(driver.cuStreamSynchronize(stream), "waiting");
+    if (round >= 3) times.push_back(now_us() - begin);
+  }
+  driver.check(driver.cuStreamDestroy_v2(stream), "dropping a stream");
+  for (void* const buffer : buffers) driver.check(driver.cuMemFree_v2(reinterpret_cast<CuAddress>(buffer)), "freeing");
+  return median(times);
+}
+
+void print_kernel(tutti::Communicator& comm, std::size_t bytes) {
+  comm.barrier();
+  if (comm.rank() == 0) {
+    std::printf("%d ranks  one kernel alone, %zu MB %9.1f us\n", comm.size(), bytes >> 20,
+                time_kernel(comm.size(), bytes));
+    std::fflush(stdout);
+  }
+  comm.barrier();
+}
+
 // A verb on vectors, or chunks of all ranks together, of `bytes`: what both buffers hold, and how often such bytes are
 // read and written on all ranks together.
 struct TimedVerb {
@@ -197,6 +238,7 @@ int main(int arguments, char** words) {
         if (wanted != "calls") print_verbs(comm, megabytes << 20);
       }
       if (wanted == "verbs") return;
+      print_kernel(comm, std::size_t{256} << 20);
       constexpr std::size_t kMostBytes = std::size_t{256} << 20, kMostInHost = std::size_t{16} << 20;
       std::byte* const on_device = allocate(kMostBytes);
       std::vector<std::byte> host(kMostInHost);
