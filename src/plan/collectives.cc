@@ -70,12 +70,11 @@ std::vector<std::vector<int>> groups_of(const topology::Topology& topology, cons
   return all;
 }
 
-}  // namespace
-
-double simulated_seconds(const Algorithm& row, const topology::Topology& topology,
-                         const std::vector<std::vector<int>>& groups, double bytes) {
+// What all devices run, for vectors of up to so many bytes.
+std::vector<Lowered> programs_of(const Algorithm& row, const topology::Topology& topology,
+                                 const std::vector<std::vector<int>>& groups, double most_bytes) {
   const auto ranks = static_cast<int>(groups.front().size());
-  const auto segment_bytes = std::max<std::uint64_t>(4 << 20, static_cast<std::uint64_t>(bytes) / kSegments);
+  const auto segment_bytes = std::max<std::uint64_t>(4 << 20, static_cast<std::uint64_t>(most_bytes) / kSegments);
   std::vector<int> hosts_of_all(static_cast<std::size_t>(topology.ranks())), hosts_of_group;
   for (int device = 0; device < topology.ranks(); ++device)
     hosts_of_all[static_cast<std::size_t>(device)] = topology.host_of(device);
@@ -90,11 +89,23 @@ double simulated_seconds(const Algorithm& row, const topology::Topology& topolog
   std::vector<Lowered> all(static_cast<std::size_t>(topology.ranks()), idle);
   for (std::size_t device = 0; device < all.size(); ++device) all[device].program.rank = static_cast<int>(device);
   for (const std::vector<int>& devices : groups) schedule::put_group(group, devices, whole, all);
+  return all;
+}
+
+double seconds_of(const std::vector<Lowered>& programs, const topology::Topology& topology, Verb verb,
+                  std::size_t ranks, double bytes) {
   schedule::SimulateOptions options;
-  const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
+  const bool chunks = schedule::facts_of(verb).cut == schedule::Cut::chunks;
   options.count = std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(bytes) / (options.element_bytes * (chunks ? static_cast<unsigned>(ranks) : 1U)));
-  return schedule::simulate(all, topology, options).seconds;
+      1, static_cast<std::uint64_t>(bytes) / (options.element_bytes * (chunks ? ranks : std::size_t{1})));
+  return schedule::simulate(programs, topology, options).seconds;
+}
+
+}  // namespace
+
+double simulated_seconds(const Algorithm& row, const topology::Topology& topology,
+                         const std::vector<std::vector<int>>& groups, double bytes) {
+  return seconds_of(programs_of(row, topology, groups, bytes), topology, row.verb, groups.front().size(), bytes);
 }
 
 const std::vector<Stack>& stacks() {
@@ -195,8 +206,9 @@ CollectivePrices::Lines CollectivePrices::simulated(Verb verb, const GroupSpan& 
     if (row.verb != verb || !row.is_for_even() || !is_compared(row, stack_)) continue;
     if (!schedule::fits(row, span.ranks()) || (row.hierarchical && span.hosts == 1)) continue;
     if (row.name == "ring" && is_long_ring(span) && !stack_.rings_only) continue;
-    const double shorter = simulated_seconds(row, part, groups, kShortBytes);
-    const double longer = simulated_seconds(row, part, groups, kLongBytes);
+    const std::vector<Lowered> programs = programs_of(row, part, groups, kLongBytes);
+    const auto seconds = [&](double bytes) { return seconds_of(programs, part, verb, groups.front().size(), bytes); };
+    const double shorter = seconds(kShortBytes), longer = seconds(kLongBytes);
     Line line{row.name};
     line.seconds_per_byte = (longer - shorter) / (kLongBytes - kShortBytes);
     line.latency_s = std::max(0.0, shorter - line.seconds_per_byte * kShortBytes);
