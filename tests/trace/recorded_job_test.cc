@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -391,6 +393,30 @@ TEST(RecordedJobs, PartOfAKilledRankIsThere) {
 TEST(RecordedJobs, SpansElsewhereCostNothingAndSayNothing) {
   const Span span("nobody records");
   EXPECT_FALSE(trace::on());
+}
+
+// A ring is its own process's alone.
+TEST(RecordedJobs, ForkedChildrenRecordNothing) {
+  const Folder folder;
+  const std::string file = folder.path() + "/run.json";
+  testing::expect_all_ok(run_threads(1, [&](Communicator& comm) {
+    comm.trace().start(file);
+    {
+      const Span span("of the parent");
+      const pid_t child = ::fork();
+      if (child == 0) {
+        { const Span own("of the child"); }
+        ::_exit(trace::on() ? 1 : 0);
+      }
+      int status = -1;
+      testing::require(::waitpid(child, &status, 0) == child && status == 0, "the child records nothing");
+    }
+    comm.trace().stop();
+  }));
+  const Json trace = Json::parse(text_of(file));
+  const auto spans = slices_of(trace, "span");
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].name, "of the parent");
 }
 
 TEST(RecordedJobs, RefuseWhatCannotBe) {

@@ -28,6 +28,8 @@ class RankTrace {
   trace::Recorder& recorder() { return recorder_; }
   const std::string& file() const { return file_; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // A child that was forked has the ring, too, and must not write to it.
+  bool is_here() const { return home_.is_here(); }
   // Nothing is recorded any more; merges where all others have ended as well. Never throws: what is left is there.
   void end();
   // Who records there: each is told by nullptr when it ends, for whomever it was ended.
@@ -56,7 +58,8 @@ class LiveTraces {
   RankTrace* current() {
     if (count_.load(std::memory_order_relaxed) == 0) [[likely]]
       return nullptr;
-    return find();
+    RankTrace* const found = find();
+    return found != nullptr && found->is_here() ? found : nullptr;
   }
   // By its recorder's id; nullptr: it has ended.
   std::shared_ptr<RankTrace> find(std::uint64_t recorder);
