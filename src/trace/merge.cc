@@ -21,7 +21,8 @@ std::vector<std::string> missing_in(const JobTrace& job) {
       continue;
     }
     if (const std::uint64_t lost = part.recording.lost(); lost != 0) {
-      sentences.push_back(who + " lost " + std::to_string(lost) + " of " + std::to_string(part.recording.written) +
+      sentences.push_back(who + " lost " + std::to_string(lost) + " of " +
+                          std::to_string(part.recording.written.sum()) +
                           " events, the oldest; TUTTI_TRACE_EVENTS makes room for more");
     }
     if (part.nameless != 0) {

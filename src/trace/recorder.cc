@@ -77,7 +77,6 @@ Recorder::Recorder(std::shared_ptr<std::byte> memory, const RingFacts& facts, co
   header_->first = clock_.pair();
   pair_clocks();
   header_->magic.store(kRingMagic, std::memory_order_release);
-  thread();
 }
 
 std::uint64_t Recorder::at(std::chrono::steady_clock::time_point time) const {
@@ -136,7 +135,7 @@ std::uint16_t Recorder::add_communicator(std::uint64_t id, std::span<const int> 
   return static_cast<std::uint16_t>(number);
 }
 
-std::uint8_t Recorder::thread() {
+std::uint8_t Recorder::other_thread() {
   struct Known {
     std::uint64_t recorder = 0;
     std::uint8_t number = 0;

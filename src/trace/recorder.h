@@ -2,7 +2,8 @@
 // is killed. recording.h reads it, then or meanwhile.
 //
 // To record allocates nothing and makes no system call: the pages are there from the start, and the clock is read
-// without the system's help. Any thread may record. In a folder of memory (/dev/shm) nothing is ever written to a disk.
+// without the system's help. Any thread may record; to the one that made the recorder it costs least. In a folder of
+// memory (/dev/shm) nothing is ever written to a disk.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,9 @@
 #include "trace/ring.h"
 
 namespace tutti::trace {
+
+// Its address tells a thread from all others that live. Found without a call, also in a library that is loaded later.
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local char this_thread = 0;
 
 // The ring of a rank in a folder of traces.
 std::string ring_path(const std::string& folder, int rank);
@@ -35,7 +39,7 @@ class Recorder {
   std::uint64_t now() const { return clock_.now(); }
   std::uint64_t at(std::chrono::steady_clock::time_point time) const;
   void record(const TraceEvent& event) {
-    const std::uint64_t number = ring_.record(event);
+    const std::uint64_t number = owned_here() ? ring_.record_own(event) : ring_.record_shared(event);
     // Often at first, so that what is killed soon has its clock told as well.
     if ((number & (number + 1)) == 0 || (number & (kPairEvery - 1)) == 0) [[unlikely]]
       pair_clocks();
@@ -44,8 +48,9 @@ class Recorder {
   std::uint16_t name(std::string_view name);
   // `members`: by rank, ranks of the job.
   std::uint16_t add_communicator(std::uint64_t id, std::span<const int> members);
-  // Of the calling thread, from 0 on in the order in which they record; kMostThreads - 1 is all others.
-  std::uint8_t thread();
+  // Of the calling thread: 0 is the owner, others count in the order in which they record; kMostThreads - 1 is all
+  // that come later.
+  std::uint8_t thread() { return owned_here() ? 0 : other_thread(); }
   // Nothing is recorded any more, which readers may want to know.
   void end();
 
@@ -57,6 +62,8 @@ class Recorder {
   static constexpr std::uint64_t kPairEvery = 1 << 12;
   static constexpr std::uint8_t kMostThreads = 255;
 
+  bool owned_here() const { return owner_ == &this_thread; }
+  std::uint8_t other_thread();
   void pair_clocks();
   template <class Entry>
   Entry* table(std::uint64_t place) const {
@@ -68,8 +75,9 @@ class Recorder {
   RingShape shape_;
   RingHeader* header_;
   Ring ring_;
+  const char* owner_ = &this_thread;  // where another thread gets its address, the owner has ended
   std::uint64_t id_;
-  std::atomic<std::uint32_t> threads_{0};
+  std::atomic<std::uint32_t> threads_{1};
   std::mutex adding_;  // communicators
 };
 

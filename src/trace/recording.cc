@@ -25,7 +25,7 @@ struct HeaderImage {
   RingFacts facts;
   ClockPair first;
   std::uint32_t ended, communicators, members;
-  std::uint64_t written;
+  EventCounts written;
 };
 struct SlotImage {
   std::uint64_t stamp;
@@ -58,7 +58,8 @@ HeaderImage read_header(const RingBytes& from) {
   take(header.ended, offsetof(RingHeader, ended));
   take(header.communicators, offsetof(RingHeader, communicators));
   take(header.members, offsetof(RingHeader, members));
-  take(header.written, offsetof(RingHeader, written));
+  take(header.written.own, offsetof(RingHeader, written));
+  take(header.written.others, offsetof(RingHeader, written_by_others));
   if (header.magic == 0) fail("its recorder has not begun");
   if (header.magic != kRingMagic) fail("it does not begin as one");
   if (header.version != kRingVersion) {
@@ -171,7 +172,24 @@ std::vector<Recording::Communicator> read_communicators(const RingBytes& from, c
   return communicators;
 }
 
-Recording read_ring(const RingBytes& from, std::uint64_t first) {
+// The slots of one kind of writers, into a recording. Returns how many events were overwritten.
+std::uint64_t read_slots(SlotReader slots, std::uint64_t capacity, std::uint64_t written, std::uint64_t first,
+                         Recording& to) {
+  first = std::min(first, written);
+  const std::uint64_t kept = std::min(capacity, written - first), before = to.events.size();
+  for (std::uint64_t next = written - kept; next != written;) {
+    const std::uint64_t slot = next % capacity;
+    const std::uint64_t count = std::min<std::uint64_t>({SlotReader::kAtOnce, capacity - slot, written - next});
+    slots.read(slot, count);
+    for (std::size_t i = 0; i < count; ++i, ++next) {
+      if (slots.holds(i, next)) to.events.push_back(slots.event(i));
+    }
+  }
+  to.torn += kept - (to.events.size() - before);
+  return written - kept - first;
+}
+
+Recording read_ring(const RingBytes& from, const EventCounts& first) {
   const HeaderImage header = read_header(from);
   Recording recording;
   recording.facts = header.facts;
@@ -181,19 +199,11 @@ Recording read_ring(const RingBytes& from, std::uint64_t first) {
   recording.written = header.written;
   recording.names = read_names(from, header.shape);
   recording.communicators = read_communicators(from, header);
-  first = std::min(first, header.written);
-  const std::uint64_t capacity = header.shape.events, kept = std::min(capacity, header.written - first);
-  recording.overwritten = header.written - kept - first;
-  SlotReader slots(from, RingPlaces(header.shape).slots);
-  for (std::uint64_t next = header.written - kept; next != header.written;) {
-    const std::uint64_t slot = next % capacity;
-    const std::uint64_t count = std::min<std::uint64_t>({SlotReader::kAtOnce, capacity - slot, header.written - next});
-    slots.read(slot, count);
-    for (std::size_t i = 0; i < count; ++i, ++next) {
-      if (slots.holds(i, next)) recording.events.push_back(slots.event(i));
-    }
-  }
-  recording.torn = kept - recording.events.size();
+  const RingPlaces places(header.shape);
+  const std::uint64_t capacity = header.shape.events;
+  recording.overwritten.own = read_slots({from, places.slots}, capacity, header.written.own, first.own, recording);
+  recording.overwritten.others =
+      read_slots({from, places.others}, capacity, header.written.others, first.others, recording);
   return recording;
 }
 
@@ -219,7 +229,7 @@ auto with_file(const std::string& path, Read&& read) {
 
 }  // namespace
 
-Recording read_recording(const std::string& path, std::uint64_t first) {
+Recording read_recording(const std::string& path, const EventCounts& first) {
   return with_file(path, [&](const RingBytes& bytes) { return read_ring(bytes, first); });
 }
 
@@ -244,7 +254,7 @@ bool has_ended(const std::string& path, std::uint64_t job) {
   }
 }
 
-Recording read_recording(std::span<const std::byte> image, std::uint64_t first) {
+Recording read_recording(std::span<const std::byte> image, const EventCounts& first) {
   const auto copy = [&](std::uint64_t offset, std::span<std::byte> to) {
     std::memcpy(to.data(), image.data() + offset, to.size());
   };

@@ -16,6 +16,14 @@
 
 namespace tutti::trace {
 
+// Of events, by whose they are.
+struct EventCounts {
+  std::uint64_t own = 0, others = 0;  // of the thread that owns the ring, and of all others
+
+  std::uint64_t sum() const { return own + others; }
+  bool operator==(const EventCounts&) const = default;
+};
+
 struct Recording {
   struct Communicator {
     std::uint64_t id = 0;
@@ -31,24 +39,25 @@ struct Recording {
   };
 
   RingFacts facts;
-  bool ended = false;              // its rank has said so
-  ClockPair first, latest;         // of its clocks
-  std::uint64_t written = 0;       // events since the ring was made, until reading began
-  std::uint64_t overwritten = 0;   // of those asked for: the first, by later ones
-  std::uint64_t torn = 0;          // in the middle of being written, overwritten meanwhile, or cut off
-  std::vector<TraceEvent> events;  // the others, in the order in which they were recorded
+  bool ended = false;       // its rank has said so
+  ClockPair first, latest;  // of its clocks
+  EventCounts written;      // since the ring was made, until reading began
+  EventCounts overwritten;  // of those asked for: the first, by later ones
+  std::uint64_t torn = 0;   // in the middle of being written, overwritten meanwhile, or cut off
+  std::vector<TraceEvent>
+      events;  // what is left: the owner's in the order in which they were recorded, then the others'
   std::vector<std::string> names;  // by number, empty where there is none
   std::vector<Communicator> communicators;
 
-  std::uint64_t lost() const { return overwritten + torn; }
+  std::uint64_t lost() const { return overwritten.sum() + torn; }
   TicksToNs clock() const { return {first, latest}; }
 };
 
-// Events from number `first` on, so that a reader can go on where it was (Recording::written). Throws Error(system)
+// Events from these numbers on, so that a reader can go on where it was (Recording::written). Throws Error(system)
 // where the file cannot be read, Error(invalid_argument) where it is no ring of this version.
-Recording read_recording(const std::string& path, std::uint64_t first = 0);
+Recording read_recording(const std::string& path, const EventCounts& first = {});
 // Of a ring that lies in memory and that nobody writes.
-Recording read_recording(std::span<const std::byte> image, std::uint64_t first = 0);
+Recording read_recording(std::span<const std::byte> image, const EventCounts& first = {});
 // Whether a process that lives records to it: its recorder holds a lock on the file, of which nothing is left once the
 // process has ended in whatever way.
 bool is_recorded(const std::string& path);

@@ -1,11 +1,12 @@
-// The ring of events in memory, as its writer and its readers have it: a header, tables (tables.h), then a power of two
-// of slots.
+// The ring of events in memory, as its writer and its readers have it: a header, tables (tables.h), then twice a power
+// of two of slots: those of the thread that owns the ring, and those that all other threads share.
 //
 // Event n lies in slot n mod capacity, behind a stamp that says which event the slot holds and whether all of it is
-// there. Several threads of a rank may record at once: a slot belongs to whoever has put an odd stamp on it, and a
-// thread that comes a whole ring later, or too late, leaves it alone and its event out. So a reader, in another process
-// and while the ring is written, takes what it read for an event only where the stamp was the same, and that of a whole
-// event, before and after.
+// there. The owner writes to its slots without an atomic exchange, which would wait for all that it has stored before,
+// for its peers as well. Of the others' slots, one belongs to whoever has put an odd stamp on it, and a thread that
+// comes a whole ring later, or too late, leaves it alone and its event out. So a reader, in another process and while
+// the ring is written, takes what it read for an event only where the stamp was the same, and that of a whole event,
+// before and after.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@
 namespace tutti::trace {
 
 inline constexpr std::uint64_t kRingMagic = 0x474e495249545554;  // "TUTIRING" where the lowest byte is the first
-inline constexpr std::uint32_t kRingVersion = 2;
-inline constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;  // of a ring: 1 GiB
+inline constexpr std::uint32_t kRingVersion = 3;
+inline constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;  // of the owner: 1 GiB, and as many of others
 inline constexpr std::uint32_t kMostTableEntries = 1 << 16;
 inline constexpr std::int32_t kMostRanks = 1 << 20;  // of a job: readers make room for all of them
 
@@ -42,7 +43,7 @@ struct RingFacts {
 
 // How much there is room for. The numbers of names and of events are powers of two.
 struct RingShape {
-  std::uint64_t events = std::uint64_t{1} << 16;  // 4 MiB
+  std::uint64_t events = std::uint64_t{1} << 16;  // of the owner, and as many of all others: 8 MiB
   std::uint32_t names = 1024, communicators = 1024, members = 16384;
 
   bool operator==(const RingShape&) const = default;
@@ -59,7 +60,9 @@ struct alignas(64) RingHeader {
   std::atomic<std::uint32_t> communicators, members;          // so many in their tables
   std::atomic<std::uint32_t> pair_stamp;                      // of `latest`; odd: it is being written
   std::atomic<std::uint64_t> latest_ticks, latest_steady_ns;  // another pair of the clocks, of later
-  alignas(64) std::atomic<std::uint64_t> written;             // events so far, those included that are being written
+  // Events so far, those included that are being written.
+  alignas(64) std::atomic<std::uint64_t> written;  // by the owner
+  alignas(64) std::atomic<std::uint64_t> written_by_others;
 };
 static_assert(sizeof(RingHeader) % 64 == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -92,39 +95,57 @@ struct RingPlaces {
         communicators(names + std::uint64_t{shape.names} * sizeof(NameEntry)),
         members(communicators + std::uint64_t{shape.communicators} * sizeof(CommunicatorEntry)),
         slots((members + std::uint64_t{shape.members} * sizeof(std::int32_t) + 63) / 64 * 64),
-        end(slots + shape.events * sizeof(RingSlot)) {}
+        others(slots + shape.events * sizeof(RingSlot)),
+        end(others + shape.events * sizeof(RingSlot)) {}
 
-  std::uint64_t names, communicators, members, slots, end;  // in bytes
+  std::uint64_t names, communicators, members, slots, others, end;  // in bytes
 };
 constexpr std::uint64_t ring_bytes(const RingShape& shape) { return RingPlaces(shape).end; }
 
-// The slots, from the writer's end, over memory of ring_bytes() that somebody else owns. Any thread may record.
+// The slots, from the writer's end, over memory of ring_bytes() that somebody else owns. Both ways to record return the
+// number of the event.
 class Ring {
  public:
   Ring(std::byte* memory, const RingShape& shape)
       : header_(reinterpret_cast<RingHeader*>(memory)),
         slots_(reinterpret_cast<RingSlot*>(memory + RingPlaces(shape).slots)),
+        others_(reinterpret_cast<RingSlot*>(memory + RingPlaces(shape).others)),
         mask_(shape.events - 1) {}
 
-  // Returns the number of the event.
-  std::uint64_t record(const TraceEvent& event) {
-    const std::uint64_t number = header_->written.fetch_add(1, std::memory_order_relaxed);
+  // By its owner alone.
+  std::uint64_t record_own(const TraceEvent& event) {
+    const std::uint64_t number = header_->written.load(std::memory_order_relaxed);
+    header_->written.store(number + 1, std::memory_order_relaxed);
     RingSlot& slot = slots_[number & mask_];
     __builtin_prefetch(&slots_[(number + 1) & mask_], 1);  // rings outgrow the caches
+    slot.stamp.store(RingSlot::begun(number), std::memory_order_relaxed);
+    fill(slot, number, event);
+    return number;
+  }
+
+  // By any other thread.
+  std::uint64_t record_shared(const TraceEvent& event) {
+    const std::uint64_t number = header_->written_by_others.fetch_add(1, std::memory_order_relaxed);
+    RingSlot& slot = others_[number & mask_];
+    __builtin_prefetch(&others_[(number + 1) & mask_], 1);
     std::uint64_t stamp = slot.stamp.load(std::memory_order_relaxed);
     const bool taken = (stamp & 1) != 0 || stamp > RingSlot::begun(number);
-    if (taken || !slot.stamp.compare_exchange_strong(stamp, RingSlot::begun(number), std::memory_order_acquire))
-      return number;
-    std::atomic_thread_fence(std::memory_order_release);  // whoever sees a word of this event sees the odd stamp
-    const EventWords words = words_of(event);
-    for (std::size_t i = 0; i < words.size(); ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
-    slot.stamp.store(RingSlot::whole(number), std::memory_order_release);
+    if (!taken && slot.stamp.compare_exchange_strong(stamp, RingSlot::begun(number), std::memory_order_acquire))
+      fill(slot, number, event);
     return number;
   }
 
  private:
+  static void fill(RingSlot& slot, std::uint64_t number, const TraceEvent& event) {
+    std::atomic_thread_fence(std::memory_order_release);  // whoever sees a word of this event sees the odd stamp
+    const EventWords words = words_of(event);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < words.size(); ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
+    slot.stamp.store(RingSlot::whole(number), std::memory_order_release);
+  }
+
   RingHeader* header_;
-  RingSlot* slots_;
+  RingSlot *slots_, *others_;
   std::uint64_t mask_;
 };
 

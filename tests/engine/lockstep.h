@@ -40,7 +40,7 @@ class Lockstep {
     std::unique_ptr<engine::Operation> operation;
     std::unique_ptr<engine::Plan> plan;
     engine::Binding binding;
-    std::uint64_t seen = 0;  // events of the ring
+    trace::EventCounts seen;  // events of the ring
   };
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }

@@ -228,7 +228,7 @@ TEST(Merge, SaysWhatIsMissing) {
     for (int i = 0; i < 64; ++i) three.span("lap", i, i + 0.5);
   }
   std::filesystem::resize_file(ring_path(folder.path(), 2), 100);
-  std::filesystem::resize_file(ring_path(folder.path(), 3), ring_bytes({.events = 64}) - 5 * sizeof(RingSlot));
+  std::filesystem::resize_file(ring_path(folder.path(), 3), RingPlaces({.events = 64}).others - 5 * sizeof(RingSlot));
   std::vector<std::string> sentences;
   const Json parts = merged(folder, &sentences).at("tutti").at("parts");
   EXPECT_EQ(parts, Json::parse(R"([{"rank":0,"found":true,"events":4,"lost":6,"ended":true},

@@ -80,7 +80,7 @@ TEST(Recorder, OutlivesAKilledProcess) {
   const Recording recording = read_recording(ring_path(folder.path(), 2));
   EXPECT_EQ(recording.facts.rank, 2);
   EXPECT_EQ(recording.facts.size, 4);
-  EXPECT_EQ(recording.written, kRecorded);
+  EXPECT_EQ(recording.written, (EventCounts{kRecorded, 0}));
   EXPECT_EQ(recording.lost(), 0u);
   ASSERT_EQ(recording.events.size(), kRecorded);
   expect_unbroken(recording, 7, 0);
@@ -100,11 +100,12 @@ TEST(Recorder, KilledInTheMiddleLosesTheEventAtHandAtMost) {
     child.hear();
     child.kill();
     const Recording recording = read_recording(ring_path(folder.path(), 0));
-    EXPECT_GE(recording.written, 100 * turn);
+    const std::uint64_t written = recording.written.own;
+    EXPECT_GE(written, 100 * turn);
     EXPECT_LE(recording.torn, 1u);
-    EXPECT_EQ(recording.overwritten, recording.written - std::min(recording.written, kCapacity));
-    EXPECT_EQ(recording.events.size() + recording.lost(), recording.written);
-    expect_unbroken(recording, turn, recording.overwritten);
+    EXPECT_EQ(recording.overwritten.own, written - std::min(written, kCapacity));
+    EXPECT_EQ(recording.events.size() + recording.lost(), written);
+    expect_unbroken(recording, turn, recording.overwritten.own);
   }
 }
 
@@ -121,8 +122,8 @@ TEST(Recorder, IsReadWhileItRecords) {
   std::uint64_t written = 0, turns = testing::tries(20'000);
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     const Recording recording = read_recording(ring_path(folder.path(), 0));
-    EXPECT_GE(recording.written, written);
-    written = recording.written;
+    EXPECT_GE(recording.written.own, written);
+    written = recording.written.own;
     std::uint64_t last = 0;
     for (const TraceEvent& event : recording.events) {
       ASSERT_EQ(event, event_of(3, event.sequence)) << "a torn event was taken for whole";
@@ -139,32 +140,35 @@ TEST(Recorder, KeepsTheLastEventsAndSaysHowManyWereLost) {
     recorder.record(event_of(1, n));
     const Recording recording = read_recording(ring_path(folder.path(), 0));
     const std::uint64_t lost = n < 64 ? 0 : n + 1 - 64;
-    ASSERT_EQ(recording.written, n + 1);
-    ASSERT_EQ(recording.overwritten, lost);
+    ASSERT_EQ(recording.written.own, n + 1);
+    ASSERT_EQ(recording.overwritten.own, lost);
     ASSERT_EQ(recording.torn, 0u);
     ASSERT_EQ(recording.events.size(), n + 1 - lost);
     expect_unbroken(recording, 1, lost);
   }
 }
 
-TEST(Recorder, TakesTwoThreads) {
+// The owner beside two others.
+TEST(Recorder, TakesThreeThreads) {
   const Folder folder;
   constexpr std::uint64_t kEach = 30'000;
   Recorder recorder(folder.path(), {.rank = 0, .size = 1}, {.events = 1 << 16});
   const auto record = [&](std::uint64_t who) {
     for (std::uint64_t n = 0; n < kEach; ++n) recorder.record(event_of(who, n));
   };
-  std::thread other([&] { record(2); });
+  std::thread other([&] { record(2); }), third([&] { record(3); });
   record(1);
   other.join();
+  third.join();
   const Recording recording = read_recording(ring_path(folder.path(), 0));
-  EXPECT_EQ(recording.written, 2 * kEach);
+  EXPECT_EQ(recording.written, (EventCounts{kEach, 2 * kEach}));
   EXPECT_EQ(recording.lost(), 0u);
   std::map<std::uint64_t, std::uint64_t> next;
   for (const TraceEvent& event : recording.events)
     ASSERT_EQ(event, event_of(event.communicator, next[event.communicator]++));
   EXPECT_EQ(next[1], kEach);
   EXPECT_EQ(next[2], kEach);
+  EXPECT_EQ(next[3], kEach);
 }
 
 // So small a ring that threads meet in a slot: what cannot be written is lost, and nothing is mixed.
@@ -184,8 +188,8 @@ TEST(Recorder, ThreadsThatLapEachOtherMixNothing) {
   }
   for (std::thread& thread : threads) thread.join();
   const Recording recording = read_recording(ring_path(folder.path(), 0));
-  EXPECT_EQ(recording.written, 3 * kEach);
-  EXPECT_EQ(recording.overwritten, 3 * kEach - 2);
+  EXPECT_EQ(recording.written.others, 3 * kEach);
+  EXPECT_EQ(recording.overwritten.others, 3 * kEach - 2);
 }
 
 TEST(Recorder, StartsAnewInAFolderThatWasUsed) {
@@ -193,9 +197,9 @@ TEST(Recorder, StartsAnewInAFolderThatWasUsed) {
   Recorder first(folder.path(), {}, {.events = 64});
   first.record(event_of(1, 0));
   Recorder second(folder.path(), {}, {.events = 64});
-  EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written, 0u);
+  EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written.sum(), 0u);
   first.record(event_of(1, 1));
-  EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written, 0u);
+  EXPECT_EQ(read_recording(ring_path(folder.path(), 0)).written.sum(), 0u);
 }
 
 TEST(Recorder, RefusesWhatIsNoRing) {

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "trace/folder.h"
 
@@ -60,12 +62,34 @@ TEST(Recording, OfARingInMemory) {
 
 TEST(Recording, GoesOnWhereAReaderWas) {
   const Image image(11);
-  EXPECT_EQ(read_recording(image.bytes(), 9).events, (std::vector{event_of(5, 9), event_of(5, 10)}));
-  EXPECT_EQ(read_recording(image.bytes(), 9).lost(), 0u);
-  EXPECT_EQ(read_recording(image.bytes(), 1).overwritten, 2u);
-  EXPECT_EQ(read_recording(image.bytes(), 1).events.size(), kCapacity);
-  EXPECT_TRUE(read_recording(image.bytes(), 11).events.empty());
-  EXPECT_TRUE(read_recording(image.bytes(), ~std::uint64_t{0}).events.empty());
+  EXPECT_EQ(read_recording(image.bytes(), {9, 0}).events, (std::vector{event_of(5, 9), event_of(5, 10)}));
+  EXPECT_EQ(read_recording(image.bytes(), {9, 0}).lost(), 0u);
+  EXPECT_EQ(read_recording(image.bytes(), {1, 0}).overwritten.own, 2u);
+  EXPECT_EQ(read_recording(image.bytes(), {1, 0}).events.size(), kCapacity);
+  EXPECT_TRUE(read_recording(image.bytes(), {11, 0}).events.empty());
+  EXPECT_TRUE(read_recording(image.bytes(), {~std::uint64_t{0}, 0}).events.empty());
+}
+
+// They have as much room as the owner, and lose nothing to it.
+TEST(Recording, HasWhatOtherThreadsRecorded) {
+  const Image image(0);
+  Recorder recorder(image.memory, {.rank = 1, .size = 3}, kShape);
+  for (std::uint64_t n = 0; n < kCapacity + 1; ++n) recorder.record(event_of(5, n));
+  std::thread([&] {
+    EXPECT_EQ(recorder.thread(), 1);
+    for (std::uint64_t n = 0; n < kCapacity + 2; ++n) recorder.record(event_of(6, n));
+  }).join();
+  EXPECT_EQ(recorder.thread(), 0);
+  const Recording recording = read_recording(image.bytes());
+  EXPECT_EQ(recording.written, (EventCounts{kCapacity + 1, kCapacity + 2}));
+  EXPECT_EQ(recording.overwritten, (EventCounts{1, 2}));
+  EXPECT_EQ(recording.torn, 0u);
+  std::vector<TraceEvent> all;
+  for (std::uint64_t n = 1; n < kCapacity + 1; ++n) all.push_back(event_of(5, n));
+  for (std::uint64_t n = 2; n < kCapacity + 2; ++n) all.push_back(event_of(6, n));
+  EXPECT_EQ(recording.events, all);
+  EXPECT_EQ(read_recording(image.bytes(), {kCapacity + 1, kCapacity + 1}).events,
+            (std::vector{event_of(6, kCapacity + 1)}));
 }
 
 TEST(Recording, LeavesTornEventsOut) {
@@ -74,8 +98,8 @@ TEST(Recording, LeavesTornEventsOut) {
   image.set_stamp(5, RingSlot::whole(5 - kCapacity));  // that of another turn
   image.set_stamp(6, 0);                               // never written
   const Recording recording = read_recording(image.bytes());
-  EXPECT_EQ(recording.written, kCapacity + 2);
-  EXPECT_EQ(recording.overwritten, 2u);
+  EXPECT_EQ(recording.written, (EventCounts{kCapacity + 2, 0}));
+  EXPECT_EQ(recording.overwritten, (EventCounts{2, 0}));
   EXPECT_EQ(recording.torn, 3u);
   std::vector<TraceEvent> left;
   for (const std::uint64_t n : {2, 3, 7, 8, 9}) left.push_back(event_of(5, n));
@@ -90,7 +114,7 @@ TEST(Recording, OfFilesCutShort) {
   }
   for (std::size_t bytes = kSlots; bytes < image.bytes().size(); ++bytes) {
     const Recording recording = read_recording(image.bytes().first(bytes));
-    const std::size_t whole = (bytes - kSlots) / sizeof(RingSlot);
+    const std::size_t whole = std::min<std::size_t>((bytes - kSlots) / sizeof(RingSlot), kCapacity);
     EXPECT_EQ(recording.torn, kCapacity - whole);
     ASSERT_EQ(recording.events.size(), whole);
     for (std::uint64_t n = 0; n < whole; ++n) EXPECT_EQ(recording.events[n], event_of(5, n));
@@ -161,11 +185,14 @@ TEST(Recording, OfClocksThatWereBeingWrittenHasTheFirst) {
 
 TEST(Recording, OfCountsThatLie) {
   for (const std::uint64_t written : {std::uint64_t{1} << 63, ~std::uint64_t{0}, std::uint64_t{12}}) {
-    Image image(3);
-    image.set(offsetof(RingHeader, written), written);
-    const Recording recording = read_recording(image.bytes());
-    EXPECT_TRUE(recording.events.empty());
-    EXPECT_EQ(recording.lost(), written);
+    for (const std::size_t counter : {offsetof(RingHeader, written), offsetof(RingHeader, written_by_others)}) {
+      Image image(3);
+      image.set(offsetof(RingHeader, written), std::uint64_t{0});
+      image.set(counter, written);
+      const Recording recording = read_recording(image.bytes());
+      EXPECT_TRUE(recording.events.empty());
+      EXPECT_EQ(recording.lost(), written);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -47,7 +48,7 @@ class Waiter {
         rounds_ = 0;
         watch.over();
       } else if (rounds_ < spin_rounds()) {
-        if (rounds_ == 0) watch.stuck();
+        if (rounds_ == std::min(kShortWait, spin_rounds() - 1)) watch.stuck();
         ++rounds_;
         pause_core();
       } else if (rounds_ < spin_rounds() + yield_rounds()) {
@@ -74,6 +75,7 @@ class Waiter {
 
   static constexpr int kUnasked = -1;           // most calls end at the first look, and need to know nothing
   static constexpr int kSpinRounds = 1000;      // some tens of microseconds
+  static constexpr int kShortWait = 4;          // rounds that nobody is told of: to read the clock would take as long
   static constexpr int kCrowdedSpinRounds = 1;  // the peer may need this very core
   static constexpr int kBackgroundSpinRounds = 20;
   static constexpr int kCrowdedYieldRounds = 200;

@@ -11,14 +11,9 @@ namespace tutti::engine {
 
 using trace::TraceEvent;
 
-CallRecords::Known& CallRecords::known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
-  const auto is_it = [&](const Known& it) {
-    return it.row == row && it.across == across && it.recorder == group.recorder->id();
-  };
-  if (last_ < all_.size() && is_it(*all_[last_])) [[likely]]
-    return *all_[last_];
-  for (last_ = 0; last_ < all_.size(); ++last_)
-    if (is_it(*all_[last_])) return *all_[last_];
+CallRecords::Known& CallRecords::find(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
+  for (const auto& known : all_)
+    if (is_it(*known, group, row, across)) return *known;
   auto made = std::make_unique<Known>();
   made->row = row;
   made->recorder = group.recorder->id();
@@ -28,35 +23,46 @@ CallRecords::Known& CallRecords::known(const trace::GroupRecorder& group, const 
   return *all_.emplace_back(std::move(made));
 }
 
-double CallRecords::seconds_of(Known& known, const Call& call, int size_class) {
+double CallRecords::seconds_of(Known& known, const Asked& asked, bool message, int size_class) {
   float& seconds = known.seconds[static_cast<std::size_t>(size_class)];
   if (seconds >= 0) return seconds;
   const std::uint64_t bytes = std::uint64_t{1} << size_class;
-  const double price = !call.is_message()                ? chooser_->price_of(*known.row, bytes)
-                       : call.peer == transport_->rank() ? chooser_->price_of_message_to_self(*known.row, bytes)
-                                                         : chooser_->price_of_message(*known.row, bytes, known.across);
+  const double price = !message        ? chooser_->price_of(*known.row, bytes)
+                       : asked.to_self ? chooser_->price_of_message_to_self(*known.row, bytes)
+                                       : chooser_->price_of_message(*known.row, bytes, known.across);
   seconds = static_cast<float>(price);
+  return seconds;
+}
+
+double CallRecords::price_of(Known& known, const Asked& asked, bool message) {
+  const std::uint64_t bytes = std::max<std::uint64_t>(asked.bytes, 1);
+  const int size_class = 63 - std::countl_zero(bytes);
+  const std::uint64_t least = std::uint64_t{1} << size_class;
+  double seconds = seconds_of(known, asked, message, size_class);
+  if (bytes != least) {
+    const double part = static_cast<double>(bytes - least) / static_cast<double>(least);
+    seconds += part * (seconds_of(known, asked, message, size_class + 1) - seconds);
+  }
+  if (asked.kept != 0) seconds += chooser_->price_of_copy(asked.kept);
+  if (asked.checked && !message && transport_->size() > 1) {
+    if (check_s_ < 0) check_s_ = chooser_->price_of(Track::check(), 1);
+    seconds += check_s_;
+  }
   return seconds;
 }
 
 std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
   // Of v-variants not every rank knows all counts.
   if (known.row == nullptr || call.uneven || call.moved_bytes >> 48 != 0) return TraceEvent::kUnknown_ns;
-  const std::uint64_t bytes = std::max<std::uint64_t>(call.moved_bytes, 1);
-  const int size_class = 63 - std::countl_zero(bytes);
-  const std::uint64_t least = std::uint64_t{1} << size_class;
-  double seconds = seconds_of(known, call, size_class);
-  if (bytes != least) {
-    const double part = static_cast<double>(bytes - least) / static_cast<double>(least);
-    seconds += part * (seconds_of(known, call, size_class + 1) - seconds);
+  const Asked asked = {.bytes = call.moved_bytes,
+                       .kept = keeps_input(call, *known.row) ? call.input_bytes : 0,
+                       .checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce),
+                       .to_self = call.is_message() && call.peer == transport_->rank()};
+  if (known.asked != asked) [[unlikely]] {
+    known.asked = asked;
+    known.predicted_ns = static_cast<std::uint32_t>(std::min(price_of(known, asked, call.is_message()) * 1e9, 4e9));
   }
-  if (keeps_input(call, *known.row)) seconds += chooser_->price_of_copy(call.input_bytes);
-  const bool checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce);
-  if (checked && !call.is_message() && transport_->size() > 1) {
-    if (check_s_ < 0) check_s_ = chooser_->price_of(Track::check(), 1);
-    seconds += check_s_;
-  }
-  return static_cast<std::uint32_t>(std::min(seconds * 1e9, 4e9));
+  return known.predicted_ns;
 }
 
 void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "choice/chooser.h"
 #include "engine/call.h"
@@ -35,6 +37,14 @@ class CallRecords {
  private:
   static constexpr int kClasses = 64;  // of sizes, by their highest bit
 
+  // What a prediction depends on, of calls of one algorithm.
+  struct Asked {
+    std::uint64_t bytes = 0, kept = 0;  // kept: of the input, that is copied first
+    bool checked = false, to_self = false;
+
+    bool operator==(const Asked&) const = default;
+  };
+
   // What is known of an algorithm. Seconds of 2^i bytes; below 0: not asked for.
   struct Known {
     const schedule::Algorithm* row = nullptr;
@@ -42,18 +52,29 @@ class CallRecords {
     bool across = false;
     std::uint16_t name = trace::TraceEvent::kNone;
     std::array<float, kClasses + 1> seconds = {};
+    std::optional<Asked> asked;  // most calls are like the one before
+    std::uint32_t predicted_ns = 0;
   };
 
-  Known& known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across);
+  Known& known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
+    if (last_ == nullptr || !is_it(*last_, group, row, across)) [[unlikely]]
+      last_ = &find(group, row, across);
+    return *last_;
+  }
+  static bool is_it(const Known& it, const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
+    return it.row == row && it.across == across && it.recorder == group.recorder->id();
+  }
+  Known& find(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across);
   std::uint32_t predicted_ns(Known& known, const Call& call);
-  double seconds_of(Known& known, const Call& call, int size_class);
+  double price_of(Known& known, const Asked& asked, bool message);
+  double seconds_of(Known& known, const Asked& asked, bool message, int size_class);
 
   const transport::Transport* transport_;
   const choice::Chooser* chooser_;
   bool checks_;
   double check_s_ = -1;
   std::vector<std::unique_ptr<Known>> all_;
-  std::size_t last_ = 0;  // of all_, that was asked for last
+  Known* last_ = nullptr;  // of all_, that was asked for last
 };
 
 }  // namespace tutti::engine

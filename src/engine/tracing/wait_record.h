@@ -1,5 +1,5 @@
-// A wait of the program for a peer, recorded where it outlasts the first spin: from the first look that found nothing
-// to do to the one that did. The clock is read while there is nothing else to do.
+// A wait of the program for a peer, recorded where it outlasts the first spin: from the first few looks that found
+// nothing to do to the one that did. The clock is read while there is nothing else to do.
 #pragma once
 
 #include "engine/execute/operation.h"
