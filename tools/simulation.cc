@@ -112,6 +112,11 @@ void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("-n,--ranks", ranks, "The first so many ranks of the cluster; all if left out")->type_name("N");
   app.add_option("--root", root, "The rank that a rooted verb starts from or ends at")->type_name("RANK");
   app.add_option("--segment", segment, "Pieces that long vectors are cut into; 4M if left out")->type_name("BYTES");
+  add_conditions_to(app);
+  app.add_flag("--unfolded", unfolded, "Simulate ranks one by one even where they fare alike");
+}
+
+void SimulationRequest::add_conditions_to(CLI::App& app) {
   app.add_option("--reduce", reduce, "GB/s at which a rank reduces; free if left out")
       ->type_name("GB/S")
       ->check(CLI::PositiveNumber);
@@ -131,7 +136,22 @@ void SimulationRequest::add_to(CLI::App& app) {
   app.add_option("--background", background, "Flows of others that are always under way, between ranks by lot; of 1M")
       ->type_name("FLOWS[:BYTES]");
   app.add_option("--seed", seed, "Of all that is by lot; 1 if left out")->type_name("N");
-  app.add_flag("--unfolded", unfolded, "Simulate ranks one by one even where they fare alike");
+}
+
+bool SimulationRequest::has_conditions() const {
+  return reduce > 0 || copy > 0 || skew > 0 || !stragglers.empty() || !slow_links.empty() || !failed_links.empty() ||
+         !background.empty();
+}
+
+schedule::SimulateOptions SimulationRequest::conditions(const topology::Topology& where) const {
+  schedule::SimulateOptions options;
+  options.reduced_bytes_per_s = reduce * 1e9;
+  options.copied_bytes_per_s = copy * 1e9;
+  options.skew_s = skew * 1e-6;
+  options.late_starts = late_starts;
+  options.seed = seed;
+  add_troubles(*this, where, options);
+  return options;
 }
 
 std::vector<const Algorithm*> SimulationRequest::rows() const {
@@ -197,18 +217,12 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
     refuse(fmt::format("-n must be 1 to {}, the ranks of {}", topology.ranks(), topology.name));
   if (asked.root < 0 || asked.root >= result.ranks) refuse(fmt::format("--root must be 0 to {}", result.ranks - 1));
   const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
-  schedule::SimulateOptions options;
+  schedule::SimulateOptions options = asked.conditions(topology);
   const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(result.ranks) : 1);
   options.count = row.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / share);
   result.bytes = static_cast<double>(options.count * share);
-  options.reduced_bytes_per_s = asked.reduce * 1e9;
-  options.copied_bytes_per_s = asked.copy * 1e9;
-  options.skew_s = asked.skew * 1e-6;
-  options.late_starts = asked.late_starts;
-  options.seed = asked.seed;
   options.fold = !asked.unfolded;
   options.history = asked.history;
-  add_troubles(asked, topology, options);
   const Offers offers =
       schedule::offers_to_simulate(hosts_of(topology, result.ranks), bench::parse_bytes(asked.segment, "--segment"));
   constexpr int kManyRanks = 512;

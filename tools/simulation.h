@@ -30,6 +30,12 @@ struct SimulationRequest {
 
   // Adds the options that fill it.
   void add_to(CLI::App& app);
+  // Those alone that say how quick ranks are, and what is wrong there.
+  void add_conditions_to(CLI::App& app);
+  // Whether any of those was given.
+  bool has_conditions() const;
+  // What they ask of the simulator.
+  schedule::SimulateOptions conditions(const topology::Topology& where) const;
   // The rows it is about: of messages, because clusters share no memory. Ends the command, in words, where none is.
   std::vector<const schedule::Algorithm*> rows() const;
 };

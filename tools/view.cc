@@ -38,6 +38,7 @@ constexpr const char* kViewExamples = R"(Examples:
   tutti view all_reduce --algorithm ring -n 8               opens a browser on a page of this host, until Ctrl-C
   tutti view all_reduce -a ring -n 8 --output ring.html     the page as a file that needs nothing else
   tutti view all_reduce -n 16 --topology dgx-h100:2 -b 64M  where it would run, timed by the simulator
+  tutti view all_reduce -a ring -n 8 --straggler 3:4x       one rank is slow; what tutti sim takes to be wrong
   tutti view --gallery --output gallery.html                every verb by every algorithm
   tutti view pipeline --schedule zb-h1 --stages 4           what the stages of a pipeline compute when
   tutti view --file mine.json                               programs, as tutti show --json writes them; a trace as
@@ -46,6 +47,7 @@ Keys in the page: space plays, arrows step, ? tells the others.)";
 
 struct View {
   Selection selection;
+  SimulationRequest conditions;  // of the simulation, its troubles
   std::string file, bytes = "1M", topology, output;
   bool json = false, gallery = false, serve = false;
 };
@@ -75,10 +77,11 @@ std::set<std::pair<int, int>> edges_of(const Json& document) {
   return edges;
 }
 
-Json simulated(const std::vector<Lowered>& programs, const topology::Topology& topology, std::uint64_t bytes) {
+Json simulated(const std::vector<Lowered>& programs, const View& asked, const topology::Topology& topology,
+               std::uint64_t bytes) {
   const schedule::Program& first = programs.front().program;
   const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
-  schedule::SimulateOptions options;
+  schedule::SimulateOptions options = asked.conditions.conditions(topology);
   const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(first.ranks) : 1);
   options.count = schedule::moves_data(first.verb) ? std::max<std::uint64_t>(1, bytes / share) : 0;
   options.history = true;
@@ -86,8 +89,9 @@ Json simulated(const std::vector<Lowered>& programs, const topology::Topology& t
   return view::timeline_json(schedule::simulate(programs, topology, options), topology);
 }
 
-SimulationRequest request_of(std::string_view verb, int ranks, int root, const std::string& topology_words) {
-  SimulationRequest request;
+SimulationRequest request_of(const View& asked, std::string_view verb, int ranks, int root,
+                             const std::string& topology_words) {
+  SimulationRequest request = asked.conditions;
   request.verb = verb;
   request.topology = topology_words;
   request.ranks = ranks;
@@ -95,8 +99,10 @@ SimulationRequest request_of(std::string_view verb, int ranks, int root, const s
   return request;
 }
 
-Json costs(const schedule::Program& program, const std::string& topology_words, const topology::Topology& topology) {
-  const SimulationRequest request = request_of(name_of(program.verb), program.ranks, program.root, topology_words);
+Json costs(const View& asked, const schedule::Program& program, const std::string& topology_words,
+           const topology::Topology& topology) {
+  const SimulationRequest request =
+      request_of(asked, name_of(program.verb), program.ranks, program.root, topology_words);
   const QuickRows chosen = quick_rows(request, topology);
   const std::vector<PricedSize> sizes = price_sizes(request, {}, topology, chosen);
   Json bytes = Json::array(), quickest = Json::array(), rows = Json::array();
@@ -136,16 +142,19 @@ Json document_of(const std::vector<Lowered>& programs, const View& asked, bool w
   require_room(topology, words, first.ranks);
   if (first.ranks < 2 || first.ranks > kMostPriced) return document;
   const bool runs = only_messages(programs) && document.at("proof").at("verified").get<bool>();
-  if (runs) document["timeline"] = simulated(programs, topology, bytes);
+  if (runs) document["timeline"] = simulated(programs, asked, topology, bytes);
+  if (!runs && asked.conditions.has_conditions())
+    refuse("--straggler and its like change simulated times, of which these programs have none");
   if (runs && !document.contains("groups"))
     document["cluster"] = view::cluster_json(topology, first.ranks, edges_of(document));
-  if (with_costs && schedule::moves_data(first.verb)) document["cost"] = costs(first, words, topology);
+  if (with_costs && schedule::moves_data(first.verb)) document["cost"] = costs(asked, first, words, topology);
   return document;
 }
 
 // What takes least there.
 std::string_view quickest_on(const topology::Topology& topology, const View& asked, int ranks) {
-  const SimulationRequest request = request_of(asked.selection.verb, ranks, asked.selection.root, asked.topology);
+  const SimulationRequest request =
+      request_of(asked, asked.selection.verb, ranks, asked.selection.root, asked.topology);
   const PricedSize priced =
       price_sizes(request, {asked.bytes, asked.bytes}, topology, quick_rows(request, topology)).front();
   return priced.rows[priced.quickest()].row->name;
@@ -213,7 +222,8 @@ Json document_of_file(const View& asked) {
   }
   if (parsed.contains("topology") && parsed.contains("algorithms")) {
     refuse(fmt::format(
-        "{} has the times of a simulation, not what moved when; tutti view {} --topology {}:{} -b {} plays it",
+        "{} has the times of a simulation, not what moved when; tutti view {} --topology {}:{} -b {} plays it, with "
+        "--straggler and its like as tutti sim has them",
         asked.file, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
         parsed.value("bytes", 0.0)));
   }
@@ -273,6 +283,7 @@ void add_view(CLI::App& app, int& exit_code) {
     of->add_flag("--serve", asked->serve, "Serve the page even where no browser is found");
     of->add_flag("--json", asked->json, "Print what the page would play, as JSON");
   };
+  asked->conditions.add_conditions_to(*command);
   add_outcome(command);
   command->add_flag("--gallery", asked->gallery, "All verbs by all algorithms");
   command->footer(kViewExamples);

@@ -130,6 +130,19 @@ TEST(ViewDocument, OnAClusterLiesOnItsHosts) {
   EXPECT_EQ(chosen.at("timeline").at("topology"), "dgx-h100:2") << "by an algorithm that runs there";
 }
 
+// As tutti sim has them: a rank that adds slowly, a slow link.
+TEST(ViewDocument, HasTheTroublesOfASimulation) {
+  const auto us = [](const std::string& words) {
+    return document("all_reduce -a ring --topology cpu-10gbe:2 -b 1M --reduce 5 " + words)
+        .at("timeline")
+        .at("us")
+        .get<double>();
+  };
+  EXPECT_GT(us("-n 4 --straggler 2:4x"), 2 * us("-n 4"));
+  EXPECT_GT(us("-n 20 --slow-link 'eth 0 of host 1 and top-of-rack 0:4x'"), 2 * us("-n 20"));
+  expect_refused("all_reduce -a direct -n 4 --straggler 2:4x", "of which these programs have none");
+}
+
 TEST(ViewDocument, OfTheGalleryHasEveryAlgorithm) {
   const Json gallery = document("--gallery");
   const Ended list =
