@@ -143,8 +143,6 @@ Json document_of(const std::vector<Lowered>& programs, const View& asked, bool w
   if (first.ranks < 2 || first.ranks > kMostPriced) return document;
   const bool runs = only_messages(programs) && document.at("proof").at("verified").get<bool>();
   if (runs) document["timeline"] = simulated(programs, asked, topology, bytes);
-  if (!runs && asked.conditions.has_conditions())
-    refuse("--straggler and its like change simulated times, of which these programs have none");
   if (runs && !document.contains("groups"))
     document["cluster"] = view::cluster_json(topology, first.ranks, edges_of(document));
   if (with_costs && schedule::moves_data(first.verb)) document["cost"] = costs(asked, first, words, topology);
@@ -293,10 +291,13 @@ void add_view(CLI::App& app, int& exit_code) {
   add_outcome(pipeline);
   command->callback([asked, pipeline_asked, command, &exit_code] {
     exit_code = 0;
-    if (command->got_subcommand("pipeline")) return show_page(document_of_pipeline(pipeline_asked->play()), *asked);
-    if (asked->gallery) return show_page(gallery(), *asked);
-    if (!asked->file.empty()) return show_page(document_of_file(*asked), *asked);
-    show_page(document_of(placed(*asked).programs(), *asked, true), *asked);
+    const Json document = command->got_subcommand("pipeline") ? document_of_pipeline(pipeline_asked->play())
+                          : asked->gallery                    ? gallery()
+                          : !asked->file.empty()              ? document_of_file(*asked)
+                                                              : document_of(placed(*asked).programs(), *asked, true);
+    if (asked->conditions.has_conditions() && !document.contains("timeline"))
+      refuse("--straggler and its like change simulated times, of which there are none here");
+    show_page(document, *asked);
   });
 }
 

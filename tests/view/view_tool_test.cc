@@ -140,7 +140,8 @@ TEST(ViewDocument, HasTheTroublesOfASimulation) {
   };
   EXPECT_GT(us("-n 4 --straggler 2:4x"), 2 * us("-n 4"));
   EXPECT_GT(us("-n 20 --slow-link 'eth 0 of host 1 and top-of-rack 0:4x'"), 2 * us("-n 20"));
-  expect_refused("all_reduce -a direct -n 4 --straggler 2:4x", "of which these programs have none");
+  expect_refused("all_reduce -a direct -n 4 --straggler 2:4x", "of which there are none here");
+  expect_refused("--straggler 2:4x pipeline --schedule 1f1b --stages 2 --microbatches 4", "of which there are none");
 }
 
 TEST(ViewDocument, OfTheGalleryHasEveryAlgorithm) {
