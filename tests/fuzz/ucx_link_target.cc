@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int ends[2];
   check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
   const FileDescriptor far(ends[1]);
-  LinkReader reader(FileDescriptor(ends[0]), input.bytes(input.number()));
+  LinkReader reader(FileDescriptor{ends[0]}, input.bytes(input.number()));
   while (!input.empty() && !reader.ended()) {
     const auto piece = input.bytes(1 + input.number());
     if (piece.empty()) break;

@@ -102,7 +102,9 @@ class Chapter {
       const Ended ended = workplace.run(line.substr(2));
       ++commands_;
       EXPECT_EQ(ended.exit_code, 0) << file_ << ": " << line << "\n" << ended.output;
-      if (line.find(" > ") == std::string::npos) EXPECT_NE(ended.output, "") << file_ << ": " << line;
+      if (line.find(" > ") == std::string::npos) {
+        EXPECT_NE(ended.output, "") << file_ << ": " << line;
+      }
       note_numbers(line);
       const bool same = varies ? without_numbers(shown) == without_numbers(ended.output) : shown == ended.output;
       if (!updates) {

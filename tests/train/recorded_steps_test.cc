@@ -83,7 +83,9 @@ TEST(RecordedSteps, HaveTheirNumbersAndTheirBuckets) {
       EXPECT_EQ(*buckets[step].rbegin() + 1, static_cast<int>(buckets[step].size())) << "all of them";
       EXPECT_TRUE(step.second >= kFirst && step.second < kSteps) << step.second;
       const auto next = steps.find({step.first, step.second + 1});
-      if (next != steps.end()) EXPECT_LE(time.end, next->second.begin + kRounding_us);
+      if (next != steps.end()) {
+        EXPECT_LE(time.end, next->second.begin + kRounding_us);
+      }
     }
   }
 }
