@@ -6,6 +6,8 @@
 // memory (/dev/shm) nothing is ever written to a disk.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -19,9 +21,6 @@
 #include "trace/ring.h"
 
 namespace tutti::trace {
-
-// Its address tells a thread from all others that live. Found without a call, also in a library that is loaded later.
-[[gnu::tls_model("initial-exec")]] inline constinit thread_local char this_thread = 0;
 
 // The ring of a rank in a folder of traces.
 std::string ring_path(const std::string& folder, int rank);
@@ -62,7 +61,7 @@ class Recorder {
   static constexpr std::uint64_t kPairEvery = 1 << 12;
   static constexpr std::uint8_t kMostThreads = 255;
 
-  bool owned_here() const { return owner_ == &this_thread; }
+  bool owned_here() const { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
   std::uint8_t other_thread();
   void pair_clocks();
   template <class Entry>
@@ -75,7 +74,7 @@ class Recorder {
   RingShape shape_;
   RingHeader* header_;
   Ring ring_;
-  const char* owner_ = &this_thread;  // where another thread gets its address, the owner has ended
+  pthread_t owner_ = ::pthread_self();  // where another thread is known by it, the owner has ended
   std::uint64_t id_;
   std::atomic<std::uint32_t> threads_{1};
   std::mutex adding_;  // communicators

@@ -13,7 +13,12 @@ OtherServers::OtherServers(std::optional<Communicator> group) : group_(std::move
   for (int server = 0; server < group_->size(); ++server) {
     Other& other = others_[static_cast<std::size_t>(server)];
     other.server = server;
-    if (server != group_->rank()) other.told = group_->recv_async(one(other.word), server);
+  }
+  try {
+    for (Other& other : others_)
+      if (other.server != group_->rank()) other.told = group_->recv_async(one(other.word), other.server);
+  } catch (const Error& error) {
+    failed_before_ = LostServer{error.peer(), error};
   }
 }
 
@@ -23,6 +28,7 @@ void OtherServers::add_to(std::vector<Work*>& works) {
 }
 
 std::optional<LostServer> OtherServers::lost(std::chrono::milliseconds within) {
+  if (failed_before_) return failed_before_;
   for (const Deadline deadline = Deadline::after(within);;) {
     for (Other& other : others_) {
       if (!other.told.valid() || !other.told.ended()) continue;
@@ -45,7 +51,7 @@ std::optional<LostServer> OtherServers::lost(std::chrono::milliseconds within) {
 }
 
 std::optional<LostServer> OtherServers::finish(std::chrono::milliseconds within) {
-  if (!group_) return std::nullopt;
+  if (!group_ || failed_before_) return failed_before_;
   int server = 0;
   std::int64_t word = 1;
   std::vector<Work> tellings;

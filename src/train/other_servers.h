@@ -46,6 +46,7 @@ class OtherServers {
 
   std::optional<Communicator> group_;
   std::vector<Other> others_;
+  std::optional<LostServer> failed_before_;  // this one listened to it
 };
 
 }  // namespace tutti::train

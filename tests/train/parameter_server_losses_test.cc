@@ -126,12 +126,12 @@ TEST(ParameterServerLosses, AServerThatFailsWithoutDyingIsNamedByAll) {
       int token = 1;
       Progress progress(comm, {.servers = {0, 1}});
       if (comm.rank() == 0) {
-        telling.recv(one(token), 2);
+        for (int worker = 2; worker < 5; ++worker) telling.recv(one(token), worker);
         return;
       }
       const Error error = error_of([&] {
         if (progress.server.serves()) progress.server.serve();
-        if (comm.rank() == 2) telling.send(one(token), 0);
+        telling.send(one(token), 0);
         for (;;) {
           progress.push(comm.rank() - 2);
           progress.server.clock();
