@@ -10,13 +10,12 @@ OtherServers::OtherServers(std::optional<Communicator> group) : group_(std::move
   if (!group_) return;
   group_->set_timeout(Deadline::kForever);  // they have nothing to say until the end
   others_.resize(static_cast<std::size_t>(group_->size()));
-  for (int server = 0; server < group_->size(); ++server) {
-    Other& other = others_[static_cast<std::size_t>(server)];
-    other.server = server;
-  }
   try {
-    for (Other& other : others_)
-      if (other.server != group_->rank()) other.told = group_->recv_async(one(other.word), other.server);
+    for (int server = 0; server < group_->size(); ++server) {
+      Other& other = others_[static_cast<std::size_t>(server)];
+      other.server = server;
+      if (server != group_->rank()) other.told = group_->recv_async(one(other.word), server);
+    }
   } catch (const Error& error) {
     failed_before_ = LostServer{error.peer(), error};
   }
@@ -69,15 +68,17 @@ std::optional<LostServer> OtherServers::finish(std::chrono::milliseconds within)
     give_up();
     return lost;
   }
-  others_.clear();
-  group_->close();
-  group_.reset();
+  leave();
   return std::nullopt;
 }
 
 void OtherServers::give_up() {
   if (!group_) return;
   group_->abort();
+  leave();
+}
+
+void OtherServers::leave() {
   others_.clear();
   group_->close();
   group_.reset();

@@ -38,6 +38,8 @@ class OtherServers {
   void give_up();
 
  private:
+  void leave();
+
   struct Other {
     int server = -1;
     std::int64_t word = 0;
