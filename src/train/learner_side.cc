@@ -48,8 +48,9 @@ Counters LearnerSide::counters() const {
 }
 
 void LearnerSide::expect(ActorSession& actor, std::vector<float> message) {
-  QueuedTrajectory& next = actor.queue.emplace_back(std::move(message));
+  QueuedTrajectory next{std::move(message)};
   next.work = actor.group.recv_up_to_async(next.message, kActorRank, kTrajectoryTag);
+  actor.queue.push_back(std::move(next));
 }
 
 void LearnerSide::tell(ActorSession& actor) {
@@ -77,7 +78,7 @@ void LearnerSide::tell(ActorSession& actor) {
 
 void LearnerSide::tell_all() {
   for (ActorSession& actor : sessions_)
-    if (!actor.gone) with(actor, [&] { tell(actor); });
+    if (!actor.gone && !actor.failed) with(actor, [&] { tell(actor); });
 }
 
 // Until a trajectory has come, or an actor has taken its news.
@@ -86,10 +87,33 @@ void LearnerSide::await() {
   for (ActorSession& actor : sessions_) {
     if (actor.gone) continue;
     if (!actor.queue.empty()) works.push_back(&actor.queue.front().work);
+    if (actor.failed) continue;
     for (Work* work : {&actor.news.head, &actor.news.body, &actor.news.taken})
       if (work->valid()) works.push_back(work);
   }
   await_any(works);
+}
+
+std::optional<Trajectory> LearnerSide::take_from(ActorSession& actor) {
+  if (!actor.queue.empty() && !actor.queue.front().work.ended()) return std::nullopt;
+  if (actor.queue.empty() || !with(actor, [&] { actor.queue.front().work.wait(); })) {
+    lose(actor);
+    return std::nullopt;
+  }
+  QueuedTrajectory& first = actor.queue.front();
+  const std::size_t floats = first.work.received().count;
+  std::swap(taken_, first.message);
+  std::vector<float> message = std::move(first.message);
+  actor.queue.pop_front();
+  ++actor.owed_credits;
+  ++actor.taken;
+  with(actor, [&] {
+    expect(actor, std::move(message));
+    tell(actor);
+  });
+  return Trajectory{.actor = actor.rank,
+                    .version = version_in(taken_),
+                    .data = std::span(taken_).subspan(kVersionFloats, floats - kVersionFloats)};
 }
 
 Trajectory LearnerSide::take() {
@@ -98,29 +122,15 @@ Trajectory LearnerSide::take() {
     tell_all();
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
       ActorSession& actor = sessions_[(turn_ + i) % sessions_.size()];
-      if (actor.gone || !actor.queue.front().work.ended()) continue;
-      Trajectory trajectory{.actor = actor.rank};
-      with(actor, [&] {
-        QueuedTrajectory& first = actor.queue.front();
-        first.work.wait();
-        const std::size_t floats = first.work.received().count;
-        std::swap(taken_, first.message);
-        std::vector<float> message = std::move(first.message);
-        actor.queue.pop_front();
-        expect(actor, std::move(message));
-        ++actor.owed_credits;
-        ++actor.taken;
-        trajectory.version = version_in(taken_);
-        trajectory.data = std::span(taken_).subspan(kVersionFloats, floats - kVersionFloats);
-        tell(actor);
-      });
       if (actor.gone) continue;
+      const std::optional<Trajectory> trajectory = take_from(actor);
+      if (!trajectory) continue;
       turn_ = (turn_ + i + 1) % sessions_.size();
-      const std::int64_t behind = version_ - trajectory.version;
+      const std::int64_t behind = version_ - trajectory->version;
       ++lag_.trajectories;
       lags_ += static_cast<double>(behind);
       lag_.most = std::max(lag_.most, behind);
-      return trajectory;
+      return *trajectory;
     }
     if (actors() > 0) await();
   }
@@ -138,28 +148,24 @@ std::int64_t LearnerSide::publish(std::span<const float> weights) {
   return version_;
 }
 
-// Whether the actor has said farewell; what else has come is forgotten.
-bool LearnerSide::hear_farewell(ActorSession& actor) {
+// Forgets what has come, up to the actor's farewell.
+void LearnerSide::hear_out(ActorSession& actor) {
   while (!actor.queue.empty() && actor.queue.front().work.ended()) {
-    actor.queue.front().work.wait();
+    if (!with(actor, [&] { actor.queue.front().work.wait(); })) return lose(actor);
     std::vector<float> message = std::move(actor.queue.front().message);
     actor.queue.pop_front();
-    if (version_in(message) == kFarewell) return true;
-    expect(actor, std::move(message));
+    if (version_in(message) == kFarewell) return close(actor);
+    with(actor, [&] { expect(actor, std::move(message)); });
   }
-  return false;
+  if (actor.queue.empty()) lose(actor);
 }
 
 void LearnerSide::stop() {
   stopping_ = true;
   while (actors() > 0) {
     tell_all();
-    for (ActorSession& actor : sessions_) {
-      if (actor.gone) continue;
-      with(actor, [&] {
-        if (hear_farewell(actor)) close(actor);
-      });
-    }
+    for (ActorSession& actor : sessions_)
+      if (!actor.gone) hear_out(actor);
     if (actors() > 0) await();
   }
 }
@@ -175,8 +181,8 @@ void LearnerSide::close(ActorSession& actor) {
   actor.group.close();
 }
 
-void LearnerSide::lose(ActorSession& actor, const Error& error) {
-  if (actor.gone) throw error;
+void LearnerSide::lose(ActorSession& actor) {
+  const Error error = *actor.failed;
   close(actor);
   lost_.push_back({actor.rank, actor.taken, end_of_peer(error),
                    "actor rank " + std::to_string(actor.rank) + " was lost after " + std::to_string(actor.taken) +

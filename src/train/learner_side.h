@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,7 +48,9 @@ class LearnerSide {
     int rank = -1;
     Communicator group;
     bool gone = false, told_to_stop = false;
-    std::deque<QueuedTrajectory> queue;  // the first comes first
+    std::deque<QueuedTrajectory> queue;  // the first comes first; empty only where the actor has failed
+    // What its communicator failed with, or a call to it: it is lost once what has come before is taken.
+    std::optional<Error> failed;
     SentNews news;
     std::int64_t sent_version = -1, owed_credits = 0;
     std::uint64_t taken = 0;
@@ -58,15 +61,20 @@ class LearnerSide {
   void tell(ActorSession& actor);
   void tell_all();
   void await();
-  void lose(ActorSession& actor, const Error& error);
+  // The actor's next trajectory, if it has come. An actor that has failed is lost where it has not.
+  std::optional<Trajectory> take_from(ActorSession& actor);
+  void lose(ActorSession& actor);
   void close(ActorSession& actor);
-  bool hear_farewell(ActorSession& actor);
+  void hear_out(ActorSession& actor);
+  // False where the actor has failed.
   template <class Part>
-  void with(ActorSession& actor, const Part& part) {
+  bool with(ActorSession& actor, const Part& part) {
     try {
       part();
+      return true;
     } catch (const Error& error) {
-      lose(actor, error);
+      if (!actor.failed) actor.failed = error;
+      return false;
     }
   }
 

@@ -238,7 +238,7 @@ TEST(ActorLearnerDeaths, AnActorThatLeavesAfterItHasSentHasLeft) {
           return;
         }
         Learner learner(comm, weights_of(0), kOptions);
-        while (learner.take().actor == 1) continue;
+        while (learner.take().actor == 1) require(learner.actors() == 2, "what came before it left is not lost");
         if (waits) telling.send(one(token), 2);
         while (learner.actors() == 2) static_cast<void>(learner.take());
         require(learner.lost()[0].rank == 2 && learner.lost()[0].trajectories == 1, learner.lost()[0].why);
@@ -246,6 +246,34 @@ TEST(ActorLearnerDeaths, AnActorThatLeavesAfterItHasSentHasLeft) {
         learner.stop();
       }));
     }
+  }
+}
+
+// The learner finds out by its news, which nobody takes any more.
+TEST(ActorLearnerDeaths, WhatAnActorSentBeforeItLeftIsTakenAfterwards) {
+  for (const Ranks kind : {Ranks::threads, Ranks::processes, Ranks::tcp}) {
+    testing::expect_all_ok(testing::run_ranks(kind, 2, [](Communicator& comm) {
+      Communicator telling = comm.duplicate();
+      int token = 1;
+      if (comm.rank() == 1) {
+        {
+          Actor actor(comm, kWeights, kOptions);
+          static_cast<void>(actor.weights());
+          for (std::uint64_t n = 0; n < kOptions.queue; ++n) actor.send(trajectory_of(1, n, actor.version()));
+        }
+        return telling.send(one(token), 0);
+      }
+      Learner learner(comm, weights_of(0), kOptions);
+      telling.recv(one(token), 1);
+      for (int version = 1; version <= 2000; ++version) learner.publish(weights_of(version));
+      for (std::uint64_t n = 0; n < kOptions.queue; ++n) {
+        const Trajectory trajectory = learner.take();
+        const std::vector<float> expected = trajectory_of(1, n, 0);
+        require(std::equal(expected.begin(), expected.end(), trajectory.data.begin(), trajectory.data.end()), "whole");
+      }
+      const Error error = error_of([&] { learner.take(); });
+      require(contains(error.what(), "actor rank 1 was lost after 2 trajectories"), error.what());
+    }));
   }
 }
 
