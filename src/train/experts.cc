@@ -147,13 +147,21 @@ void Experts::sum_by_token(bool weighs, std::span<float> sums) const {
   const auto top = static_cast<std::size_t>(routing_->options.top_k);
   std::vector<std::size_t> row_of(routing_->experts.size());
   for (std::size_t i = 0; i < plan_.order.size(); ++i) row_of[plan_.order[i]] = i;
-  std::fill(sums.begin(), sums.end(), 0.0F);
-  for (std::size_t choice = 0; choice < row_of.size(); ++choice) {
-    if (!routing_->kept[choice]) continue;
-    const float* const row = rows_.data() + row_of[choice] * width_;
-    float* const sum = sums.data() + choice / top * width_;
-    const float weight = weighs ? routing_->weights[choice] : 1;
-    for (std::size_t i = 0; i < width_; ++i) sum[i] += weight * row[i];
+  for (std::size_t token = 0; token < routing_->tokens; ++token) {
+    float* const sum = sums.data() + token * width_;
+    bool begun = false;
+    for (std::size_t choice = token * top; choice < (token + 1) * top; ++choice) {
+      if (!routing_->kept[choice]) continue;
+      const float* const row = rows_.data() + row_of[choice] * width_;
+      const float weight = weighs ? routing_->weights[choice] : 1;
+      if (begun) {
+        for (std::size_t i = 0; i < width_; ++i) sum[i] += weight * row[i];
+      } else {
+        for (std::size_t i = 0; i < width_; ++i) sum[i] = weight * row[i];
+      }
+      begun = true;
+    }
+    if (!begun) std::fill_n(sum, width_, 0.0F);
   }
 }
 
@@ -161,7 +169,7 @@ std::span<const float> Experts::dispatch(const Routing& routing, std::span<const
   require_length(tokens.size(), routing.tokens, "dispatch", "tokens");
   plan_ = plan(routing);
   routing_ = routing;
-  returned_.clear();
+  has_returned_ = false;
   rows_.resize(plan_.order.size() * width_);
   const auto top = static_cast<std::size_t>(routing.options.top_k);
   for (std::size_t i = 0; i < plan_.order.size(); ++i)
@@ -175,13 +183,14 @@ void Experts::combine(std::span<const float> outputs, std::span<float> result) {
   require_length(result.size(), routing_->tokens, "combine", "result");
   bring_to_tokens(outputs);
   sum_by_token(true, result);
-  returned_ = rows_;
+  std::swap(returned_, rows_);
+  has_returned_ = true;
 }
 
 std::span<const float> Experts::combine_backward(std::span<const float> result_gradient,
                                                  std::span<float> weight_gradient) {
   require_dispatched("combine_backward");
-  if (returned_.size() != plan_.order.size() * width_) refuse_call("combine_backward: call combine() first");
+  if (!has_returned_) refuse_call("combine_backward: call combine() first");
   require_length(result_gradient.size(), routing_->tokens, "combine_backward", "the gradient of the result");
   if (weight_gradient.size() != routing_->experts.size())
     refuse_call("combine_backward: a gradient of " + std::to_string(weight_gradient.size()) +

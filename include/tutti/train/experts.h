@@ -150,7 +150,8 @@ class TUTTI_API Experts {
   Sentence forth_, back_;  // what rows that went to experts, and back, last said
   std::optional<Routing> routing_;
   std::vector<float> rows_, expert_rows_;  // of this rank's choices in the plan's order; of this rank's experts
-  std::vector<float> returned_;            // outputs for this rank's choices: for the gradient of the weights
+  std::vector<float> returned_;            // by combine(), for the gradient of the weights
+  bool has_returned_ = false;              // since the last dispatch()
 };
 
 }  // namespace tutti::train
