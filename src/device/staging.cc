@@ -93,8 +93,16 @@ void Staging::ask_for_call(Way& way, CuStream stream) {
   pool_->driver_->check(pool_->driver_->cuLaunchHostFunc(stream, wake_rank, &way), "asking the driver for a call");
 }
 
-// Most launches have ended before a caller that looks for it would sleep; the progress thread sleeps soon.
-bool Staging::looked_for_long() { return ++looks_ == (background_ ? kLooksOfThread : kLooksOfCaller); }
+// To ask takes tens of microseconds beside a launch that runs, so it is left until shortly before whoever looks would
+// sleep: the progress thread does so soon, a caller who has a core yields for milliseconds first.
+bool Staging::looked_for_long() {
+  if (asked_) return false;
+  ++looks_;
+  if (background_ && !pool_->caller_drives_) return asked_ = looks_ >= kLooksOfThread;
+  if (crowded_) return asked_ = looks_ >= kLooksOfCaller;
+  if (looks_ == kLooksOfCaller) asking_ = Deadline::after(kCallersYield);
+  return asked_ = looks_ > kLooksOfCaller && asking_.passed();
+}
 
 // There is nothing else in the stream, so that it tells. Behind the launch comes an event only where the driver is
 // asked for a call: by the time that comes the stream has not ended yet, but the event has been reached.
@@ -473,8 +481,9 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
   Handle stage(plan.background ? &idle_stage() : &callers_stage());
   stage->chained_ = stage->output_ready_ = false;
-  stage->looks_ = 0;
+  stage->begin_to_look();
   stage->background_ = plan.background;
+  stage->crowded_ = plan.crowded;
   stage->loose_ = plan.loose && HeldStreams::of_process().begin_loose();
   stage->kept_.device = nullptr;
   bind(stage->in_, plan.input_device, plan.input);

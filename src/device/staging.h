@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -93,7 +94,7 @@ class Staging {
     launch(*driver(), home(), launched().stream);
     launching_ = true;
     launched().marked = false;
-    looks_ = 0;
+    begin_to_look();
   }
   bool has_launched();
 
@@ -101,6 +102,7 @@ class Staging {
   friend class StagingPool;
 
   static constexpr int kLooksOfThread = 2, kLooksOfCaller = 200;
+  static constexpr std::chrono::milliseconds kCallersYield{1};  // they do so for longer (engine/execute/waiter.h)
 
   // One of the two ways.
   struct Way {
@@ -124,6 +126,10 @@ class Staging {
   const Driver* driver() const;
   // Whether it is time to ask the driver for a call, because whoever looks may sleep.
   bool looked_for_long();
+  void begin_to_look() {
+    looks_ = 0;
+    asked_ = false;
+  }
   // Asks whether the caller's stream has come to the call, and if not marks what it holds.
   void come_after(CuStream stream);
   void mark_end(CuStream stream, CuContext context);
@@ -152,13 +158,15 @@ class Staging {
   CuStream callers_ = nullptr;   // the caller's stream
   CuContext context_ = nullptr;  // of the device, to use that stream in
   StreamGate gate_;              // what the way back waits for, or the caller's stream, where `gated_`
-  bool gated_ = false, chained_ = false, deferred_ = false, loose_ = false, background_ = false;
+  bool gated_ = false, chained_ = false, deferred_ = false, loose_ = false, background_ = false, crowded_ = false;
   bool reached_ = false;       // the caller's stream has come to the call
   CuEvent earlier_ = nullptr;  // else behind what it held when the call was made
   CuContext earlier_context_ = nullptr;
   std::vector<SharedAllocations::Opened> uses_;  // by the launch
   bool launching_ = false;                       // it has not been seen to have ended
   int looks_ = 0;                // at a stream that has not come to the call, or a launch that has not ended
+  bool asked_ = false;           // because of that, for a call by the driver
+  Deadline asking_;              // of a caller who has looked often
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
   std::size_t bytes_ = 0;        // that begin() takes
@@ -185,7 +193,8 @@ class StagingPool {
     void* stream = nullptr;   // the caller's
     bool holds = true;        // what comes into it later waits for the call, where it is chained
     bool deferred = false;    // nothing moves until begin()
-    bool background = false;  // whoever looks after the call sleeps soon; else the caller's thread closes it
+    bool background = false;  // nobody waits for the call yet: the progress thread, which sleeps soon, looks after it
+    bool crowded = false;     // where ranks share cores, callers sleep soon as well
     bool loose = false;       // it holds no stream, and none is held: inside LooseCalls that were granted
   };
   // An empty plan, for the next call of the caller's thread, in the memory of the one before.
@@ -194,6 +203,8 @@ class StagingPool {
   Handle open(const Driver& driver, const Plan& plan);
   // What the calls of this communicator have used; the caller's thread asks.
   SeenMemory& seen() { return seen_; }
+  // Whether a caller who waits has taken the place of the progress thread; told by whoever drives async calls.
+  void set_caller_drives(bool drives) { caller_drives_ = drives; }
 
  private:
   friend class Staging;
@@ -213,6 +224,7 @@ class StagingPool {
 
   std::function<void()> wake_;
   const Driver* driver_ = nullptr;
+  bool caller_drives_ = false;
   std::mutex mutex_;  // of the lists of stagings
   std::vector<std::unique_ptr<Staging>> all_;
   std::vector<Staging*> idle_;

@@ -51,7 +51,8 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
       records_(*transport_, chooser_, options_.check == Check::full),
       async_records_(*transport_, chooser_, options_.check == Check::full),
       explainer_(*transport_, mailbox_, first_error_, origin_.silence, [this] { return async_.owns_mailbox(); }),
-      async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads, async_records_}) {
+      async_({*transport_, tracks_, mailbox_, explainer_, first_error_, counter_, *origin_.threads, async_records_,
+              staging_}) {
   set_timeout(options_.timeout);
   for (const ScheduleFile& file : *origin_.schedules) bring(file);
   const bool full = options_.check == Check::full;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -343,24 +344,65 @@ TEST_F(StagingTest, StagesAreClosedWhileOthersAreOpened) {
   }
 }
 
-// A launch is asked about by its stream, and where that takes long by an event that the rank is woken behind.
-TEST_F(StagingTest, ALaunchWakesWhoSleeps) {
-  const DeviceBytes buffer(64);
-  for (int round = 0; round < 20; ++round) {
-    StagingPool::Plan plan{
-        .bytes = 64, .input_device = 0, .input = {{buffer.data(), 0, 64}}, .output = {}, .deferred = true};
-    const StagingPool::Handle stage = pool_.open(driver_, plan);
-    device::StreamGate gate;
-    stage->start_launch([&](const device::Driver& driver, const device::UsedDevice&, device::CuStream stream) {
+// A launch that ends when its gate is opened.
+struct HeldLaunch {
+  explicit HeldLaunch(device::Staging& stage) {
+    stage.start_launch([&](const device::Driver& driver, const device::UsedDevice&, device::CuStream stream) {
       gate = device::StreamGates::of_process().take(driver);
       driver.check(
           driver.cuStreamWaitValue32_v2(stream, gate.shown(driver), gate.value + 1, device::kCuWaitUntilAtLeast),
           "a launch that takes long");
     });
-    for (int look = 0; look < 300; ++look) EXPECT_FALSE(stage->has_launched());
-    gate.open();
+  }
+  ~HeldLaunch() { device::StreamGates::of_process().give_back(gate); }
+  HeldLaunch(const HeldLaunch&) = delete;
+  HeldLaunch& operator=(const HeldLaunch&) = delete;
+
+  device::StreamGate gate;
+};
+
+// A launch is asked about by its stream, and where that takes long by an event that the rank is woken behind: a caller
+// who has a core yields for two milliseconds before it sleeps.
+TEST_F(StagingTest, ALaunchWakesWhoSleeps) {
+  const DeviceBytes buffer(64);
+  for (int round = 0; round < 30; ++round) {
+    StagingPool::Plan plan{
+        .bytes = 64, .input_device = 0, .input = {{buffer.data(), 0, 64}}, .output = {}, .deferred = true};
+    plan.background = round % 3 == 1;
+    plan.crowded = round % 3 == 2;
+    const StagingPool::Handle stage = pool_.open(driver_, plan);
+    HeldLaunch launch(*stage);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto sleeps = [&](int looks) {
+      if (plan.background || plan.crowded) return looks == (plan.background ? 3 : 201);
+      return looks > 1000 && std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(2);
+    };
+    for (int looks = 0; !sleeps(looks); ++looks) EXPECT_FALSE(stage->has_launched());
+    launch.gate.open();
     rank_.sleep_until([&] { return stage->has_launched(); });
-    device::StreamGates::of_process().give_back(gate);
+  }
+}
+
+// Which costs a launch that is about to end tens of microseconds.
+TEST_F(StagingTest, WhoDoesNotSleepSoonDoesNotAskToBeWoken) {
+  auto* const calls = fake<int(const char*)>("fake_cuda_calls");
+  if (calls == nullptr) GTEST_SKIP() << "only the fake driver counts";
+  const DeviceBytes buffer(64);
+  for (const bool background : {false, true}) {
+    StagingPool::Plan plan{
+        .bytes = 64, .input_device = 0, .input = {{buffer.data(), 0, 64}}, .output = {}, .deferred = true};
+    plan.background = background;
+    const StagingPool::Handle stage = pool_.open(driver_, plan);
+    HeldLaunch launch(*stage);
+    const int before = calls("cuLaunchHostFunc");
+    pool_.set_caller_drives(background);
+    for (int look = 0; look < 200; ++look) EXPECT_FALSE(stage->has_launched());
+    EXPECT_EQ(calls("cuLaunchHostFunc"), before);
+    pool_.set_caller_drives(false);
+    EXPECT_FALSE(stage->has_launched());
+    if (background) EXPECT_EQ(calls("cuLaunchHostFunc"), before + 1) << "the progress thread is about to sleep";
+    launch.gate.open();
+    while (!stage->has_launched()) std::this_thread::yield();
   }
 }
 

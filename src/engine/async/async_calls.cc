@@ -26,9 +26,11 @@ AsyncCalls::Seat::Seat(AsyncCalls& calls) : calls_(&calls) {
     if (calls.thread_) calls.thread_->take_back();
   }
   driving_ = std::unique_lock(calls.driving_);
+  calls.with_.staging.set_caller_drives(true);
 }
 
 AsyncCalls::Seat::~Seat() {
+  calls_->with_.staging.set_caller_drives(false);
   driving_.unlock();
   const std::lock_guard lock(calls_->queue_mutex_);
   if (--calls_->waiting_callers_ == 0 && calls_->queued_ != 0) calls_->thread_->want();

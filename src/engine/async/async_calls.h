@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "device/staging.h"
 #include "engine/async/event.h"
 #include "engine/async/pending.h"
 #include "engine/call_counter.h"
@@ -56,6 +57,7 @@ class AsyncCalls final : private runtime::Driven {
     CallCounter& counter;
     runtime::ProgressThreads& threads;
     CallRecords& records;  // whoever has the right to drive uses them
+    device::StagingPool& staging;
   };
 
   // The right to drive, taken over from the progress thread for as long as this lives.
