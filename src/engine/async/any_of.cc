@@ -61,7 +61,8 @@ class AnyOf {
     const auto recorded =
         std::ranges::find_if(pending_, [](const auto* pending) { return pending->call.recorder != nullptr; });
     const engine::Pending& told = recorded == pending_.end() ? *pending_.front() : **recorded;
-    const engine::RecordedWork work(told.call.recorder, told.call.sequence);
+    // A receive gets its number from the message that it takes, on the progress thread.
+    const engine::RecordedWork work(told.call.recorder, told.call.is_message() ? 0 : told.call.sequence);
     while (!event.wait(std::min<std::chrono::nanoseconds>(deadline.left(), kAskedEvery))) {
       if (deadline.passed()) return false;
       throw_if_interrupted();
