@@ -147,21 +147,13 @@ void Experts::sum_by_token(bool weighs, std::span<float> sums) const {
   const auto top = static_cast<std::size_t>(routing_->options.top_k);
   std::vector<std::size_t> row_of(routing_->experts.size());
   for (std::size_t i = 0; i < plan_.order.size(); ++i) row_of[plan_.order[i]] = i;
-  for (std::size_t token = 0; token < routing_->tokens; ++token) {
-    float* const sum = sums.data() + token * width_;
-    bool begun = false;
-    for (std::size_t choice = token * top; choice < (token + 1) * top; ++choice) {
-      if (!routing_->kept[choice]) continue;
-      const float* const row = rows_.data() + row_of[choice] * width_;
-      const float weight = weighs ? routing_->weights[choice] : 1;
-      if (begun) {
-        for (std::size_t i = 0; i < width_; ++i) sum[i] += weight * row[i];
-      } else {
-        for (std::size_t i = 0; i < width_; ++i) sum[i] = weight * row[i];
-      }
-      begun = true;
-    }
-    if (!begun) std::fill_n(sum, width_, 0.0F);
+  for (std::size_t choice = 0; choice < row_of.size(); ++choice) {
+    float* const sum = sums.data() + choice / top * width_;
+    if (choice % top == 0) std::fill_n(sum, width_, 0.0F);
+    if (!routing_->kept[choice]) continue;
+    const float* const row = rows_.data() + row_of[choice] * width_;
+    const float weight = weighs ? routing_->weights[choice] : 1;
+    for (std::size_t i = 0; i < width_; ++i) sum[i] += weight * row[i];
   }
 }
 

@@ -82,7 +82,7 @@ class LearnerSide {
   std::deque<ActorSession> sessions_;
   std::shared_ptr<const std::vector<float>> weights_;
   std::int64_t version_ = 0;
-  bool stopping_ = false, stopped_ = false;
+  bool stopping_ = false;
   std::size_t turn_ = 0;      // whose it is
   std::vector<float> taken_;  // what take() returned last
   std::vector<LostActor> lost_;
