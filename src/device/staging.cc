@@ -99,7 +99,7 @@ bool Staging::looked_for_long() {
   if (asked_) return false;
   ++looks_;
   if (background_ && !pool_->caller_drives_) return asked_ = looks_ >= kLooksOfThread;
-  if (crowded_) return asked_ = looks_ >= kLooksOfCaller;
+  if (pool_->crowded_) return asked_ = looks_ >= kLooksOfCaller;
   if (looks_ == kLooksOfCaller) asking_ = Deadline::after(kCallersYield);
   return asked_ = looks_ > kLooksOfCaller && asking_.passed();
 }
@@ -483,7 +483,6 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   stage->chained_ = stage->output_ready_ = false;
   stage->begin_to_look();
   stage->background_ = plan.background;
-  stage->crowded_ = plan.crowded;
   stage->loose_ = plan.loose && HeldStreams::of_process().begin_loose();
   stage->kept_.device = nullptr;
   bind(stage->in_, plan.input_device, plan.input);

@@ -158,7 +158,7 @@ class Staging {
   CuStream callers_ = nullptr;   // the caller's stream
   CuContext context_ = nullptr;  // of the device, to use that stream in
   StreamGate gate_;              // what the way back waits for, or the caller's stream, where `gated_`
-  bool gated_ = false, chained_ = false, deferred_ = false, loose_ = false, background_ = false, crowded_ = false;
+  bool gated_ = false, chained_ = false, deferred_ = false, loose_ = false, background_ = false;
   bool reached_ = false;       // the caller's stream has come to the call
   CuEvent earlier_ = nullptr;  // else behind what it held when the call was made
   CuContext earlier_context_ = nullptr;
@@ -174,7 +174,8 @@ class Staging {
 
 class StagingPool {
  public:
-  explicit StagingPool(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // `crowded`: ranks share cores, so that callers who wait sleep soon.
+  explicit StagingPool(std::function<void()> wake, bool crowded = false) : wake_(std::move(wake)), crowded_(crowded) {}
   // Waits until everything that was started has ended.
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
@@ -194,7 +195,6 @@ class StagingPool {
     bool holds = true;        // what comes into it later waits for the call, where it is chained
     bool deferred = false;    // nothing moves until begin()
     bool background = false;  // nobody waits for the call yet: the progress thread, which sleeps soon, looks after it
-    bool crowded = false;     // where ranks share cores, callers sleep soon as well
     bool loose = false;       // it holds no stream, and none is held: inside LooseCalls that were granted
   };
   // An empty plan, for the next call of the caller's thread, in the memory of the one before.
@@ -223,6 +223,7 @@ class StagingPool {
   void recycle(Staging& stage);
 
   std::function<void()> wake_;
+  const bool crowded_;
   const Driver* driver_ = nullptr;
   bool caller_drives_ = false;
   std::mutex mutex_;  // of the lists of stagings

@@ -154,7 +154,6 @@ class Engine final {
                           .holds = holds_stream(request),
                           .may_launch = waits != Waits::nobody && transport_->device_card(0, 0) != nullptr,
                           .background = waits != Waits::caller,
-                          .crowded = crowded(),
                           .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.

@@ -15,7 +15,6 @@ struct StageManner {
   bool may_launch =
       false;  // a call that one launch can do for all ranks keeps its buffers, and its staging is deferred
   bool background = false;  // nobody waits for the call yet
-  bool crowded = false;     // ranks share cores
   bool loose = false;       // an async call that holds no stream, while none is held (device/held_streams.h)
 };
 
