@@ -34,7 +34,7 @@ class LearnerSide {
  private:
   struct QueuedTrajectory {
     std::vector<float> message;
-    Work work;
+    Work work = {};
   };
   // What is on its way to an actor: one piece of news at a time, until the actor says that it has taken the weights. A
   // send alone may end before: small weights would pile up in the transport.
