@@ -151,6 +151,12 @@ void add_plan(CLI::App& app, int& exit_code) {
   add_plan_gamma(*plan, exit_code);
   add_plan_compare(*plan, exit_code);
   add_plan_scale(*plan, exit_code);
+  plan->parse_complete_callback([asked, plan] {
+    if (plan->get_subcommands().empty()) return;
+    if (asked->words.empty() && !asked->json && !asked->list && asked->html.empty() && asked->timeline.empty()) return;
+    const std::string verb = plan->get_subcommands().front()->get_name();
+    refuse(fmt::format("options of {} stand behind its name: tutti plan {} --...", verb, verb));
+  });
   plan->callback([asked, plan, &exit_code] {
     if (!plan->get_subcommands().empty()) return;
     exit_code = 0;

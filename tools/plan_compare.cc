@@ -33,7 +33,14 @@ constexpr const char* kScaleExamples = R"(Examples:
 
 Strong scaling keeps the global batch; weak scaling keeps what it is on every device of the first row. Its larger
 batches want a larger learning rate, and from the critical batch on (--critical-batch) hardly save steps: the second
-table.)";
+table. Exit status 3: no row of strong scaling fits into memory.)";
+
+// Without a verdict, which nobody has looked for.
+nlohmann::ordered_json json_of(const plan::JobPlan& plan) {
+  auto document = nlohmann::ordered_json::parse(to_json(plan, {}));
+  document.erase("verdict");
+  return document;
+}
 
 plan::JobPlan planned(const plan::JobWords& words) {
   const plan::JobQuestion question = plan::question_of(words, read_text, costs_here);
@@ -67,7 +74,7 @@ bool compare(const CompareRequest& asked) {
   if (asked.json) {
     nlohmann::ordered_json document{{"why", sentences}};
     for (const auto& [name, plan] : {std::pair{"first", &first}, std::pair{"second", &second}})
-      document[name] = nlohmann::ordered_json::parse(to_json(*plan, {}));
+      document[name] = json_of(*plan);
     fmt::print("{}\n", document.dump(2));
     return one_fits;
   }
@@ -150,30 +157,32 @@ std::vector<ScaleRow> scaled(const ScaleRequest& asked) {
   return rows;
 }
 
+bool can_run(const ScaleRow& row) { return row.strong && row.strong->fits(); }
+
 // The first row from which on twice the devices are less than 1.5 times the tokens; nullptr where none is.
 const ScaleRow* end_of_paying(const std::vector<ScaleRow>& rows) {
   constexpr double kPays = 1.5;
   for (std::size_t i = 1; i < rows.size(); ++i)
-    if (rows[i - 1].strong && rows[i].strong &&
+    if (can_run(rows[i - 1]) && can_run(rows[i]) &&
         rows[i].strong->tokens_per_s() < kPays * rows[i - 1].strong->tokens_per_s())
       return &rows[i - 1];
   return nullptr;
 }
 
-// The row that more devices pay up to: where it ends, or the last one that is possible.
+// The row that more devices pay up to: where it ends, or the last one that can run.
 const ScaleRow* last_that_pays(const std::vector<ScaleRow>& rows) {
   if (const ScaleRow* end = end_of_paying(rows)) return end;
-  const auto last =
-      std::ranges::find_if(rows.rbegin(), rows.rend(), [](const ScaleRow& row) { return row.strong.has_value(); });
+  const auto last = std::ranges::find_if(rows.rbegin(), rows.rend(), can_run);
   return last == rows.rend() ? nullptr : &*last;
 }
 
 void print_end_without_one(const std::vector<ScaleRow>& rows) {
   const ScaleRow* last = last_that_pays(rows);
   if (last == &rows.back()) return fmt::print("\nmore devices pay up to the last row\n");
-  if (last == nullptr) return fmt::print("\nno row is possible with this batch: {}\n", rows.back().problem);
-  fmt::print("\nmore devices pay up to {}, the last row that is possible with this batch\n  {}\n", last->devices,
-             rows.back().problem);
+  const std::string& problem = rows.back().problem;
+  const std::string why = problem.empty() ? "the others do not fit into memory" : problem;
+  if (last == nullptr) return fmt::print("\nno row can run with this batch: {}\n", why);
+  fmt::print("\nmore devices pay up to {}, the last row that can run with this batch\n  {}\n", last->devices, why);
 }
 
 // What the larger batch of weak scaling asks for and brings, over the first row's.
@@ -204,8 +213,8 @@ void print_catch(const std::vector<ScaleRow>& rows) {
 }
 
 void print_scale(const std::vector<ScaleRow>& rows) {
-  fmt::print("{:>8}  {:<22} {:>11} {:>10} {:>7} {:>7} {:>9}  {:>14} {:>7}\n", "devices", "strategy", "step", "tokens/s",
-             "MFU", "fits", "exposed", "weak tokens/s", "MFU");
+  fmt::print("{:>8}  {:<22} {:>11} {:>10} {:>7} {:>7} {:>9}  {:>14} {:>7} {:>7}\n", "devices", "strategy", "step",
+             "tokens/s", "MFU", "fits", "exposed", "weak tokens/s", "MFU", "fits");
   for (const ScaleRow& row : rows) {
     if (row.strong)
       fmt::print("{:>8}  {:<22} {:>11} {:>10.4g} {:>5.1f} % {:>7} {:>9.3g}", row.devices,
@@ -214,7 +223,9 @@ void print_scale(const std::vector<ScaleRow>& rows) {
                  row.strong->gamma_exposed());
     else
       fmt::print("{:>8}  {:<22} {:>11} {:>10} {:>7} {:>7} {:>9}", row.devices, "not possible", "", "", "", "", "");
-    if (row.weak) fmt::print("  {:>14.4g} {:>5.1f} %", row.weak->tokens_per_s(), 100 * row.weak->mfu());
+    if (row.weak)
+      fmt::print("  {:>14.4g} {:>5.1f} % {:>7}", row.weak->tokens_per_s(), 100 * row.weak->mfu(),
+                 row.weak->fits() ? "true" : "false");
     fmt::print("\n");
   }
   print_catch(rows);
@@ -231,9 +242,9 @@ void print_scale_json(const std::vector<ScaleRow>& rows) {
   for (const ScaleRow& row : rows) {
     nlohmann::ordered_json object{{"gpus", row.devices}};
     if (!row.problem.empty()) object["not_possible"] = row.problem;
-    if (row.strong) object["strong"] = nlohmann::ordered_json::parse(to_json(*row.strong, {}));
+    if (row.strong) object["strong"] = json_of(*row.strong);
     if (row.weak) {
-      object["weak"] = nlohmann::ordered_json::parse(to_json(*row.weak, {}));
+      object["weak"] = json_of(*row.weak);
       const LargerBatch larger = larger_batch(*row.weak, *first->weak);
       object["weak"]["learning_rate_factor"] = larger.learning_rate;
       object["weak"]["steps_to_loss_factor"] = larger.steps;
@@ -290,8 +301,8 @@ void add_plan_scale(CLI::App& plan, int& exit_code) {
   verb->add_flag("--json", asked->json, "As JSON, for scripts");
   verb->footer(kScaleExamples);
   verb->callback([asked, &exit_code] {
-    exit_code = 0;
     const std::vector<ScaleRow> rows = scaled(*asked);
+    exit_code = std::ranges::any_of(rows, can_run) ? 0 : kDoesNotFit;
     if (!asked->plot.empty()) write_picture(asked->plot, picture_of_scale(rows));
     if (asked->json) return print_scale_json(rows);
     print_scale(rows);

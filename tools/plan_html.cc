@@ -49,8 +49,9 @@ std::string table_of_sentence(const plan::JobPlan& plan) {
     table += fmt::format(
         "<tr><td class='n'>{:g}</td><td>{}</td><td class='n'>{}</td><td>{}</td><td>{} of {}</td><td>{}</td><td>{}</td>"
         "<td class='n'>{}</td><td class='n'>{}</td></tr>\n",
-        phrase.times, name_of(phrase.verb), plan::words_of_bytes(phrase.bytes), svg_escaped(phrase.what), phrase.group,
-        phrase.span.ranks(), phrase.links, phrase.algorithm, plan::words_of_seconds(phrase.total_s()),
+        phrase.times, name_of(phrase.verb), plan::words_of_bytes(phrase.bytes),
+        svg_escaped(phrase.what) + (phrase.every > 1 ? fmt::format(", every {:g} steps", phrase.every) : ""),
+        phrase.group, phrase.span.ranks(), phrase.links, phrase.algorithm, plan::words_of_seconds(phrase.total_s()),
         plan::words_of_seconds(phrase.exposed_s));
   return table + "</table>\n";
 }
@@ -114,7 +115,7 @@ std::string page_of(const plan::JobPlan& plan, const plan::JobVerdict& verdict) 
       "<p>{} a step, {:.4g} tokens per second, {:.1f} TFLOP/s of the model per device, MFU {:.1f} %, gamma {:.3g} raw "
       "and {:.3g} exposed. Collectives: {}.</p>\n",
       plan::words_of_seconds(plan.step_s()), plan.tokens_per_s(), plan.model_flops_per_device() / 1e12,
-      100 * plan.mfu(), plan.gamma_raw(), plan.gamma_exposed(), job.stack.name);
+      100 * plan.mfu(), plan.gamma_raw(), plan.gamma_exposed(), svg_escaped(words_of_prices(job)));
   page += fmt::format("<h2>A step</h2>\n{}", bar_of(parts_of(plan.time), 0, plan::words_of_seconds));
   page += fmt::format("<h2>Memory of a device: {}</h2>\n{}", plan.fits() ? "fits" : "does not fit",
                       bar_of(parts_of(plan.memory), plan.memory.capacity, plan::words_of_bytes));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/nearest_names.h"
+#include "plan/training.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/readers/simulate/group_programs.h"
 #include "schedule/readers/simulate/simulate.h"
@@ -110,10 +111,11 @@ double simulated_seconds(const Algorithm& row, const topology::Topology& topolog
 
 const std::vector<Stack>& stacks() {
   static const std::vector<Stack> kStacks{
-      {"tutti", false, 1, false, "the quickest of our schedules for a group and a size"},
-      {"megatron-2021", false, 1, true, "as tutti, but messages between stages are cut along tp and gathered there"},
-      {"flat-ring", true, 1, false, "rings over all ranks as they are numbered: one NIC of a host is on the way"},
-      {"deepspeed-2021", true, 0.5, false, "flat rings, and half of what stage 3 gathers comes too late to hide"},
+      {"tutti", false, 1, static_cast<int>(TrainingShape().gathered_units), false,
+       "the quickest of our schedules for a group and a size"},
+      {"megatron-2021", false, 1, 3, true, "as tutti, but messages between stages are cut along tp and gathered there"},
+      {"flat-ring", true, 1, 3, false, "rings over all ranks as they are numbered: one NIC of a host is on the way"},
+      {"deepspeed-2021", true, 0.5, 2, false, "flat rings, and half of what stage 3 gathers comes too late to hide"},
   };
   return kStacks;
 }

@@ -28,6 +28,7 @@ struct Stack {
   std::string_view name;
   bool rings_only = false;     // over all ranks as they are numbered, so that one NIC of a host is on the way
   double prefetch = 1;         // share of a layer's computing that hides what stage 3 gathers
+  int held_layers = 3;         // that stage 3 has gathered at once
   bool cuts_messages = false;  // between stages: along tp, and gathered there
   std::string_view meaning;
 };

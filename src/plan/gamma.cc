@@ -19,8 +19,9 @@ GammaRow gamma_row(const GammaSettings& settings, double workers, double local_b
       2 * (workers - 1) / workers * settings.bytes_per_parameter * parameters / settings.bytes_per_s;
   const double latency_s = 2 * (workers - 1) * settings.latency_s;
   row.all_reduce_s = bandwidth_s + latency_s;
-  const double left_s = (bandwidth_s / settings.compress + latency_s) / settings.every;
-  row.exposed_s = std::max(0.0, left_s - settings.overlap * kBackwardShare * row.compute_s);
+  // What comes every so many steps has the backward of one of them to hide behind.
+  const double left_s = bandwidth_s / settings.compress + latency_s;
+  row.exposed_s = std::max(0.0, left_s - settings.overlap * kBackwardShare * row.compute_s) / settings.every;
   return row;
 }
 

@@ -15,6 +15,7 @@
 namespace tutti::plan {
 namespace {
 
+constexpr int kHead = 128;  // usual widths of a head
 constexpr int kMostNumber = 1 << 30, kMostDevices = 1 << 24;
 
 class WordsReader {
@@ -108,22 +109,12 @@ class WordsReader {
     const bool own = name.empty();
     shape.hidden = whole("hidden", shape.hidden, own ? 0 : 1);
     shape.layers = whole("layers", shape.layers, own ? 0 : 1);
-    if (own && !has("hidden")) {  // a layer has 12 hidden^2
-      constexpr double kHead = 128;
-      const double width = std::sqrt(number("params", 0, 1) / (12.0 * std::max(1, shape.layers)));
-      shape.hidden = static_cast<int>(std::max(1.0, std::round(width / kHead)) * kHead);
-    }
-    const bool new_width = has("hidden") || has("heads");
-    shape.heads = whole("heads", own ? std::max(1, shape.hidden / 128) : shape.heads);
-    shape.kv_heads = whole("kv-heads", own || has("heads") ? shape.heads : shape.kv_heads);
-    if (own || new_width) shape.head_size = shape.hidden / std::max(1, shape.heads);
-    shape.ffn = whole("ffn", own || has("hidden") ? 4 * shape.hidden : shape.ffn, 0);
     shape.vocab = whole("vocab", own ? 51200 : shape.vocab);
     shape.gated = flag("gated", shape.gated);
     shape.tied = shape.tied || own;
     shape.experts = whole("experts", shape.experts, 0);
-    shape.expert_ffn = whole("expert-ffn", shape.expert_ffn > 0 ? shape.expert_ffn : shape.ffn, 0);
     shape.top_k = whole("top-k", shape.top_k);
+    shape = own && !has("hidden") ? shape_of_parameters(shape) : with_widths(shape, own);
     shape.dropout = flag("dropout", own ? !shape.gated : shape.dropout);
     shape.imbalance = number("imbalance", shape.imbalance, 1);
     // Who says how uneven tokens come, and nothing of room, drops none.
@@ -134,6 +125,35 @@ class WordsReader {
     return shape;
   }
 
+  // What follows from --hidden, where it is not said.
+  ModelShape with_widths(ModelShape shape, bool own) const {
+    const bool new_width = has("hidden") || has("heads");
+    shape.heads = whole("heads", own ? std::max(1, shape.hidden / kHead) : shape.heads);
+    shape.kv_heads = whole("kv-heads", own || has("heads") ? shape.heads : shape.kv_heads);
+    if (own || new_width) shape.head_size = shape.hidden / std::max(1, shape.heads);
+    shape.ffn = whole("ffn", own || has("hidden") ? 4 * shape.hidden : shape.ffn, 0);
+    shape.expert_ffn = whole("expert-ffn", shape.expert_ffn > 0 ? shape.expert_ffn : shape.ffn, 0);
+    return shape;
+  }
+
+  // So wide that as many layers have so many parameters, as near as multiples of a head come.
+  ModelShape shape_of_parameters(ModelShape shape) const {
+    const double said = number("params", 0, 1);
+    require_possible_layers(shape);
+    const auto of_heads = [&](int heads) {
+      shape.hidden = heads * kHead;
+      return with_widths(shape, true);
+    };
+    constexpr int kMostHeads = 1 << 13;
+    int below = 1, above = kMostHeads;  // or as many parameters as said
+    while (above - below > 1) {
+      const int middle = (below + above) / 2;
+      (parameters_of(of_heads(middle)).all <= said ? below : above) = middle;
+    }
+    const double less = parameters_of(of_heads(below)).all, more = parameters_of(of_heads(above)).all;
+    return of_heads(std::abs(said - less) <= std::abs(more - said) ? below : above);
+  }
+
   // As many layers of this shape as have so many parameters with what stands before and behind them.
   int layers_of_parameters(ModelShape shape) const {
     shape.layers = 1;
@@ -141,6 +161,8 @@ class WordsReader {
     shape.layers = 2;
     const double of_layer = parameters_of(shape).all - with_one;
     const double layers = (number("params", 0, 1) - with_one) / of_layer + 1;
+    shape.layers = static_cast<int>(std::clamp(layers, 0.0, 1.0 + kMostLayers));
+    require_possible_layers(shape);
     if (layers < 0.5)
       refuse(formatted("--params %g is less than a layer has, %.4g; give more, or --layers", number("params", 0, 1),
                        of_layer));
@@ -173,6 +195,10 @@ class WordsReader {
     job.host = here_();
     job.accelerator = find_accelerator(word("accelerator", "cpu"));
     devices_ = whole("gpus", job.host->cores);
+    share_host(job);
+  }
+
+  void share_host(Job& job) const {
     if (job.accelerator.name == "cpu") job.accelerator.memory_bytes = job.host->memory_bytes / devices_;
     job.cluster = topology::parse_topology(formatted("topology here\nhosts 1\ndevice core %d\nbridge memory 1\n"
                                                      "link core memory each 10 GB/s 0.1 us\n",
@@ -274,7 +300,11 @@ class WordsReader {
       if (!has("gpus") && word("cluster", "").find(':') == std::string::npos && job.cluster.hosts == 1 &&
           all <= kMostDevices) {
         devices_ = static_cast<int>(all);
-        job.cluster.hosts = (devices_ + job.cluster.devices_per_host() - 1) / job.cluster.devices_per_host();
+        if (job.host) {
+          share_host(job);
+        } else {
+          job.cluster.hosts = (devices_ + job.cluster.devices_per_host() - 1) / job.cluster.devices_per_host();
+        }
       }
       if (all != devices_)
         refuse(formatted(
@@ -305,7 +335,11 @@ class WordsReader {
   }
 
   void read_batch(Job& job) {
-    job.sequence = whole("seq", 2048);
+    const int places = job.model.positions;
+    job.sequence = whole("seq", places > 0 ? std::min(places, 2048) : 2048);
+    if (places > 0 && job.sequence > places)
+      refuse(formatted("--seq %d: model %s has %d positions; take at most as many", job.sequence,
+                       job.model.name.c_str(), places));
     question_.any_micro_batch = !has("micro-batch");
     job.micro_batch = whole("micro-batch", 1);
     if (question_.any_strategy && has("micro-batch")) question_.fixed.micro_batch = job.micro_batch;

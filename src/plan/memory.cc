@@ -58,7 +58,10 @@ MemoryBill memory_of(const Job& job, int stage, int layers, double parameters, d
   bill.activations = held_microbatches(job, stage) * layers * (full ? input : kept);
   if (full) bill.working += kept;  // of the layer that is computed again
   if (stage == shape.pp - 1) bill.working += 6 * tokens_on_rank(job) * job.model.vocab / shape.tp;
-  if (shape.zero == 3) bill.working += 2 * job.value_bytes * parameters / std::max(1, layers);
+  if (shape.zero == 3 && shape.replicas() > 1) {  // units that are gathered, of layers as they are on average
+    const int gathered = std::min(job.stack.held_layers, layers + 1);
+    bill.working += gathered * job.value_bytes * parameters / std::max(1, layers);
+  }
   bill.reserved = job.accelerator.reserved_bytes;
   bill.capacity = job.accelerator.memory_bytes;
   return bill;

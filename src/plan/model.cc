@@ -118,12 +118,14 @@ void require_possible(const ModelShape& model) {
   const struct {
     const char* name;
     int value;
-  } positive[] = {{"layers", model.layers}, {"hidden", model.hidden},     {"heads", model.heads},
-                  {"vocab", model.vocab},   {"kv-heads", model.kv_heads}, {"head-size", model.head_size},
-                  {"top-k", model.top_k}};
+  } positive[] = {{"layers", model.layers},     {"hidden", model.hidden},
+                  {"heads", model.heads},       {"vocab", model.vocab},
+                  {"kv-heads", model.kv_heads}, {"head-size", model.head_size},
+                  {"top-k", model.top_k},       {"expert-every", model.expert_every}};
   for (const auto& [name, value] : positive)
     if (value < 1)
       refuse_model(formatted("model %s: --%s is %d; give a number from 1", model.name.c_str(), name, value));
+  require_possible_layers(model);
   if (model.ffn < 1 && (model.experts == 0 || model.dense_layers > 0 || model.expert_every > 1))
     refuse_model("model " + model.name + ": --ffn is missing; 4 times --hidden is usual");
   if (model.heads % model.kv_heads != 0)
@@ -138,6 +140,11 @@ void require_possible(const ModelShape& model) {
     refuse_model("model " + model.name + ": --expert-ffn is missing; --ffn is taken where it is given");
   if (!(model.capacity_factor > 0) || !(model.imbalance >= 1))
     refuse_model("model " + model.name + ": --capacity-factor is above 0, --imbalance (most over mean) from 1");
+}
+
+void require_possible_layers(const ModelShape& model) {
+  if (model.layers > kMostLayers)
+    refuse_model(formatted("model %s: %d layers; up to %d are planned", model.name.c_str(), model.layers, kMostLayers));
 }
 
 const ModelShape& find_model(const std::string& name) {

@@ -96,6 +96,8 @@ ForwardFlops forward_flops(const ModelShape& model, double sequence);
 
 // Throws Error(invalid_argument) that says which number is wrong, and what would be right.
 void require_possible(const ModelShape& model);
+inline constexpr int kMostLayers = 100'000;  // each of which is counted
+void require_possible_layers(const ModelShape& model);
 
 struct ModelPreset {
   ModelShape shape;

@@ -31,7 +31,9 @@ PlanMaker::PlanMaker(const Job& job, CollectivePrices& prices, const CountedMode
     dp_ = expert_dp_ = cp_;
     dp_name_ = "cp";
   }
-  pair_ = span_of(job.cluster, 2, near * shape_.ep);
+  // A pipeline goes as fast as its slowest boundary.
+  const int stage = near * shape_.ep;
+  pair_ = stage * shape_.pp > job.cluster.devices_per_host() ? GroupSpan{1, 2} : span_of(job.cluster, 2, stage);
   partners_ = span_of(job.cluster, 2, job.cluster.hosts > 1 ? job.cluster.devices_per_host() : 1);
 }
 

@@ -143,7 +143,12 @@ void PlanMaker::plan_servers(const StageElements& part) {
   server.gradients = job_.gradient_bytes * elements / shape_.servers;
   server.optimizer = plan_.memory.optimizer / shape_.servers;
   server.reserved = plan_.memory.reserved;
-  plan_.memory.optimizer = 0;  // of a worker
+  for (std::size_t i = 0; i < plan_.stages.size(); ++i) {  // of workers
+    StagePlan& stage = plan_.stages[i];
+    const double experts = parts_[i].expert_elements;
+    stage.memory_bytes -= memory_of(job_, static_cast<int>(i), stage.layers, stage.parameters, experts).optimizer;
+  }
+  plan_.memory.optimizer = 0;
   if (server.sum() > plan_.memory.sum()) plan_.memory = server;
 }
 
@@ -151,7 +156,7 @@ void PlanMaker::plan_servers(const StageElements& part) {
 // trajectories, which are tokens, come back.
 void PlanMaker::plan_actors() {
   if (shape_.actors == 0) return;
-  const double each = std::ceil(static_cast<double>(shape_.actors) / shape_.computing());
+  const double each = std::ceil(static_cast<double>(shape_.actors) / shape_.replicas());
   const double learner_s = plan_.time.sum();
   JobPhrase& weights = say(Verb::send_recv, "weights to actors", "actors", partners_,
                            sizeof(float) * (parts_[busiest_].elements + parts_[busiest_].expert_elements), each);

@@ -6,15 +6,16 @@
 #include "base/formatted.h"
 
 namespace tutti::plan {
-namespace {
-
-using nlohmann::ordered_json;
 
 std::string words_of_prices(const Job& job) {
   if (!job.host) return std::string(job.stack.name) + " (" + std::string(job.stack.meaning) + ")";
   return job.host->tuned ? "as communicators here predict them, by what `tutti tune` measured"
                          : "as communicators here predict them, by built-in costs; `tutti tune` measures this host's";
 }
+
+namespace {
+
+using nlohmann::ordered_json;
 
 std::string heading_of(const JobPlan& plan) {
   const Job& job = plan.job;
@@ -230,6 +231,7 @@ ordered_json document_of(const JobPlan& plan, const JobVerdict& verdict) {
   ordered_json bytes = ordered_json::object();
   for (const auto& [links, amount] : bytes_by_links(plan)) bytes[links] = amount;
   bill["bytes_by_links"] = std::move(bytes);
+  if (job.critical_batch > 0) bill["tokens_factor"] = plan.tokens_factor();
   if (job.tokens > 0) {
     bill["device_hours"] = plan.device_hours();
     bill["tokens_needed"] = plan.tokens_needed();

@@ -16,6 +16,8 @@ std::string to_json(const JobPlan& plan, const JobVerdict& verdict);
 // and how many were tried and fit.
 std::string to_json(const Found& found, const JobVerdict& verdict);
 
+// Whose times calls have.
+std::string words_of_prices(const Job& job);
 // "12.3 GB", in powers of ten as data sheets have them; "4.31 ms".
 std::string words_of_bytes(double bytes);
 std::string words_of_seconds(double seconds);

@@ -65,8 +65,9 @@ class ChangesToTry {
     if (job_.attention == Attention::unfused)
       change("--attention flash", "scores never go through memory", [](Job& to) { to.attention = Attention::flash; });
     if (job_.recompute == Recompute::full) {
-      change("--recompute selective", "only attention is computed again",
-             [](Job& to) { to.recompute = Recompute::selective; });
+      if (job_.attention == Attention::unfused)
+        change("--recompute selective", "only attention is computed again",
+               [](Job& to) { to.recompute = Recompute::selective; });
       change("--recompute none", "nothing is computed again", [](Job& to) { to.recompute = Recompute::none; });
     }
     if (shape_.tp > 1 && !shape_.sp)
@@ -120,8 +121,8 @@ class ChangesToTry {
       change("--grad-bytes 2", "gradients in 16 bits: half of the bytes", [](Job& to) { to.gradient_bytes = 2; });
     if (!plan_.timeline.empty() && job_.bucket_bytes > 0)
       change("--bucket auto", "buckets of the size that exposes least", [](Job& to) { to.bucket_bytes = 0; });
-    if (shape_.replicas() > 1)
-      change("--compress 4", "gradients in 4 to 8 bits: a quarter of the bytes", [](Job& to) { to.compress *= 4; });
+    if (shape_.replicas() > 1 && job_.compress < 4)
+      change("--compress 4", "gradients in 4 to 8 bits: a quarter of the bytes", [](Job& to) { to.compress = 4; });
   }
 
   // What makes room alone, and the last of each kind: the most that it can do.
@@ -230,19 +231,23 @@ std::vector<std::string> differences(const JobPlan& first, const JobPlan& second
     }
   }
   const auto local = [](const JobPlan& plan) { return plan.job.global_batch / plan.job.parallel.dp; };
+  const auto cut_alike = [](const ParallelShape& a, const ParallelShape& b) {
+    return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.ep == b.ep && a.zero == b.zero;
+  };
   if (cause != nullptr)
     sentences.push_back(formatted(
         "what a token costs %s most by %s: %.1f %% of the step, before %.1f %%", slower ? "rose" : "fell", cause->bound,
         percent(second.time.*cause->seconds, second.step_s()), percent(first.time.*cause->seconds, first.step_s())));
-  if (slower && cause != nullptr && cause->seconds == &TimeBill::dp && local(second) < local(first)) {
+  if (slower && cause != nullptr && cause->seconds == &TimeBill::dp && local(second) < local(first) &&
+      cut_alike(first.job.parallel, second.job.parallel)) {
     sentences.push_back(
         formatted("because the local batch fell from %d to %d: there is less to compute, and as many "
                   "gradients to exchange as before (exposed gamma %.3g, before %.3g)",
                   local(first), local(second), second.gamma_exposed(), first.gamma_exposed()));
     sentences.push_back(
-        formatted("remedy: keep the local batch (--global-batch %d), exchange in buckets behind "
+        formatted("remedy: keep the local batch (--global-batch %lld), exchange in buckets behind "
                   "backward (--overlap dp), or send less (--compress, --diloco)",
-                  local(first) * second.job.parallel.dp));
+                  static_cast<long long>(local(first)) * second.job.parallel.dp));
   }
   if (!first.fits() && !second.fits())
     sentences.push_back("neither fits into memory");

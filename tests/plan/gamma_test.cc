@@ -78,6 +78,8 @@ TEST(Gamma, ExposedIsWhatNothingHides) {
   const GammaRow small = strong_scaling({.overlap = 0, .compress = 4, .every = 100}, 64);
   EXPECT_DOUBLE_EQ(small.exposed_s, alone.all_reduce_s / 400);
   EXPECT_EQ(small.all_reduce_s, alone.all_reduce_s) << "raw is raw";
+  const GammaRow rare = strong_scaling({.every = 16}, 64);
+  EXPECT_DOUBLE_EQ(rare.exposed_s, hidden.exposed_s / 16) << "one step's backward hides what all 16 wait for";
 }
 
 TEST(Gamma, KnowsWhereLatencyMatters) {

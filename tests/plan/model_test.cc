@@ -131,6 +131,16 @@ TEST(Model, OfATypeThatIsNotKnownIsRefused) {
               HasSubstr("embeddings as wide as layers are planned"));
 }
 
+TEST(Model, ThatNoLayersOfExpertsFollowFromIsRefused) {
+  const std::string text = R"({"layers": 2, "hidden": 64, "vocab": 100, "experts": 8, "expert_every": 0})";
+  try {
+    require_possible(model_from_json(text, "mine.json"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--expert-every is 0; give a number from 1"));
+  }
+}
+
 TEST(Model, ThatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(why_not("{\"layers\": 4,\n  \"hidden\" 256}"), HasSubstr("m.json:2:14: this is no JSON from here on"));
   EXPECT_THAT(why_not(R"({"hidden": 256, "vocab": 10})"), HasSubstr("m.json: \"layers\" is missing"));

@@ -447,6 +447,34 @@ TEST(Plan, ActorsAreSentWeightsBehindTheStep) {
   EXPECT_EQ(weights->times, 3) << "actors of a learner";
   EXPECT_DOUBLE_EQ(weights->bytes, 4 * plan.parameters);
   EXPECT_LT(weights->exposed_s, weights->total_s());
+  // Ranks that have a part each send it to all actors of their replica.
+  const JobPlan cut = plan_of(with(job, {{"strategy", "tp4.dp2.actors24"}}));
+  const JobPhrase* parts = phrase_of(cut, "weights to actors");
+  ASSERT_NE(parts, nullptr);
+  EXPECT_EQ(parts->times, 12);
+  EXPECT_NEAR(parts->bytes * parts->times * 8, 24 * 4 * cut.parameters, 0.03 * 24 * 4 * cut.parameters)
+      << "and norms and places, which all have";
+}
+
+TEST(Plan, PricesStagesByTheirSlowestBoundary) {
+  const JobWords job{{"model", "gpt3-13b"}, {"cluster", "dgx-a100:2"}, {"micro-batch", "1"}, {"global-batch", "16"}};
+  const auto links = [&](const std::string& strategy) {
+    const JobPlan plan = plan_of(with(job, {{"strategy", strategy}}));
+    return phrase_of(plan, "activations and their gradients between stages")->span.hosts;
+  };
+  EXPECT_EQ(links("tp4.pp4"), 2) << "two of the four stages have another host behind them";
+  EXPECT_EQ(links("tp8.pp2"), 2);
+  EXPECT_EQ(links("tp4.pp2"), 1);
+}
+
+TEST(Plan, HoldsTheUnitsThatAreGathered) {
+  const JobWords job = with(kLlama, {{"strategy", "zero3"}});
+  const JobPlan plan = plan_of(job);
+  const double of_layer = plan.parameters / plan.job.model.layers;
+  const auto working = [&](const JobWords& more) { return plan_of(with(job, more)).memory.working; };
+  EXPECT_NEAR(working({}) - working({{"strategy", "zero2"}}), 3 * 2 * of_layer, 1e-3 * of_layer);
+  const JobWords alone{{"cluster", ""}, {"accelerator", "h100"}, {"gpus", "1"}, {"global-batch", "1"}};
+  EXPECT_EQ(working(alone), working(with(alone, {{"strategy", "zero2"}}))) << "nobody has anything to gather";
 }
 
 }  // namespace

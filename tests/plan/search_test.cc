@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Prices, OfManyHostsFollowTheSimulator) {
   const Accelerator& h100 = find_accelerator("h100");
@@ -186,6 +187,59 @@ TEST(Verdict, TellsTheStoryOfALocalBatchThatFell) {
   EXPECT_THAT(words, HasSubstr("keep the local batch (--global-batch 2048)"));
 }
 
+// It takes the same cut for a smaller batch to be what makes replicas wait for their gradients.
+TEST(Verdict, DoesNotBlameTheLocalBatchWhereTheModelIsCutOtherwise) {
+  const JobWords job{
+      {"model", "llama3-70b"}, {"cluster", "dgx-a100:64"}, {"stack", "deepspeed-2021"}, {"global-batch", "512"},
+      {"seq", "2048"},         {"micro-batch", "1"}};
+  const JobPlan cut = plan_of(with(job, {{"strategy", "tp8.zero1"}})),
+                whole = plan_of(with(job, {{"strategy", "zero3"}}));
+  ASSERT_LT(whole.tokens_per_s(), cut.tokens_per_s());
+  for (const std::string& sentence : differences(cut, whole)) EXPECT_THAT(sentence, Not(HasSubstr("local batch")));
+}
+
+TEST(Verdict, OffersNothingThatIsInForce) {
+  const JobWords slow = with(
+      kLlama,
+      {{"strategy", "dp"}, {"cluster", "dgx-h100:8"}, {"recompute", "full"}, {"global-batch", "64"}, {"seq", "512"}});
+  const auto words_of_changes = [](const JobPlan& plan) {
+    CollectivePrices prices = prices_for(plan.job);
+    std::string words;
+    for (const PlannedChange& change : verdict_of(plan, prices).changes) words += change.words + "\n";
+    return words;
+  };
+  EXPECT_THAT(words_of_changes(plan_of(slow)), Not(HasSubstr("--recompute selective"))) << "flash keeps no scores";
+  EXPECT_THAT(words_of_changes(plan_of(with(slow, {{"compress", "4"}}))), Not(HasSubstr("--compress")));
+}
+
+TEST(Job, BeyondTheModelsPlacesIsRefused) {
+  const JobWords job{{"model", "gpt2"}, {"accelerator", "h100"}};
+  EXPECT_EQ(job_of(job).sequence, 1024) << "as many as it has";
+  EXPECT_THAT(why_not(with(job, {{"seq", "2048"}})), HasSubstr("model gpt2 has 1024 positions"));
+  EXPECT_THAT(why_not({{"accelerator", "h100"}, {"layers", "1e9"}, {"hidden", "64"}}),
+              HasSubstr("up to 100000 are planned"));
+  EXPECT_THAT(why_not({{"accelerator", "h100"}, {"params", "1e14"}, {"hidden", "64"}}),
+              HasSubstr("up to 100000 are planned"));
+}
+
+// Ranks of this host share its memory, however many they are said to be.
+TEST(Job, OfThisHostSharesItsMemory) {
+  const auto read = [](const std::string& path) -> std::string { throw std::runtime_error(path); };
+  const auto job = [&](const JobWords& words) {
+    return question_of(with({{"cluster", "here"}, {"model", "gpt2"}}, words), read,
+                       [] {
+                         return HostCosts{{}, false, 2, 64e9};
+                       })
+        .job;
+  };
+  EXPECT_EQ(job({}).accelerator.memory_bytes, 32e9);
+  for (const JobWords& four : {JobWords{{"strategy", "dp4"}}, JobWords{{"strategy", "dp4"}, {"gpus", "4"}}}) {
+    EXPECT_EQ(job(four).accelerator.memory_bytes, 16e9);
+    EXPECT_EQ(job(four).cluster.hosts, 1);
+    EXPECT_EQ(job(four).cluster.ranks(), 4);
+  }
+}
+
 TEST(Job, ThatIsImpossibleIsRefusedWithWhatWouldBeRight) {
   EXPECT_THAT(why_not(with(kLlama, {{"strategy", "tp8.pp4.dp16"}})),
               HasSubstr("makes 512 devices, and there are 64; take dp2"));
@@ -230,6 +284,16 @@ TEST(Job, HasTheModelThatItsParametersSay) {
   const auto model = [](const JobWords& words) { return job_of(with(words, {{"accelerator", "h100"}})).model; };
   EXPECT_EQ(model({{"params", "7e9"}, {"hidden", "4096"}}).layers, 34);
   EXPECT_EQ(model({{"params", "7e9"}, {"layers", "32"}}).hidden, 4224);
+  // What stands before the layers counts, and so does whatever shape they are said to have.
+  EXPECT_EQ(model({{"params", "125e6"}, {"layers", "12"}}).hidden, 768);
+  EXPECT_EQ(model({{"params", "1.3e9"}, {"layers", "24"}}).hidden, 2048);
+  for (const JobWords& words :
+       {JobWords{{"params", "350e6"}, {"layers", "24"}}, JobWords{{"params", "70e9"}, {"layers", "80"}, {"gated", "1"}},
+        JobWords{{"params", "47e9"}, {"layers", "32"}, {"experts", "8"}, {"top-k", "2"}}}) {
+    const ModelShape found = model(words);
+    EXPECT_NEAR(parameters_of(found).all / std::stod(words.at("params")), 1, 0.05) << found.hidden;
+    EXPECT_EQ(found.heads, found.hidden / 128);
+  }
   const JobWords experts{{"hidden", "4096"}, {"ffn", "14336"}, {"gated", "1"}, {"experts", "8"}};
   EXPECT_EQ(model(with(experts, {{"params", "47e9"}})).layers, 32) << "layers of eight experts";
   for (const JobWords& wrong : {JobWords{{"params", "7e9"}, {"hidden", "1024"}, {"layers", "32"}},

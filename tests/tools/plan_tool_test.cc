@@ -117,11 +117,19 @@ TEST(PlanTool, ComparesSidesThatReadAlikeByTheirOwnWords) {
 
 TEST(PlanTool, ScalesToTheLastRowThatIsPossible) {
   const std::string job = "scale --gpus 8..64 --model gpt2 --accelerator h100 --global-batch 16 --strategy dp ";
-  EXPECT_THAT(plan(job).output, AllOf(HasSubstr("more devices pay up to 16, the last row that is possible"),
+  EXPECT_THAT(plan(job).output, AllOf(HasSubstr("more devices pay up to 16, the last row that can run"),
                                       HasSubstr("a global batch of 16 sequences does not divide into 64")));
   const json document = json::parse(plan(job + "--json").output);
   EXPECT_EQ(document["pays_up_to"], 16);
   EXPECT_THAT(document["rows"][3]["not_possible"].get<std::string>(), HasSubstr("does not divide"));
+}
+
+TEST(PlanTool, RecommendsNoDevicesOnWhichTheJobDoesNotFit) {
+  const std::string job = "scale --gpus 8..64 --model llama3-70b --accelerator h100 --global-batch 64 --strategy dp ";
+  const Ended none = plan(job);
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.output, HasSubstr("no row can run with this batch: the others do not fit into memory"));
+  EXPECT_TRUE(json::parse(plan(job + "--json").output)["pays_up_to"].is_null());
 }
 
 TEST(PlanTool, ScalesUntilItStopsPaying) {
@@ -198,6 +206,8 @@ TEST(PlanTool, RefusesWithTheRemedy) {
   refused(kJob + "--strategy tp8.dp16", "take dp8");
   refused(kJob + "--tp 8 --sp 2", "--sp 2: 0 or 1 belongs there");
   refused("compare zero1 " + kJob, "compare takes two sides");
+  refused("--seq 8192 scale --gpus 8..64 " + kJob, "options of scale stand behind its name: tutti plan scale --");
+  refused("--json gamma", "options of gamma stand behind its name");
   refused(kJob + "--strategy tp", "tp needs a number, such as tp8");
   refused(kJob + "--tp 65536 --pp 65536", "more than the 64 devices");
   refused(kJob + "--micro-batch 67108864", "does not divide into 64 dp ranks times micro-batches of 67108864");
