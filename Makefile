@@ -11,7 +11,7 @@ PLAIN_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = @JOBS=$(JOBS) scripts/build.sh $(1)
 ctest = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: help build install wheel demo test test-long test-torch test-gpu test-view bench bench-torch bench-train asan tsan sanitize \
+.PHONY: help build install wheel demo test test-long test-torch test-gpu test-kernels test-view bench bench-torch bench-train asan tsan sanitize \
   sanitize-address sanitize-thread format tidy clean
 help:
 	@echo "Tutti: collective communication for distributed training. Start with make demo."
@@ -59,6 +59,14 @@ test-torch: ## the tests that need PyTorch, the long ones too; it is installed o
 
 test-gpu: ## the tests of device memory on the GPU of this machine; skipped, saying so, where there is none
 	@JOBS=$(JOBS) scripts/test-gpu.sh
+
+test-kernels: ## every kernel for GPUs, compiled by NVRTC, which is installed outside the tree if it is missing; needs no GPU
+	@scripts/bootstrap.sh build test
+	@scripts/configure.sh release build test
+	$(call build,release kernels_compile_test)
+	@python=$$(scripts/python.sh nvrtc install) && \
+	  TUTTI_NVRTC=$$("$$python" -c 'import glob, nvidia.cuda_nvrtc as n; print(*glob.glob(n.__path__[0] + "/lib/libnvrtc.so.*"))') && \
+	  export TUTTI_NVRTC && $(call ctest,release) -R '^CompiledKernels'
 
 test-view: ## the page of tutti view in a real Chromium, which it installs; PICTURES=1 takes the pictures of docs/view.md anew
 	@scripts/bootstrap.sh build view

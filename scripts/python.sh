@@ -1,8 +1,9 @@
 #!/bin/sh
-# Prints a python for a purpose: scripts/python.sh package|torch [install]
+# Prints a python for a purpose: scripts/python.sh package|torch|nvrtc [install]
 #
 #   package  can build and test the Python package: TUTTI_PYTHON, or one of our own
 #   torch    has PyTorch: TORCH_PYTHON, python3, or one of our own
+#   nvrtc    has NVRTC, the compiler of CUDA kernels, which needs no GPU: NVRTC_PYTHON, or one of our own
 #
 # One of our own is a virtual environment outside the tree, which `install` makes where no other python serves; it ends
 # with 1 where that cannot be done. Without `install` nothing is printed where there is none.
@@ -17,7 +18,11 @@ case "${1:-}" in
     variable=TORCH_PYTHON chosen=${TORCH_PYTHON:-} others=python3 home=torch size="some GB, "
     modules="torch.distributed"
     packages="torch numpy pytest expecttest" ;;
-  *) echo "usage: scripts/python.sh package|torch [install]" >&2; exit 2 ;;
+  nvrtc)
+    variable=NVRTC_PYTHON chosen=${NVRTC_PYTHON:-} others="" home=nvrtc size="90 MB, "
+    modules="nvidia.cuda_nvrtc"
+    packages="nvidia-cuda-nvrtc-cu12" ;;
+  *) echo "usage: scripts/python.sh package|torch|nvrtc [install]" >&2; exit 2 ;;
 esac
 home="${XDG_CACHE_HOME:-$HOME/.cache}/tutti/$home"
 

@@ -35,6 +35,11 @@ class TUTTI_API Operator {
   bool commutative = true;
   std::string name;  // for people, and compared between ranks
   std::string type;  // of the code, where it is known: compared between ranks, too
+  // The same in CUDA C++, for buffers on a device that all ranks share; empty: they go through host memory. It defines
+  //   __device__ Element combine(const Element& left, const Element& right)
+  // where Element is the element's type, of 16-bit floats their bits as unsigned short. Of elements of the caller's own
+  // it defines Element, too. Compared between ranks.
+  std::string device_source;
 };
 
 // A value and where it is: what Op::minloc and Op::maxloc reduce.
@@ -69,10 +74,10 @@ class Op {
     return maxloc(DTypeOf<T>::value, DTypeOf<I>::value);
   }
 
-  // join(const T&, const T&) -> T, for any trivially copyable T.
+  // join(const T&, const T&) -> T, for any trivially copyable T. `device_source`: Operator::device_source.
   template <class T, class Join>
   requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T&>, T>
-  static Op of(Join join, bool commutative = true, std::string name = {});
+  static Op of(Join join, bool commutative = true, std::string name = {}, std::string device_source = {});
 
   ReduceOp builtin() const { return builtin_; }
   double factor() const { return factor_; }
@@ -86,9 +91,8 @@ class Op {
 };
 
 template <class T, class Join>
-requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T&>, T> Op Op::of(Join join,
-                                                                                                 bool commutative,
-                                                                                                 std::string name) {
+requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T&>, T> Op
+Op::of(Join join, bool commutative, std::string name, std::string device_source) {
   class Joined final : public Operator {
    public:
     explicit Joined(Join with) : join_(std::move(with)) {}
@@ -105,6 +109,7 @@ requires std::convertible_to<std::invoke_result_t<const Join&, const T&, const T
   joined->element = Element::of<T>();
   joined->commutative = commutative;
   joined->name = std::move(name);
+  joined->device_source = std::move(device_source);
 #ifdef __cpp_rtti
   joined->type = typeid(Join).name();
 #endif

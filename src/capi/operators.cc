@@ -42,6 +42,13 @@ class Registry {
     if (found == ops_.end()) refuse(number, where);
     return found->second;
   }
+  // The operator of before stays alive with its copies.
+  void replace(tutti_op number, Op op, std::string_view where) {
+    const std::lock_guard lock(mutex_);
+    const auto found = ops_.find(number);
+    if (found == ops_.end()) refuse(number, where);
+    found->second = std::move(op);
+  }
   void remove(tutti_op number, std::string_view where) {
     const std::lock_guard lock(mutex_);
     if (ops_.erase(number) == 0) refuse(number, where);
@@ -132,6 +139,19 @@ tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type
     own->commutative = commutative != 0;
     if (name != nullptr) own->name = name;
     made = Registry::instance().add(tutti::Op(own));
+  });
+}
+
+tutti_code tutti_op_set_device_source(tutti_op op, const char* source) {
+  return guarded([&] {
+    constexpr const char* kWhere = "tutti_op_set_device_source";
+    if (source == nullptr) reject(std::string(kWhere) + ": source is NULL");
+    const bool builtin = op < kBuiltIn || op == TUTTI_MINLOC || op == TUTTI_MAXLOC;
+    const auto own = builtin ? nullptr : Registry::instance().find(op, kWhere).own();
+    if (own == nullptr) reject(std::string(kWhere) + ": the operator is not one of tutti_op_create");
+    const auto with = std::make_shared<Combined>(static_cast<const Combined&>(*own));
+    with->device_source = source;
+    Registry::instance().replace(op, tutti::Op(with), kWhere);
   });
 }
 

@@ -126,10 +126,39 @@ const char* operator_of(DType type, ReduceOp op) {
   }
 }
 
+// What the source of an operator calls an Element; empty: it defines that itself.
+std::string_view element_of(std::optional<DType> type) {
+  if (!type) return "";
+  switch (*type) {
+    case DType::int8: return "typedef signed char Element;";
+    case DType::int16: return "typedef short Element;";
+    case DType::int32: return "typedef int Element;";
+    case DType::int64: return "typedef long long Element;";
+    case DType::boolean:
+    case DType::uint8: return "typedef unsigned char Element;";
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::uint16: return "typedef unsigned short Element;";
+    case DType::uint32: return "typedef unsigned Element;";
+    case DType::uint64: return "typedef unsigned long long Element;";
+    case DType::float32: return "typedef float Element;";
+    case DType::float64: return "typedef double Element;";
+    case DType::complex64: return "struct Element { float real, imag; };";
+    case DType::complex128: return "struct Element { double real, imag; };";
+  }
+  return "";
+}
+
+// Complaints name the lines of the caller's text. Names of ours do not meet the caller's.
+std::string with_own(const OwnSource& own) {
+  return std::string(element_of(own.type)) + "\n#line 1 \"operator\"\n" + std::string(own.text) +
+         "\n#line 1 \"reduce.cu\"\nnamespace tutti_kernels {\n" + kReduceSource + "\n}\n";
+}
+
 // A program of NVRTC, as long as it is needed.
 class Compilation {
  public:
-  Compilation(const Nvrtc& nvrtc, const char* text, const char* file) : nvrtc_(nvrtc) {
+  Compilation(const Nvrtc& nvrtc, const char* text, const char* file, bool own) : nvrtc_(nvrtc), own_(own) {
     if (nvrtc_.nvrtcCreateProgram(&program_, text, file, 0, nullptr, nullptr) != 0)
       throw Error(ErrorCode::system, "NVRTC takes no source for kernels of devices");
   }
@@ -140,8 +169,10 @@ class Compilation {
   std::string compile(const std::vector<std::string>& options) {
     std::vector<const char*> words;
     for (const std::string& option : options) words.push_back(option.c_str());
-    if (nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(words.size()), words.data()) != 0)
+    if (nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(words.size()), words.data()) != 0) {
+      if (own_) throw Error(ErrorCode::invalid_argument, "NVRTC does not compile its device source: " + log());
       throw Error(ErrorCode::system, "NVRTC does not compile a kernel for the device: " + log());
+    }
     std::size_t bytes = 0;
     nvrtc_.nvrtcGetCUBINSize(program_, &bytes);
     std::string code(bytes, '\0');
@@ -156,15 +187,20 @@ class Compilation {
     nvrtc_.nvrtcGetProgramLogSize(program_, &bytes);
     std::string words(bytes, '\0');
     if (bytes != 0) nvrtc_.nvrtcGetProgramLog(program_, words.data());
-    return words.substr(0, words.find('\0'));
+    words.resize(words.find_last_not_of(std::string_view("\n\0", 2)) + 1);
+    return words;
   }
 
   const Nvrtc& nvrtc_;
+  bool own_;  // of an operator of the caller's
   NvrtcProgram program_ = nullptr;
 };
 
-std::string compile(const Driver& driver, CuDevice device, const char* text, const char* file,
-                    std::vector<std::string> options) {
+}  // namespace
+
+// The code of a kernel for the device.
+std::string KernelCompiler::compile(const Driver& driver, CuDevice device, const Source& source,
+                                    std::vector<std::string> options) {
   const Nvrtc& compiler = nvrtc(driver);
   if (!compiler.why_not.empty()) throw Error(ErrorCode::unsupported, compiler.why_not);
   int major = 0, minor = 0;
@@ -172,10 +208,8 @@ std::string compile(const Driver& driver, CuDevice device, const char* text, con
   driver.check(driver.cuDeviceGetAttribute(&minor, kCuCapabilityMinor, device), "asking what the device can do");
   options.push_back("--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor));
   options.insert(options.end(), {"--std=c++17", "--fmad=false"});
-  return Compilation(compiler, text, file).compile(options);
+  return Compilation(compiler, source.text, source.file, source.own).compile(options);
 }
-
-}  // namespace
 
 KernelCompiler& KernelCompiler::of_process() {
   static KernelCompiler* const kCompiler = new KernelCompiler;  // contexts may outlive static objects
@@ -196,18 +230,20 @@ void KernelCompiler::keep(const Driver& driver, CuDevice device, CuContext conte
 }
 
 // What cannot be made now cannot be made later, unless it was memory that there was none of.
-CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources,
-                                const Source& source, const std::vector<std::string>& definitions) {
+CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, const Source& source,
+                                const std::vector<std::string>& definitions) {
   const std::lock_guard lock(mutex_);
   CuContext context = nullptr;
   driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
-  Made& made = made_[Key{context, type, op, sources}];
+  std::string given = source.text;
+  for (const std::string& definition : definitions) given += '\n' + definition;
+  Made& made = made_[Key{context, std::move(given)}];
   if (made.failure) throw Error(*made.failure);
   if (made.function != nullptr) return made.function;
   keep(driver, device, context);
   CuResult loaded = kCuSuccess;
   try {
-    const std::string code = compile(driver, device, source.text, source.file, definitions);
+    const std::string code = compile(driver, device, source, definitions);
     CuModule module = nullptr;
     loaded = driver.cuModuleLoadData(&module, code.data());
     driver.check(loaded, "loading a kernel");
@@ -223,11 +259,22 @@ CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, DType t
   const std::vector<std::string> definitions = {std::string("-DTUTTI_FORMAT=") + format_of(type),
                                                 std::string("-DTUTTI_OP=") + operator_of(type, op),
                                                 "-DTUTTI_SOURCES=" + std::to_string(sources)};
-  return find(driver, device, type, op, sources, {kReduceSource, "reduce.cu", "tutti_reduce"}, definitions);
+  return find(driver, device, {kReduceSource, "reduce.cu", "tutti_reduce"}, definitions);
+}
+
+bool OwnSource::serves(int sources) const {
+  constexpr std::size_t kMostHeld = 1024;  // bytes; beyond, they lie in memory that many threads take much of
+  return !text.empty() && sources <= kMostOperands && bytes * static_cast<std::size_t>(sources) <= kMostHeld;
+}
+
+CuFunction KernelCompiler::reduce(const Driver& driver, CuDevice device, const OwnSource& own, int sources) {
+  return find(driver, device, {with_own(own).c_str(), "reduce.cu", "tutti_reduce", true},
+              {"-DTUTTI_OWN_BYTES=" + std::to_string(own.bytes),
+               "-DTUTTI_OWN_ALIGNMENT=" + std::to_string(own.alignment), "-DTUTTI_SOURCES=" + std::to_string(sources)});
 }
 
 CuFunction KernelCompiler::copy(const Driver& driver, CuDevice device) {
-  return find(driver, device, {}, {}, 0, {kCopySource, "copy.cu", "tutti_copy"}, {});
+  return find(driver, device, {kCopySource, "copy.cu", "tutti_copy"}, {});
 }
 
 }  // namespace tutti::device

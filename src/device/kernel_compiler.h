@@ -6,13 +6,15 @@
 // TUTTI_NVRTC names another file to load, or "none". Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device/driver.h"
@@ -30,6 +32,16 @@ struct LaunchOperands {
   void* destinations[kMostOperands];
 };
 
+// An operator of the caller's, as source (tutti::Operator::device_source), and what it reduces.
+struct OwnSource {
+  std::string_view text;
+  std::optional<DType> type;  // empty: elements that the text defines
+  std::size_t bytes = 0, alignment = 1;
+
+  // A thread of the kernel holds an element of each source.
+  bool serves(int sources) const;
+};
+
 class KernelCompiler {
  public:
   static KernelCompiler& of_process();
@@ -40,21 +52,25 @@ class KernelCompiler {
   // or one that is newer than the driver, and Error(system) where it or the driver fails; who asks again hears the same
   // at once. A kernel stays as long as the process: ask once.
   CuFunction reduce(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources);
+  // Likewise, of a source that serves(); Error(invalid_argument) where it does not compile.
+  CuFunction reduce(const Driver& driver, CuDevice device, const OwnSource& own, int sources);
   // Likewise, the one that copies.
   CuFunction copy(const Driver& driver, CuDevice device);
 
  private:
-  // Context, type, operator, number of sources: 0 of the one that copies.
-  using Key = std::tuple<CuContext, DType, ReduceOp, int>;
+  using Key = std::pair<CuContext, std::string>;  // and all that the compiler is given
   struct Made {
     CuFunction function = nullptr;
     std::optional<Error> failure;  // or why there is none
   };
   struct Source {
     const char *text, *file, *function;
+    bool own = false;  // with an operator of the caller's
   };
 
-  CuFunction find(const Driver& driver, CuDevice device, DType type, ReduceOp op, int sources, const Source& source,
+  static std::string compile(const Driver& driver, CuDevice device, const Source& source,
+                             std::vector<std::string> options);
+  CuFunction find(const Driver& driver, CuDevice device, const Source& source,
                   const std::vector<std::string>& definitions);
 
   void keep(const Driver& driver, CuDevice device, CuContext context);

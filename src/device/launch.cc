@@ -45,9 +45,9 @@ void launch_reduce(const Driver& driver, const UsedDevice& device, CuStream stre
                    const ReduceLaunch& launched) {
   LaunchOperands operands = operands_of(launched.sources, launched.destinations);
   int destinations = static_cast<int>(launched.destinations.size());
-  const std::uint64_t element = size_of(launched.type), bytes = launched.count * element;
-  const bool aligned =
-      access_bytes(launched.sources, launched.destinations, launched.blocks > 1 ? bytes : 0) == kLineBytes;
+  const std::uint64_t element = launched.element_bytes, bytes = launched.count * element;
+  const bool aligned = kLineBytes % element == 0 && access_bytes(launched.sources, launched.destinations,
+                                                                 launched.blocks > 1 ? bytes : 0) == kLineBytes;
   unsigned long long count = launched.count, lines = aligned ? bytes / kLineBytes : 0, step = launched.count;
   unsigned divisor = launched.divisor;
   void* arguments[] = {&operands, &destinations, &count, &lines, &divisor, &step};

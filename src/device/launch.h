@@ -8,14 +8,13 @@
 
 #include "device/driver.h"
 #include "device/used_device.h"
-#include "tutti/types.h"
 
 namespace tutti::device {
 
 // Of every block, `count` elements of all sources become those of a destination: of all of them where there is one
 // block, else of the one with the block's number.
 struct ReduceLaunch {
-  DType type{};
+  std::uint64_t element_bytes = 1;
   std::uint32_t divisor = 1;
   std::span<void*const> sources, destinations;
   std::uint64_t count = 0;

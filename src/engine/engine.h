@@ -176,7 +176,7 @@ class Engine final {
   void meet_to_allocate(std::size_t bytes);
   // engine_device.cc: says once for each verb which way its calls on device memory take, and once why one launch that
   // this rank tried for all ranks cannot be.
-  void tell_way(Verb verb, bool launched, std::string_view why_not);
+  void tell_way(Verb verb, bool launched, const std::optional<Error>& why_not);
   void admit_message(Call& call);
 
   // Throws Error where the two are not what exchange() takes.

@@ -83,10 +83,15 @@ class DevicePart {
 
 }  // namespace
 
-void Engine::tell_way(Verb verb, bool launched, std::string_view why_not) {
-  if (!why_not.empty() && why_not != told_why_not_ && log_.says(Log::Level::info)) {
-    told_why_not_ = why_not;
-    log_.info("calls on device memory cannot be launched for all ranks: " + told_why_not_);
+void Engine::tell_way(Verb verb, bool launched, const std::optional<Error>& why_not) {
+  if (why_not && why_not->what() != told_why_not_) {
+    told_why_not_ = why_not->what();
+    const std::string words = "calls on device memory cannot be launched for all ranks: " + told_why_not_;
+    if (why_not->code() == ErrorCode::invalid_argument) {
+      log_.warn(words);  // the caller's to mend, as the source of an operator is
+    } else {
+      log_.info(words);
+    }
   }
   std::uint32_t& told = told_ways_[launched ? 1 : 0];
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(verb);

@@ -5,6 +5,7 @@
 
 #include "base/rank_list.h"
 #include "device/driver.h"
+#include "engine/execute/own_operator.h"
 #include "engine/execute/whole_elements.h"
 #include "schedule/verbs.h"
 
@@ -93,8 +94,8 @@ void Checker::check_operator(Call& call) const {
   const Op& op = request_.op;
   if (const Operator* own = op.own().get()) {
     if (!(own->element == request_.element)) {
-      reject("the operator" + (own->name.empty() ? "" : " '" + own->name + "'") + " is for " +
-             name_of_element(own->element) + ", not for " + name_of_element(request_.element));
+      reject(words_of(*own) + " is for " + name_of_element(own->element) + ", not for " +
+             name_of_element(request_.element));
     }
     if (own->element.bytes() > kMostOwnBytes) {
       reject("an operator of one's own takes elements of at most " + std::to_string(kMostOwnBytes) + " bytes, not " +
@@ -334,8 +335,9 @@ std::uint32_t Checker::mark() const {
     for (const std::uint64_t count : chunks_.input_counts) hash = mix(hash, count + 1);
   }
   if (facts_.reduces && request_.op.own() != nullptr) {
-    hash = mix(hash, request_.op.own()->commutative ? 1 : 2);
-    for (const std::string* words : {&request_.op.own()->name, &request_.op.own()->type}) {
+    const Operator& own = *request_.op.own();
+    hash = mix(hash, own.commutative ? 1 : 2);
+    for (const std::string* words : {&own.name, &own.type, &own.device_source}) {
       for (const char letter : *words) hash = mix(hash, static_cast<unsigned char>(letter));
     }
   }

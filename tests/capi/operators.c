@@ -264,13 +264,16 @@ static void check_reduce_local(void) {
         "reduce_local: float32 has no operator band");
 }
 
-// Ranks that differ about whether the order matters, or about the name, are told so.
-static void check_difference(int commutative, const char* name) {
+static const char kFirst[] = "__device__ Element combine(const Element& a, const Element&) { return a; }";
+
+// Ranks that differ about whether the order matters, about the name, or about the source for devices are told so.
+static void check_difference(int commutative, const char* name, const char* source) {
   struct job job = meet();
   struct line in = {1, 2}, out;
   tutti_op op;
   const int first = job.rank == 0;
   OK(tutti_op_create(compose, NULL, TUTTI_TYPE_OF(struct line), first ? commutative : 0, first ? name : "after", &op));
+  if (first && source != NULL) OK(tutti_op_set_device_source(op, source));
   const tutti_code code = tutti_all_reduce(job.comm, &in, &out, 1, TUTTI_TYPE_OF(struct line), op, NULL);
   CHECK(code == (job.size > 1 ? TUTTI_MISMATCH : TUTTI_OK));
   OK(tutti_op_free(&op));
@@ -288,6 +291,13 @@ static void check_errors(void) {
   FAILS(tutti_op_create(better, NULL, 15, 1, NULL, &op), TUTTI_INVALID_ARGUMENT, "no element type 15");
   FAILS(tutti_op_create(better, NULL, TUTTI_INT32, 1, NULL, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
   FAILS(tutti_op_premul_sum(1, NULL), TUTTI_INVALID_ARGUMENT, "op is NULL");
+  FAILS(tutti_op_set_device_source(TUTTI_SUM, kFirst), TUTTI_INVALID_ARGUMENT, "not one of tutti_op_create");
+  FAILS(tutti_op_set_device_source(TUTTI_MINLOC, kFirst), TUTTI_INVALID_ARGUMENT, "not one of tutti_op_create");
+  OK(tutti_op_premul_sum(1, &op));
+  FAILS(tutti_op_set_device_source(op, kFirst), TUTTI_INVALID_ARGUMENT, "not one of tutti_op_create");
+  FAILS(tutti_op_set_device_source(op, NULL), TUTTI_INVALID_ARGUMENT, "source is NULL");
+  OK(tutti_op_free(&op));
+  FAILS(tutti_op_set_device_source(op, kFirst), TUTTI_INVALID_ARGUMENT, "TUTTI_OP_NONE");
   op = 11;  // premul_sum needs its factor
   FAILS(tutti_op_free(&op), TUTTI_INVALID_ARGUMENT, "there is no operator 11");
 }
@@ -301,8 +311,9 @@ int main(void) {
   check_premul(&job);
   check_locations(&job);
   check_reduce_local();
-  check_difference(1, "after");
-  check_difference(0, "before");
+  check_difference(1, "after", NULL);
+  check_difference(0, "before", NULL);
+  check_difference(0, "after", kFirst);
   check_errors();
   return leave(&job);
 }

@@ -14,6 +14,7 @@
 #include "device/copy.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/said.h"
 
 namespace tutti {
 namespace {
@@ -520,16 +521,7 @@ TEST(DeviceMemory, FailsOnAllRanksOrOnNone) {
 }
 
 TEST(DeviceLaunch, WhichWayIsTakenIsSaidOnce) {
-  const std::string place = "unix:@tutti-said-" + std::to_string(::getpid());
-  ::testing::internal::CaptureStderr();
-  const auto ends = run_processes(2, [&](Communicator& outer) {
-    const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
-    set("TUTTI_RANK", std::to_string(outer.rank()));
-    set("TUTTI_SIZE", std::to_string(outer.size()));
-    set("TUTTI_RENDEZVOUS", place);
-    set("TUTTI_JOB", place);
-    set("TUTTI_LOG", "info");
-    Communicator comm = init();
+  const std::string said = testing::said_by(2, "info", [](Communicator& comm) {
     const DeviceBytes buffer(4000);
     std::vector<int> host(1000);
     for (int call = 0; call < 3; ++call) {
@@ -537,14 +529,9 @@ TEST(DeviceLaunch, WhichWayIsTakenIsSaidOnce) {
       comm.run(all_reduce_of(host.data(), buffer.data(), 1000, DType::int32));
     }
   });
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  testing::expect_all_ok(ends);
   for (const char* words : {"all_reduce on device memory: one rank launches a kernel for all",
-                            "all_reduce on device memory: through host memory, by "}) {
-    std::size_t times = 0;
-    for (std::size_t at = said.find(words); at != std::string::npos; at = said.find(words, at + 1)) ++times;
-    EXPECT_EQ(times, 2U) << words << " is to be said once by each rank:\n" << said;
-  }
+                            "all_reduce on device memory: through host memory, by "})
+    EXPECT_EQ(testing::times_in(said, words), 2U) << words << " is to be said once by each rank:\n" << said;
 }
 
 TEST(DeviceLaunch, AnotherCallIsTold) {

@@ -7,6 +7,7 @@
 // its work, and whoever puts work into a stream meanwhile waits for that thread.
 #include "device/fake_cuda.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +27,23 @@
 #include "device/fake_world.h"
 
 using namespace fake_cuda;  // NOLINT: this file is that
+
+namespace {
+
+// What a real NVRTC makes is an ELF file.
+bool is_of_device(const void* code) { return std::memcmp(code, ELFMAG, SELFMAG) == 0; }
+
+// The names of its sections, of which every kernel has one.
+std::string names_in(const void* code) {
+  const auto* const file = static_cast<const char*>(code);
+  Elf64_Ehdr header;
+  std::memcpy(&header, file, sizeof header);
+  Elf64_Shdr names;
+  std::memcpy(&names, file + header.e_shoff + header.e_shstrndx * sizeof names, sizeof names);
+  return {file + names.sh_offset, names.sh_size};
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -406,7 +424,7 @@ int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
 
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const Entry entry(__func__, false);
-  *value = attribute == 16 ? 4 : 9;
+  *value = attribute == 16 ? 4 : attribute == 76 ? 0 : 9;
   return entry.result();
 }
 int cuDeviceGetUuid_v2(unsigned char* name, int device) {
@@ -423,7 +441,11 @@ int cuModuleLoadData(void** module, const void* code) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
   auto made = std::make_unique<FakeKernel>();
-  std::memcpy(made.get(), code, sizeof(FakeKernel));
+  if (is_of_device(code)) {
+    world().device_code[made.get()] = names_in(code);
+  } else {
+    std::memcpy(made.get(), code, sizeof(FakeKernel));
+  }
   *module = made.get();
   world().device_of_kernel[made.get()] = current.back()->device;
   world().kernels.push_back(std::move(made));
@@ -432,6 +454,8 @@ int cuModuleLoadData(void** module, const void* code) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   const Entry entry(__func__);
   *function = module;
+  if (const auto found = world().device_code.find(module); found != world().device_code.end())
+    return found->second.find(std::string(".text.") + name + '\0') != std::string::npos ? kSuccess : kInvalidValue;
   const char* const made = static_cast<const FakeKernel*>(module)->copies ? "tutti_copy" : "tutti_reduce";
   return std::string_view(name) == made ? entry.result() : kInvalidValue;
 }
@@ -441,6 +465,7 @@ int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned
   if (entry.refuses()) return entry.result();
   World& w = world();
   if (!w.device_of_kernel.contains(function)) return kInvalidHandle;  // it went with its context
+  if (w.device_code.contains(function)) return kInvalidHandle;        // of a real device, which there is none of
   const auto* const kernel = static_cast<const FakeKernel*>(function);
   const auto number = [&](int argument) { return *static_cast<const unsigned long long*>(arguments[argument]); };
   const auto small = [&](int argument) { return *static_cast<const int*>(arguments[argument]); };
@@ -450,7 +475,7 @@ int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned
     const CopyLaunch copy{launch, small(2), number(3)};
     return enqueue(w, find_stream(w, stream), {.ready = ready, .run = [&w, copy] { return run_kernel(w, copy); }});
   }
-  const ReduceLaunch reduce{launch, number(2), number(5), static_cast<unsigned>(small(4))};
+  const ReduceLaunch reduce{launch, number(2), number(3), number(5), static_cast<unsigned>(small(4))};
   return enqueue(w, find_stream(w, stream),
                  {.ready = ready, .run = [&w, kernel, reduce] { return run_kernel(w, *kernel, reduce); }});
 }

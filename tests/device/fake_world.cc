@@ -144,11 +144,11 @@ int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number,
 }
 
 int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
-  const std::size_t element = tutti::size_of(kernel.type), bytes = launch.count * element;
-  const auto reduce = tutti::kernels::find_reduce(kernel.type, kernel.op);
+  const std::size_t element = kernel.own != nullptr ? kernel.own_bytes : tutti::size_of(kernel.type);
+  const std::size_t bytes = launch.count * element;
   const auto known = [](const void* address) { return address != nullptr; };
   for (unsigned block = 0; block < launch.pieces; ++block) {
-    std::vector<const void*> sources;
+    std::vector<void*> sources;
     std::vector<void*> destinations;
     for (std::size_t s = 0; s < kernel.sources; ++s) {
       const auto begin = reinterpret_cast<Address>(launch.operands.sources[s]) + block * launch.step * element;
@@ -159,7 +159,14 @@ int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
         destinations.push_back(alias_of(w, reinterpret_cast<Address>(launch.operands.destinations[d]), bytes));
     }
     if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
-    reduce(destinations.data(), destinations.size(), sources.data(), sources.size(), launch.count, launch.divisor);
+    if (kernel.own != nullptr) {
+      kernel.own(sources.data(), destinations.data(), static_cast<int>(destinations.size()), launch.count,
+                 launch.lines);
+      continue;
+    }
+    const std::vector<const void*> read(sources.begin(), sources.end());
+    tutti::kernels::find_reduce(kernel.type, kernel.op)(destinations.data(), destinations.size(), read.data(),
+                                                        read.size(), launch.count, launch.divisor);
   }
   return kSuccess;
 }

@@ -116,7 +116,8 @@ struct World {
   std::map<std::string, std::function<void()>> before;  // what comes before the next call of a function
   std::string deadly;                                   // the function that kills the process
   std::vector<std::unique_ptr<FakeKernel>> kernels;
-  std::map<const void*, int> device_of_kernel;  // those whose context is there
+  std::map<const void*, int> device_of_kernel;     // those whose context is there
+  std::map<const void*, std::string> device_code;  // of kernels that only a real device runs: what they are called
   int waiting = 0;  // threads inside calls that wait for the device, and let nobody else put work into streams
 };
 
@@ -145,7 +146,7 @@ struct KernelLaunch {
   unsigned pieces;
 };
 struct ReduceLaunch : KernelLaunch {
-  unsigned long long count, step;
+  unsigned long long count, lines, step;
   unsigned divisor;
 };
 struct CopyLaunch : KernelLaunch {

@@ -136,6 +136,23 @@ def test_memory_of_the_communicator_is_shown_to_others(run):
     run(2, job)
 
 
+def test_operators_with_a_source_for_the_device(run):
+    source = "__device__ Element combine(const Element& a, const Element& b) { return b * b < a * a ? a : b; }"
+
+    def job(comm):
+        driver = Driver()
+        x = Array(driver, np.array([-3, 1, 2], "f4") if comm.rank == 0 else np.array([2, -5, -1], "f4"))
+        farthest = tutti.Op(lambda a, b: np.where(b * b < a * a, a, b), name="farthest", device_source=source)
+        comm.all_reduce(x, farthest)
+        assert comm.last_algorithm == "one_launch"
+        assert x.read().tolist() == [-3, -5, 2]
+        host = np.array([comm.rank], "f4")
+        other = tutti.Op(lambda a, b: a + b, name="sum", device_source=source if comm.rank == 0 else "")
+        with pytest.raises(tutti.MismatchError):
+            comm.all_reduce(host, other)
+    run(2, job)
+
+
 def test_streams(run):
     class OfTorch:
         def __init__(self, handle):

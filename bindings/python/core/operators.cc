@@ -17,6 +17,7 @@ class Function final : public Operator {
     element = like.element();
     commutative = operation.commutative;
     name = operation.name;
+    device_source = operation.device_source;
   }
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
@@ -145,19 +146,23 @@ void bind_operators(nb::module_& module) {
                         "An operator of your own: function(left, right) -> array, element by element.\n\n"
                         "left and right are NumPy arrays of one length, with the dtype of the call (structured dtypes, "
                         "too);\nleft stems from lower ranks. The function must be associative. Where commutative is "
-                        "False, operands\nkeep the order of the ranks. All ranks pass the same; the name is compared.")
+                        "False, operands\nkeep the order of the ranks. All ranks pass the same; the name is compared.\n"
+                        "device_source: the same in CUDA C++, for arrays on a device that all ranks share:\n"
+                        "\"__device__ Element combine(const Element& left, const Element& right) { ... }\", where "
+                        "Element is the\ntype of an element, which a structured dtype's source defines itself.")
       .def(
           "__init__",
-          [](Operation* made, nb::object function, bool commutative, nb::object name) {
+          [](Operation* made, nb::object function, bool commutative, nb::object name, std::string device_source) {
             if (PyCallable_Check(function.ptr()) == 0)
               refuse_type("Op: the function is a " + kind_of(function) + ", which cannot be called");
             const bool named = nb::hasattr(function, "__name__");
             const std::string said = !name.is_none() ? nb::cast<std::string>(name)
                                      : named         ? nb::cast<std::string>(function.attr("__name__"))
                                                      : kind_of(function);
-            new (made) Operation{1.0, std::move(function), commutative, said};
+            new (made) Operation{1.0, std::move(function), commutative, said, std::move(device_source)};
           },
-          nb::arg("function"), nb::kw_only(), nb::arg("commutative") = true, nb::arg("name") = nb::none())
+          nb::arg("function"), nb::kw_only(), nb::arg("commutative") = true, nb::arg("name") = nb::none(),
+          nb::arg("device_source") = "")
       .def_ro("name", &Operation::name);
   module.def("reduce_local", &reduce, nb::arg("left"), nb::arg("right"), nb::arg("op") = "sum", nb::kw_only(),
              nb::arg("out") = nb::none(),
@@ -166,7 +171,7 @@ void bind_operators(nb::module_& module) {
   module.def(
       "premul_sum",
       [](double factor) {
-        return Operation{factor, nb::object(), true, "premul_sum"};
+        return Operation{factor, nb::object(), true, "premul_sum", ""};
       },
       nb::arg("factor"), "The sum of every rank's input times its factor, rounded before it is added.");
 }

@@ -1,6 +1,8 @@
 #include "engine/execute/device_launch.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "device/kernel_compiler.h"
 #include "device/launch.h"
 #include "device/shared_allocations.h"
+#include "engine/execute/own_operator.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -29,6 +32,14 @@ constexpr std::uint64_t kSlowInARow = 2;
 // for as long as the device takes to turn.
 constexpr std::chrono::milliseconds kPatienceWithLaunches{2000};
 constexpr std::chrono::microseconds kLooksApart{50};
+
+device::OwnSource own_source_of(const Operator& own) {
+  const Element& element = own.element;
+  return {.text = own.device_source,
+          .type = element.opaque() ? std::nullopt : std::optional(element.dtype()),
+          .bytes = element.bytes(),
+          .alignment = element.alignment()};
+}
 
 // What a launch for all ranks reads and writes.
 std::uint64_t bytes_touched(const Call& call, std::size_t sources, std::size_t destinations) {
@@ -56,15 +67,16 @@ bool DeviceLaunch::takes(const Call& call, int ranks) {
   if (call.is_message() || facts.prefix || call.uneven || call.whole || call.row != nullptr) return false;
   if (call.count == 0 || ranks < 2 || ranks > device::kMostOperands) return false;
   if (!facts.reduces) return true;
+  if (call.own != nullptr) return own_source_of(*call.own).serves(ranks);
   const Statement statement = call.statement();
-  return call.reduce != nullptr && call.own == nullptr && call.scale == nullptr &&
+  return call.reduce != nullptr && call.scale == nullptr &&
          device::KernelCompiler::has_reduce(static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
                                             ranks);
 }
 
 bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   under_way_ = waited_ = arrived_ = launched_ = false;
-  why_not_.clear();
+  why_not_.reset();
   if (cards_.empty()) return false;
   sequence_ = call.statement().sequence;
   DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
@@ -185,7 +197,7 @@ DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
     call.staging->prepare_launch(
         [&](const device::Driver& driver, const device::UsedDevice& device) { prepare(call, driver, device); });
   } catch (const Error& error) {
-    why_not_ = error.what();
+    why_not_ = call.own == nullptr ? error : Error(error.code(), words_of(*call.own) + ": " + error.what());
     tell(false);  // nothing has been started, and host memory serves
     return Progress::through_host;
   }
@@ -213,7 +225,7 @@ void DeviceLaunch::start(const Call& call) {
                              {sources_, destinations_, call.count * call.unit_bytes, in_columns ? ranks : 1});
         }
         launch_reduce(driver, device, stream, kernel_.function,
-                      {.type = kernel_.type,
+                      {.element_bytes = call.unit_bytes,
                        .divisor = call.divisor,
                        .sources = sources_,
                        .destinations = destinations_,
@@ -271,19 +283,30 @@ void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, const
 }
 
 void DeviceLaunch::find_kernel(const Call& call, const device::Driver& driver, const device::UsedDevice& device) {
-  const Statement statement = call.statement();
+  if (kernel_.serves(call, device.context)) return;
+  auto& compiler = device::KernelCompiler::of_process();
   Kernel wanted{.context = device.context, .reduces = schedule::facts_of(call.verb).reduces};
-  if (wanted.reduces) {
+  if (!wanted.reduces) {
+    wanted.function = compiler.copy(driver, device.device);
+  } else if (call.own == nullptr) {
+    const Statement statement = call.statement();
     wanted.type = static_cast<DType>(statement.type());
     wanted.op = static_cast<ReduceOp>(statement.op());
+    wanted.function = compiler.reduce(driver, device.device, wanted.type, wanted.op, transport_->size());
+  } else {
+    wanted.own = call.own->device_source;
+    wanted.of_own = call.own->element;
+    wanted.function = compiler.reduce(driver, device.device, own_source_of(*call.own), transport_->size());
   }
-  if (kernel_.function != nullptr && kernel_.context == wanted.context && kernel_.reduces == wanted.reduces &&
-      kernel_.type == wanted.type && kernel_.op == wanted.op)
-    return;
-  auto& compiler = device::KernelCompiler::of_process();
-  wanted.function = wanted.reduces ? compiler.reduce(driver, device.device, wanted.type, wanted.op, transport_->size())
-                                   : compiler.copy(driver, device.device);
-  kernel_ = wanted;
+  kernel_ = std::move(wanted);
+}
+
+bool DeviceLaunch::Kernel::serves(const Call& call, device::CuContext in) const {
+  if (function == nullptr || context != in || reduces != schedule::facts_of(call.verb).reduces) return false;
+  if (!reduces) return true;
+  if (call.own != nullptr) return own == call.own->device_source && of_own == call.own->element;
+  const Statement statement = call.statement();
+  return own.empty() && type == static_cast<DType>(statement.type()) && op == static_cast<ReduceOp>(statement.op());
 }
 
 // Whether the device had to turn to this rank for the launch, if it is the one that launches as a rule.

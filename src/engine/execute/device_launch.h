@@ -17,8 +17,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "device/shared_allocations.h"
@@ -26,6 +26,7 @@
 #include "engine/call.h"
 #include "transport/device_card.h"
 #include "transport/transport.h"
+#include "tutti/element.h"
 
 namespace tutti::engine {
 
@@ -47,8 +48,8 @@ class DeviceLaunch {
   // when this returns, so that it writes to nobody's buffer; unless who launched it is gone, and its launch with it, or
   // the device is busy for very long.
   void withdraw(const Call& call);
-  // Why this rank could not launch, in words; empty where it was not that.
-  std::string_view why_not() const { return why_not_; }
+  // Why this rank could not launch; empty where it was not that.
+  const std::optional<Error>& why_not() const { return why_not_; }
   // A rank that has not arrived; -1: all have.
   int awaited() const;
 
@@ -58,10 +59,14 @@ class DeviceLaunch {
   // What this rank launched last of its kind, so that the next of the kind need not ask for it again.
   struct Kernel {
     device::CuContext context = nullptr;
+    bool reduces = false;
     DType type{};
     ReduceOp op{};
-    bool reduces = false;
+    std::string own = {};      // the source of an operator of the caller's instead of `op`
+    Element of_own = DType{};  // and what it reduces
     device::CuFunction function = nullptr;
+
+    bool serves(const Call& call, device::CuContext in) const;
   };
   struct OpenedBuffers {
     device::SharedAllocations::Last input, output;
@@ -93,7 +98,7 @@ class DeviceLaunch {
   std::atomic<std::uint64_t>* usual_ = nullptr;  // DeviceCard::usual
   std::uint64_t sequence_ = 0;                   // of the call at hand
   bool under_way_ = false, waited_ = false, arrived_ = false, launched_ = false;
-  std::string why_not_;
+  std::optional<Error> why_not_;
   std::vector<void*> sources_, destinations_;  // of the launch
   std::vector<OpenedBuffers> opened_;          // by rank
   Kernel kernel_;

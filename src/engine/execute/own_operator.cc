@@ -9,10 +9,11 @@
 
 namespace tutti::engine {
 
+std::string words_of(const Operator& own) { return "the operator" + (own.name.empty() ? "" : " '" + own.name + "'"); }
+
 void apply_own(const Operator& own, void* result, const void* left, const void* right, std::uint64_t count) {
   const auto fail = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument,
-                "the operator" + (own.name.empty() ? "" : " '" + own.name + "'") + " threw " + what);
+    throw Error(ErrorCode::invalid_argument, words_of(own) + " threw " + what);
   };
   try {
     own.combine(result, left, right, count);

@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tutti/op.h"
 
 namespace tutti::engine {
+
+// What people are told of it by.
+std::string words_of(const Operator& own);
 
 // result[i] = left[i] op right[i]. What the caller's code throws becomes an error of the call, on whichever thread that
 // runs.

@@ -66,8 +66,8 @@ class Track {
   void withdraw() {
     if (phase_ == Phase::launching) launch_.withdraw(call_);
   }
-  // Why this rank could not launch the call for all, in words; empty where it was not that.
-  std::string_view why_not_launched() const { return launch_.why_not(); }
+  // Why this rank could not launch the call for all; empty where it was not that.
+  const std::optional<Error>& why_not_launched() const { return launch_.why_not(); }
 
   // Whether waiting for this call is in vain: a peer made another call, is gone or gave up, or nothing has moved for
   // the call's timeout. To be called between advances that were stuck, and to be believed only if the next one is, too:

@@ -5,7 +5,9 @@
 //   TUTTI_FORMAT   the struct below that reads, joins, rounds and packs elements
 //   TUTTI_OP       the struct below that joins two
 //   TUTTI_SOURCES  how many sources there are, at most kMostOperands
-// with contraction to fused operations off, so that every node rounds by itself.
+// with contraction to fused operations off, so that every node rounds by itself. With an operator of the caller's, whose
+// source stands before this one and defines Element and combine(), there is TUTTI_OWN_BYTES instead of the first two, and
+// TUTTI_OWN_ALIGNMENT: of an element.
 
 // ---- operators: `a` is of the lower rank
 
@@ -129,6 +131,25 @@ struct Float16 {
   static __device__ Value divide(Value value, unsigned divisor) { return value / static_cast<float>(divisor); }
 };
 
+#ifdef TUTTI_OWN_BYTES
+static_assert(sizeof(Element) == TUTTI_OWN_BYTES, "an Element of the operator's source has another size than the call's");
+static_assert(TUTTI_OWN_ALIGNMENT % alignof(Element) == 0,
+              "an Element of the operator's source is to be aligned more strictly than the call's are");
+
+struct Own {
+  using Stored = Element;
+  using Value = Element;
+  static __device__ const Value& unpack(const Stored& stored) { return stored; }
+  static __device__ const Value& round(const Value& value) { return value; }
+  static __device__ const Stored& pack(const Value& value) { return value; }
+  static __device__ const Value& divide(const Value& value, unsigned) { return value; }
+  static __device__ Value join(const Value& left, const Value& right) { return combine(left, right); }
+};
+
+#define TUTTI_FORMAT Own
+#define TUTTI_OP Own
+#endif
+
 // ---- the tree of base/canonical.h
 
 __host__ __device__ constexpr int core_of(int n) {
@@ -168,7 +189,8 @@ struct Tree<Format, Op, 1> {
 using Format = TUTTI_FORMAT;
 using Stored = Format::Stored;
 constexpr int kSources = TUTTI_SOURCES;
-constexpr int kInLine = 16 / sizeof(Stored);  // elements of one access
+constexpr bool kInLines = 16 % sizeof(Stored) == 0;
+constexpr int kInLine = kInLines ? 16 / sizeof(Stored) : 1;  // elements of one access
 
 struct alignas(16) Line {
   Stored elements[kInLine];
@@ -191,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(512)
   const unsigned long long first = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int begin = gridDim.y > 1 ? blockIdx.y : 0, end = gridDim.y > 1 ? blockIdx.y + 1 : destinations;
   const auto source = [&](int s) { return static_cast<const Stored*>(operands.sources[s]) + blockIdx.y * step; };
-  for (unsigned long long at = first; at < lines; at += threads) {
+  for (unsigned long long at = first; kInLines && at < lines; at += threads) {
     Line read[kSources], written;
 #pragma unroll
     for (int s = 0; s < kSources; ++s) read[s] = reinterpret_cast<const Line*>(source(s))[at];
