@@ -151,7 +151,7 @@ double time_kernel(int ranks, std::size_t bytes) {
   for (int round = 0; round < 12; ++round) {
     const double begin = now_us();
     launch_reduce(driver, device, stream, kernel,
-                  {.type = tutti::DType::float32, .sources = buffers, .destinations = buffers, .count = bytes / 4});
+                  {.element_bytes = sizeof(float), .sources = buffers, .destinations = buffers, .count = bytes / 4});
     driver.check(driver.cuStreamSynchronize(stream), "waiting");
     if (round >= 3) times.push_back(now_us() - begin);
   }
