@@ -1,7 +1,10 @@
 #include "tools/programs_file.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <istream>
@@ -12,14 +15,22 @@
 namespace tutti::tools {
 namespace {
 
-// A file that never ends should not take all memory.
-constexpr std::size_t kMostFileBytes = 256 << 20;
+// What never ends should not take all memory.
+constexpr std::size_t kMostStreamBytes = std::size_t{256} << 20;
 
-std::string contents_of(std::istream& stream, const std::string& name) {
+// A file says how long it is: a trace of a large job has gigabytes, for which and for what is made of it there has to be
+// room.
+std::size_t most_of_file() {
+  const auto pages = static_cast<std::size_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
+  const auto page_bytes = static_cast<std::size_t>(std::max(::sysconf(_SC_PAGESIZE), 0L));
+  return std::max(kMostStreamBytes, pages * page_bytes / 3);
+}
+
+std::string contents_of(std::istream& stream, const std::string& name, std::size_t most_bytes) {
   std::string text;
   for (std::vector<char> piece(1 << 20); stream; text.append(piece.data(), static_cast<std::size_t>(stream.gcount()))) {
-    if (text.size() > kMostFileBytes) {
-      refuse(fmt::format("{} has more than {} MB, which is more than is read", name, kMostFileBytes >> 20));
+    if (text.size() > most_bytes) {
+      refuse(fmt::format("{} has more than {} MB, which is more than is read", name, most_bytes >> 20));
     }
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
   }
@@ -29,10 +40,12 @@ std::string contents_of(std::istream& stream, const std::string& name) {
 }  // namespace
 
 std::string text_of_file(const std::string& file) {
-  if (file == "-") return contents_of(std::cin, "standard input");
+  if (file == "-") return contents_of(std::cin, "standard input", kMostStreamBytes);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) refuse(fmt::format("cannot read '{}'; is the path right?", file));
-  return contents_of(stream, "'" + file + "'");
+  std::error_code none;
+  const bool says_its_length = std::filesystem::is_regular_file(file, none);
+  return contents_of(stream, "'" + file + "'", says_its_length ? most_of_file() : kMostStreamBytes);
 }
 
 std::vector<schedule::Lowered> programs_of_file(const std::string& path) {

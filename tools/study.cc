@@ -126,11 +126,13 @@ void StudyReport::deliver(const StudyOptions& options) {
   json["sentences"] = sentences;
   if (!options.svg.empty()) write_picture(options.svg, sheet_of(pictures));
   if (!options.html.empty()) write_picture(options.html, page_of(*this, machine));
+  // Names of hosts and files may be no UTF-8.
+  const std::string document = json.dump(2, ' ', false, decltype(json)::error_handler_t::replace) + "\n";
   if (options.json == "-") {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", document);
     return;
   }
-  if (!options.json.empty()) write_picture(options.json, json.dump(2) + "\n");
+  if (!options.json.empty()) write_picture(options.json, document);
   fmt::print("{}\n{}; medians of {} run{} in an order by lot\n\n", title, machine, options.rounds,
              options.rounds == 1 ? "" : "s");
   print_table(*this);

@@ -33,6 +33,7 @@ void study_bandwidth(BandwidthRequest& asked) {
   const Verb* const verb = choice::find_verb(asked.verb);
   if (verb == nullptr) refuse(choice::no_verb(asked.verb));
   if (*verb == Verb::barrier) refuse("a barrier moves nothing; name another verb");
+  if (*verb == Verb::send_recv) refuse("a message is no call of all ranks: `tutti bench send_recv` times it");
   std::vector<SizePoint> points;
   const bench::Sizes span{.begin = bench::parse_bytes(asked.begin, "-b"),
                           .end = bench::parse_bytes(asked.end, "-e"),

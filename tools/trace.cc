@@ -115,7 +115,7 @@ int run_trace(const TraceRequest& asked) {
   if (files.size() > 1) title += fmt::format(" and {} more", files.size() - 1);
   if (!asked.svg.empty()) write_picture(asked.svg, picture_of(trace, title));
   if (asked.json)
-    fmt::print("{}\n", to_json(trace, call).dump(2));
+    fmt::print("{}\n", to_json(trace, call).dump(2, ' ', false, analysis::Json::error_handler_t::replace));
   else
     fmt::print("{}", to_text(trace, title, call));
   return 0;
@@ -136,11 +136,14 @@ void add_trace(CLI::App& app, int& exit_code) {
   trace->add_option("-o,--output", asked->merged, "The file that --merge writes; FOLDER without .rings if left out")
       ->type_name("FILE")
       ->needs(rings);
-  trace->add_option("--step", asked->step, "Of this step of training alone")->type_name("N");
+  trace->add_option("--step", asked->step, "Of this step of training alone")->type_name("N")->excludes(rings);
   trace->add_option("--call", asked->call, "Whose critical path is told, as 1a#4 or 4; the slowest call's if left out")
-      ->type_name("CALL");
-  trace->add_option("--svg", asked->svg, "Writes a picture: what each rank did when")->type_name("FILE.svg");
-  trace->add_flag("--json", asked->json, "As JSON, for scripts");
+      ->type_name("CALL")
+      ->excludes(rings);
+  trace->add_option("--svg", asked->svg, "Writes a picture: what each rank did when")
+      ->type_name("FILE.svg")
+      ->excludes(rings);
+  trace->add_flag("--json", asked->json, "As JSON, for scripts")->excludes(rings);
   trace->footer(kTraceExamples);
   trace->callback([asked, &exit_code] { exit_code = run_trace(*asked); });
 }

@@ -246,7 +246,7 @@ std::string write_aside(const std::string& page) {
 }
 
 void show_page(const Json& document, const View& asked) {
-  if (asked.json) return fmt::print("{}\n", document.dump());
+  if (asked.json) return fmt::print("{}\n", document.dump(-1, ' ', false, view::Json::error_handler_t::replace));
   const std::string page = view::page_of(document);
   if (!asked.output.empty()) return write_page(asked.output, page);
   const std::optional<std::string> browser = find_browser();
@@ -283,7 +283,7 @@ void add_view(CLI::App& app, int& exit_code) {
   };
   asked->conditions.add_conditions_to(*command);
   add_outcome(command);
-  command->add_flag("--gallery", asked->gallery, "All verbs by all algorithms");
+  command->add_flag("--gallery", asked->gallery, "All verbs by all algorithms")->excludes("--file");
   command->footer(kViewExamples);
   CLI::App* pipeline = command->add_subcommand("pipeline", "What the stages of a pipeline compute when");
   const auto pipeline_asked = std::make_shared<PipelineRequest>();

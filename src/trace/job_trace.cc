@@ -54,7 +54,7 @@ void require_one_job(const RingFacts& a, const std::string& path_a, const RingFa
            formatted("%llx and %llx", static_cast<unsigned long long>(a.job), static_cast<unsigned long long>(b.job)) +
            "; keep the rings of each job in a folder of their own");
   }
-  if (a.size != b.size || a.hosts != b.hosts || a.library != b.library) {
+  if (a.size != b.size || a.recorded != b.recorded || a.hosts != b.hosts || a.library != b.library) {
     refuse(both + "do not belong together: a job of " + std::to_string(a.size) + " ranks on " +
            std::to_string(a.hosts) + " hosts, and one of " + std::to_string(b.size) + " on " + std::to_string(b.hosts) +
            ", by the versions " + text_of(a.library) + " and " + text_of(b.library));
@@ -99,6 +99,7 @@ class JobReader {
       first_ = facts;
       job_.job = facts.job;
       job_.ranks = facts.size;
+      job_.recorded = facts.rings();
       job_.library = text_of(facts.library);
       job_.parts.resize(static_cast<std::size_t>(facts.size));
       job_.hosts.resize(static_cast<std::size_t>(facts.hosts));
@@ -197,8 +198,10 @@ int JobTrace::job_rank(const Slice& slice, int rank) const {
   return communicator == nullptr ? -1 : communicator->job_rank(rank);
 }
 
+bool JobTrace::all_found() const { return std::ranges::count_if(parts, &Part::found) >= recorded; }
+
 bool JobTrace::all_ended() const {
-  return std::ranges::all_of(parts, [](const Part& part) { return part.found && part.recording.ended; });
+  return std::ranges::count_if(parts, [](const Part& part) { return part.found && part.recording.ended; }) >= recorded;
 }
 
 JobTrace read_job(const std::string& folder) { return JobReader().read(folder); }

@@ -36,6 +36,7 @@ struct JobTrace {
 
   std::uint64_t job = 0;
   int ranks = 1;
+  int recorded = 1;  // of them
   std::string library;
   std::vector<Host> hosts;
   std::vector<Part> parts;         // by rank
@@ -47,6 +48,8 @@ struct JobTrace {
   std::string_view name_of(const Slice& slice) const;  // of an algorithm or a span
   // The rank of the job that has this number in the slice's communicator; -1: there is none.
   int job_rank(const Slice& slice, int rank) const;
+  // Of those that were recorded.
+  bool all_found() const;
   bool all_ended() const;
 };
 

@@ -13,10 +13,15 @@ namespace tutti::trace {
 
 std::vector<std::string> missing_in(const JobTrace& job) {
   std::vector<std::string> sentences;
+  if (job.recorded < job.ranks) {
+    sentences.push_back("a group of " + std::to_string(job.recorded) + " of the job's " + std::to_string(job.ranks) +
+                        " ranks was recorded");
+  }
   for (std::size_t rank = 0; rank < job.parts.size(); ++rank) {
     const JobTrace::Part& part = job.parts[rank];
     const std::string who = "rank " + std::to_string(rank);
     if (!part.found) {
+      if (job.all_found()) continue;
       sentences.push_back(part.why.empty() ? "nothing is left of " + who : who + " is left out: " + part.why);
       continue;
     }
@@ -28,6 +33,10 @@ std::vector<std::string> missing_in(const JobTrace& job) {
     if (part.nameless != 0) {
       sentences.push_back(who + " has more communicators than its ring has room for: " + std::to_string(part.nameless) +
                           " calls of theirs stand without a name");
+    }
+    if (part.recording.nameless != 0) {
+      sentences.push_back(who + " has more names of algorithms and spans than its ring has room for: " +
+                          std::to_string(part.recording.nameless) + " times one was left out");
     }
     if (!part.recording.ended) sentences.push_back(who + " was killed, or still runs: its part ends there");
   }
@@ -42,10 +51,10 @@ void remove_rings(const std::string& folder) {
 }
 
 bool all_ended(const std::string& folder, const RingFacts& facts) {
-  for (int rank = 0; rank < facts.size; ++rank) {
-    if (!has_ended(ring_path(folder, rank), facts.job)) return false;
-  }
-  return true;
+  int left = facts.rings();
+  for (int rank = 0; rank < facts.size && left > 0; ++rank)
+    left -= has_ended(ring_path(folder, rank), facts.job) ? 1 : 0;
+  return left == 0;
 }
 
 Merged merge(const std::string& folder, const std::string& file) {

@@ -113,6 +113,7 @@ std::uint16_t Recorder::name(std::string_view name) {
     while ((state = entry.state.load(std::memory_order_acquire)) == NameEntry::kBegun) continue;
     if (entry.name() == name) return static_cast<std::uint16_t>(number);
   }
+  header_->nameless.fetch_add(1, std::memory_order_relaxed);
   return TraceEvent::kNone;
 }
 
@@ -150,7 +151,15 @@ std::uint8_t Recorder::other_thread() {
 
 void Recorder::end() {
   pair_clocks();
+  write_back();
   header_->ended.store(1, std::memory_order_release);
+  write_back();
+}
+
+// Another host that merges the rings reads what this one has written to a file system of both, and no more. Of memory
+// that is no file's the system says so, and nothing is lost.
+void Recorder::write_back() const {
+  if (header_->facts.hosts > 1) static_cast<void>(::msync(memory_.get(), ring_bytes(shape_), MS_SYNC));
 }
 
 }  // namespace tutti::trace

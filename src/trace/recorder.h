@@ -69,6 +69,8 @@ class Recorder {
     return reinterpret_cast<Entry*>(memory_.get() + place);
   }
 
+  void write_back() const;
+
   std::shared_ptr<std::byte> memory_;
   Clock clock_;
   RingShape shape_;

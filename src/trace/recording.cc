@@ -25,6 +25,7 @@ struct HeaderImage {
   RingFacts facts;
   ClockPair first;
   std::uint32_t ended, communicators, members;
+  std::uint64_t nameless;
   EventCounts written;
 };
 struct SlotImage {
@@ -58,6 +59,7 @@ HeaderImage read_header(const RingBytes& from) {
   take(header.ended, offsetof(RingHeader, ended));
   take(header.communicators, offsetof(RingHeader, communicators));
   take(header.members, offsetof(RingHeader, members));
+  take(header.nameless, offsetof(RingHeader, nameless));
   take(header.written.own, offsetof(RingHeader, written));
   take(header.written.others, offsetof(RingHeader, written_by_others));
   if (header.magic == 0) fail("its recorder has not begun");
@@ -78,6 +80,8 @@ HeaderImage read_header(const RingBytes& from) {
   if (header.facts.size < 1 || header.facts.size > kMostRanks || header.facts.rank < 0 ||
       header.facts.rank >= header.facts.size)
     fail("rank " + std::to_string(header.facts.rank) + " of " + std::to_string(header.facts.size));
+  if (header.facts.recorded < 0 || header.facts.recorded > header.facts.size)
+    fail(std::to_string(header.facts.recorded) + " of " + std::to_string(header.facts.size) + " ranks");
   if (header.facts.hosts < 1 || header.facts.hosts > kMostRanks || header.facts.host < 0 ||
       header.facts.host >= header.facts.hosts)
     fail("host " + std::to_string(header.facts.host) + " of " + std::to_string(header.facts.hosts));
@@ -149,7 +153,7 @@ std::vector<std::string> read_names(const RingBytes& from, const RingShape& shap
   return names;
 }
 
-// What names ranks that the job has not is left without any.
+// What names ranks that no job has is left without any; -1 stands for a rank of another job.
 std::vector<Recording::Communicator> read_communicators(const RingBytes& from, const HeaderImage& header) {
   const RingPlaces places(header.shape);
   std::vector<CommunicatorEntry> entries(std::min(header.communicators, header.shape.communicators));
@@ -165,7 +169,7 @@ std::vector<Recording::Communicator> read_communicators(const RingBytes& from, c
     const std::size_t first = static_cast<std::size_t>(entry.first_member), size = static_cast<std::size_t>(entry.size);
     if (first > members.size() || size > members.size() - first) continue;
     const auto listed = std::span(members).subspan(first, size);
-    if (!std::ranges::all_of(listed, [&](int rank) { return rank >= 0 && rank < header.facts.size; })) continue;
+    if (!std::ranges::all_of(listed, [&](int rank) { return rank >= -1 && rank < header.facts.size; })) continue;
     made.size = entry.size;
     made.members.assign(listed.begin(), listed.end());
   }
@@ -197,6 +201,7 @@ Recording read_ring(const RingBytes& from, const EventCounts& first) {
   recording.first = header.first;
   recording.latest = read_latest_pair(from, header.first);
   recording.written = header.written;
+  recording.nameless = header.nameless;
   recording.names = read_names(from, header.shape);
   recording.communicators = read_communicators(from, header);
   const RingPlaces places(header.shape);

@@ -45,7 +45,8 @@ struct Recording {
   EventCounts overwritten;  // of those asked for: the first, by later ones
   std::uint64_t torn = 0;   // in the middle of being written, overwritten meanwhile, or cut off
   std::vector<TraceEvent>
-      events;  // what is left: the owner's in the order in which they were recorded, then the others'
+      events;                  // what is left: the owner's in the order in which they were recorded, then the others'
+  std::uint64_t nameless = 0;  // so often there was no room for a name
   std::vector<std::string> names;  // by number, empty where there is none
   std::vector<Communicator> communicators;
 

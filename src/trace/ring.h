@@ -22,7 +22,7 @@
 namespace tutti::trace {
 
 inline constexpr std::uint64_t kRingMagic = 0x474e495249545554;  // "TUTIRING" where the lowest byte is the first
-inline constexpr std::uint32_t kRingVersion = 3;
+inline constexpr std::uint32_t kRingVersion = 4;
 inline constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;  // of the owner: 1 GiB, and as many of others
 inline constexpr std::uint32_t kMostTableEntries = 1 << 16;
 inline constexpr std::int32_t kMostRanks = 1 << 20;  // of a job: readers make room for all of them
@@ -32,12 +32,15 @@ struct RingFacts {
   std::int32_t rank = 0, size = 1;   // of the job
   std::uint64_t job = 0;             // the same in all rings of a job
   std::int32_t host = 0, hosts = 1;  // hosts count in the order of their first ranks
+  std::int32_t recorded = 0;         // so many of the job's ranks have a ring; 0: all
+  std::int32_t unused = 0;
   std::uint64_t system_ns = 0;       // since 1970, when the ring was made
   std::int64_t clock_offset_ns = 0;  // added to this host's steady clock gives that of the first host
   std::uint64_t clock_error_ns = 0;  // how far that may be off
   std::array<char, 64> host_name = {};
   std::array<char, 16> library = {};  // the version that recorded
 
+  std::int32_t rings() const { return recorded == 0 ? size : recorded; }
   bool operator==(const RingFacts&) const = default;
 };
 
@@ -60,6 +63,7 @@ struct alignas(64) RingHeader {
   std::atomic<std::uint32_t> communicators, members;          // so many in their tables
   std::atomic<std::uint32_t> pair_stamp;                      // of `latest`; odd: it is being written
   std::atomic<std::uint64_t> latest_ticks, latest_steady_ns;  // another pair of the clocks, of later
+  std::atomic<std::uint64_t> nameless;                        // so often there was no room for a name
   // Events so far, those included that are being written.
   alignas(64) std::atomic<std::uint64_t> written;  // by the owner
   alignas(64) std::atomic<std::uint64_t> written_by_others;

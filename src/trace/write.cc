@@ -98,7 +98,8 @@ class TraceWriter {
     out_ << ",\"parts\":" << list_of(job_.parts, [&](const JobTrace::Part& part) {
       return "{\"rank\":" + std::to_string(rank++) + ",\"found\":" + word(part.found) +
              ",\"events\":" + std::to_string(part.events) + ",\"lost\":" + std::to_string(part.recording.lost()) +
-             ",\"ended\":" + word(part.recording.ended) + "}";
+             ",\"nameless\":" + std::to_string(part.recording.nameless) + ",\"ended\":" + word(part.recording.ended) +
+             (!part.found && job_.all_found() ? ",\"recorded\":false}" : "}");
     });
     out_ << ",\"schedules\":" << list_of(schedules_of(job_), [](const RanSchedule& ran) {
       return "{\"verb\":" + quote(tutti::name_of(ran.verb)) + ",\"algorithm\":" + quote(ran.algorithm) +

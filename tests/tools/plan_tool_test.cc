@@ -116,7 +116,7 @@ TEST(PlanTool, ComparesSidesThatReadAlikeByTheirOwnWords) {
 }
 
 TEST(PlanTool, ScalesToTheLastRowThatIsPossible) {
-  const std::string job = "scale --gpus 8..64 --model gpt2 --accelerator h100 --global-batch 16 --strategy dp ";
+  const std::string job = "scale --gpus 8..64 --model gpt3-1.3b --accelerator h100 --global-batch 16 --strategy dp ";
   EXPECT_THAT(plan(job).output, AllOf(HasSubstr("more devices pay up to 16, the last row that can run"),
                                       HasSubstr("a global batch of 16 sequences does not divide into 64")));
   const json document = json::parse(plan(job + "--json").output);

@@ -161,6 +161,38 @@ TEST(Calls, NameNobodyByAFewOfThemWithoutSteps) {
   EXPECT_EQ(straggler->rank, 2U);
 }
 
+// Iterations of eight calls, in the first of which rank 1 of three is late by half of what an iteration takes: without
+// steps it is last in an eighth of the calls alone.
+TEST(Calls, NameWhoIsLateOnceInEveryFewOfThem) {
+  TracedJob trace;
+  trace.ranks.resize(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    trace.ranks[static_cast<std::size_t>(rank)].rank = rank;
+    trace.ranks[static_cast<std::size_t>(rank)].whole = {0, 20 * 1000.};
+  }
+  for (int i = 0; i < 160; ++i) {
+    TracedCall call;
+    call.verb = "all_reduce";
+    call.ranks = 3;
+    const double begin = 125. * i, late = i % 8 == 0 ? 500 : 0;
+    for (int rank = 0; rank < 3; ++rank)
+      call.parts.push_back({rank, begin, begin, begin + 10, rank == 1 ? late : i % 3 == rank ? 2. : 0});
+    trace.calls.push_back(call);
+  }
+  const auto straggler = straggler_of(trace);
+  ASSERT_TRUE(straggler);
+  EXPECT_EQ(straggler->rank, 1U);
+  EXPECT_EQ(straggler->stretch, 16U);
+  EXPECT_NEAR(straggler->share, 1, kNear);
+  EXPECT_GT(straggler->late_us, 900) << "of two iterations";
+  EXPECT_THAT(to_text(trace, "run.json", std::nullopt),
+              HasSubstr("the last in 100 % of stretches of 16 calls, since call 0"));
+  EXPECT_EQ(to_json(trace, std::nullopt).at("straggler").at("calls_in_a_row"), 16);
+  for (TracedCall& call : trace.calls)
+    for (CallPart& part : call.parts) part.late_us = std::min(part.late_us, 2.);
+  EXPECT_FALSE(straggler_of(trace)) << "by lots";
+}
+
 // What lies between steps, as an evaluation, makes none of them longer.
 TEST(Calls, OfStepsAreHeldAgainstTheirLengthAndNotAgainstTheTrace) {
   TracedJob trace = three_ranks();
@@ -298,6 +330,16 @@ TEST(CriticalPath, KnowsASenderThatLastsBesideAnotherCall) {
   EXPECT_TRUE(path[1].by_message);
 }
 
+// Times of a file are rounded: a step that ends where another one begins may end a little behind it.
+TEST(CriticalPath, TakesTimesForTheSameThatDifferByRounding) {
+  TracedJob trace = three_ranks();
+  const std::vector<PathStep> exact = critical_path(trace, *slowest_call(trace));
+  ASSERT_EQ(exact.size(), 3U);
+  for (ScheduleStep& step : trace.steps)
+    if (step.rank == 1 && step.number == 0) step.time.end_us = 2800.0000004;  // the message's step ends at 2800
+  EXPECT_TRUE(critical_path(trace, *slowest_call(trace)).back().by_message);
+}
+
 TEST(CriticalPath, OfACallWithoutStepsIsEmpty) { EXPECT_THAT(critical_path(three_ranks(), 0), IsEmpty()); }
 
 // Of many ranks those that computed longest and shortest, and the pairs that waited most.
@@ -338,6 +380,52 @@ TEST(TuttiTrace, TakesTheLastToEnterWhereNobodySaysWhenAllWereIn) {
   for (std::size_t at = 0; (at = text.find("\"all_in_us\"", at)) != std::string::npos;)
     text.replace(at, 11, "\"unknown\"");
   expect_shares(shares_by_step(read(text))[1].ranks[0].shares, 800, 100, 100, 100);
+}
+
+// A send of 100 us whose receiver came after 80 of them waited for it; one that had ended before was eager.
+TEST(TuttiTrace, SendsWaitForTheirReceivers) {
+  const auto communication_of = [](double received_us, double until_us) {
+    std::string text = R"({"tutti":{"format":1,"job":"1","ranks":2,"communicators":[{"id":"1a","ranks":[0,1]}]},)"
+                       R"("traceEvents":[)";
+    text += formatted(R"({"ph":"X","cat":"call","name":"send_recv","pid":0,"tid":0,"ts":0,"dur":100,)"
+                      R"("args":{"comm":"1a","seq":0,"bytes":8,"peer":1,"direction":"send"}},)"
+                      R"({"ph":"X","cat":"call","name":"send_recv","pid":0,"tid":1,"ts":%g,"dur":%g,)"
+                      R"("args":{"comm":"1a","seq":0,"bytes":8,"peer":0,"direction":"receive"}},)"
+                      R"({"ph":"s","cat":"message","name":"message","id":1,"pid":0,"tid":0,"ts":0},)"
+                      R"({"ph":"f","bp":"e","cat":"message","name":"message","id":1,"pid":0,"tid":1,"ts":%g}]})",
+                      received_us, until_us - received_us, until_us - 0.001);
+    return length_us(read(text).ranks[0].communication);
+  };
+  EXPECT_NEAR(communication_of(80, 105), 20, kNear);
+  EXPECT_NEAR(communication_of(150, 160), 100, kNear);
+}
+
+TEST(TuttiTrace, NumbersStepsThatHaveTheSameNumberSeveralTimes) {
+  std::string text = golden_text("three_ranks.json");
+  for (std::size_t at = 0; (at = text.find(R"("args":{"step":3})", at)) != std::string::npos; ++at)
+    text.replace(at, 17, R"("args":{"step":0})");
+  const TracedJob trace = read(text);
+  EXPECT_THAT(step_numbers(trace), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(trace.notes, Contains(HasSubstr("steps have the same number several times")));
+  ASSERT_TRUE(straggler_of(trace));
+  EXPECT_EQ(straggler_of(trace)->rank, 2U);
+}
+
+TEST(TuttiTrace, SaysWhereSomeRanksPartsAreMissing) {
+  std::string text = golden_text("three_ranks.json");
+  EXPECT_THAT(read(text).notes, Not(Contains(HasSubstr("parts are missing"))));
+  for (std::size_t at = 0; (at = text.find("\"all_in_us\"", at)) != std::string::npos;)
+    text.replace(at, 11, "\"unknown\"");
+  const std::size_t call = text.find(R"("cat":"call")");
+  text.replace(call, 12, R"("cat":"gone")");
+  EXPECT_THAT(read(text).notes, Contains(HasSubstr("of 1 call some ranks' parts are missing")));
+}
+
+TEST(TuttiTrace, SaysThatARingHadNoRoomForMoreNames) {
+  const std::string text =
+      R"({"tutti":{"format":1,"job":"1","ranks":2,"parts":[{"rank":0,"nameless":3},{"rank":1,"found":false,)"
+      R"("recorded":false}]},"traceEvents":[]})";
+  EXPECT_THAT(read(text).notes, ElementsAre(HasSubstr("rank 0 had no room for more names")));
 }
 
 // Where a ring had no room for more communicators nobody knows which of them a call was of: two are not one.

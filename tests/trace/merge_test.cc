@@ -231,10 +231,10 @@ TEST(Merge, SaysWhatIsMissing) {
   std::filesystem::resize_file(ring_path(folder.path(), 3), RingPlaces({.events = 64}).others - 5 * sizeof(RingSlot));
   std::vector<std::string> sentences;
   const Json parts = merged(folder, &sentences).at("tutti").at("parts");
-  EXPECT_EQ(parts, Json::parse(R"([{"rank":0,"found":true,"events":4,"lost":6,"ended":true},
-    {"rank":1,"found":false,"events":0,"lost":0,"ended":false},
-    {"rank":2,"found":false,"events":0,"lost":0,"ended":false},
-    {"rank":3,"found":true,"events":59,"lost":5,"ended":false}])"));
+  EXPECT_EQ(parts, Json::parse(R"([{"rank":0,"found":true,"events":4,"lost":6,"nameless":0,"ended":true},
+    {"rank":1,"found":false,"events":0,"lost":0,"nameless":0,"ended":false},
+    {"rank":2,"found":false,"events":0,"lost":0,"nameless":0,"ended":false},
+    {"rank":3,"found":true,"events":59,"lost":5,"nameless":0,"ended":false}])"));
   EXPECT_THAT(sentences, ElementsAre(HasSubstr("rank 0 lost 6 of 10 events"), "nothing is left of rank 1",
                                      HasSubstr("rank 2 is left out: "), HasSubstr("rank 3 lost 5 of 64"),
                                      HasSubstr("rank 3 was killed, or still runs")));
@@ -291,6 +291,46 @@ TEST(Merge, SaysThatARingHadNoRoomForMoreCommunicators) {
   const Json trace = merged(folder, &sentences);
   EXPECT_THAT(sentences, ElementsAre(HasSubstr("rank 0 has more communicators than its ring has room for: 1 calls")));
   EXPECT_FALSE(slices_of(trace, "wait").at(0).at("args").contains("comm"));
+}
+
+TEST(Merge, SaysThatARingHadNoRoomForMoreNames) {
+  const Folder folder;
+  {
+    Rank zero(folder, facts_of(0, 1), {.events = 64, .names = 1});
+    zero.span("first", 0, 1);
+    zero.span("second", 2, 3);
+    zero.span("second", 4, 5);
+    zero.recorder.end();
+  }
+  std::vector<std::string> sentences;
+  const Json trace = merged(folder, &sentences);
+  EXPECT_THAT(sentences, ElementsAre(HasSubstr("rank 0 has more names of algorithms and spans than its ring has room "
+                                               "for: 2 times one was left out")));
+  EXPECT_EQ(trace.at("tutti").at("parts").at(0).at("nameless"), 2);
+}
+
+// A group of two ranks of four is recorded: nothing of the others is missing, and its trace is whole.
+TEST(Merge, KnowsWhichRanksWereRecorded) {
+  const Folder folder;
+  RingFacts three = facts_of(3, 4), one = facts_of(1, 4);
+  three.recorded = one.recorded = 2;
+  {
+    Rank first(folder, three);
+    first.recorder.end();
+    EXPECT_FALSE(all_ended(folder.path(), three));
+    Rank second(folder, one);
+    EXPECT_FALSE(all_ended(folder.path(), three)) << "rank 1 still records";
+    second.recorder.end();
+    EXPECT_TRUE(all_ended(folder.path(), one));
+  }
+  std::vector<std::string> sentences;
+  const Json trace = merged(folder, &sentences);
+  EXPECT_THAT(sentences, ElementsAre("a group of 2 of the job's 4 ranks was recorded"));
+  EXPECT_EQ(trace.at("tutti").at("parts").at(0).at("recorded"), false);
+  EXPECT_FALSE(trace.at("tutti").at("parts").at(1).contains("recorded"));
+  std::filesystem::remove(ring_path(folder.path(), 3));
+  merged(folder, &sentences);
+  EXPECT_THAT(sentences, ::testing::Contains("nothing is left of rank 3"));
 }
 
 // Of two jobs that are to go to one folder it is the first one's, until it ends.

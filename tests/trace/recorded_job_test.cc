@@ -346,6 +346,62 @@ TEST_P(Recorded, WaitsOfAllKindsHoldTheProgramUp) {
   }
 }
 
+// Each rank that comes is waited for by itself, though nothing moves before the last of them is there.
+TEST_P(Recorded, RanksThatComeOneAfterTheOtherAreWaitedForEach) {
+  const Folder folder;
+  std::set<int> awaited;
+  const bool messages = GetParam() == Ranks::tcp;  // rank 0 hears of rank 1 by rank 2
+  for (int turn = 0; turn < 20 && awaited.size() < (messages ? 1 : 2); ++turn) {
+    awaited.clear();
+    const Json trace = trace_of(GetParam(), folder, [](Communicator& comm) {
+      for (int i = 0; i < comm.rank(); ++i) compute();
+      const Span span("barrier");
+      comm.barrier();
+    });
+    for (const Slice& wait : slices_of(trace, "wait"))
+      if (wait.rank == 0 && wait.args.contains("peer")) awaited.insert(wait.args.at("peer").get<int>());
+  }
+  EXPECT_EQ(awaited, messages ? std::set{2} : (std::set{1, 2}));
+}
+
+// Of an exchange with two ranks each half ends by itself: the send when it has gone, long before the message comes.
+TEST_P(Recorded, HalvesOfAnExchangeEndEach) {
+  const Folder folder;
+  double apart = 0;
+  for (int turn = 0; turn < 20 && apart < 10'000; ++turn) {
+    const Json trace = trace_of(GetParam(), folder, [](Communicator& comm) {
+      std::vector<int> values(2);
+      if (comm.rank() == 2) compute();  // its message comes late
+      comm.send_recv(one_of(values, 0), (comm.rank() + 1) % kRanks, one_of(values, 1), (comm.rank() + 2) % kRanks);
+    });
+    double sent = 0, received = 0;
+    for (const Slice& call : slices_of(trace, "call"))
+      if (call.rank == 0) (call.args.value("direction", "") == "send" ? sent : received) = call.end;
+    apart = received - sent;
+  }
+  EXPECT_GE(apart, 10'000);
+}
+
+// The ranks of a group alone are recorded: the last of them makes the file.
+TEST_P(Recorded, GroupsOfSomeRanksMakeTheirFile) {
+  const Folder folder;
+  const std::string file = folder.path() + "/run.json";
+  testing::expect_all_ok(testing::run_ranks(GetParam(), kRanks, [&](Communicator& comm) {
+    Communicator part = comm.split(comm.rank() == 1 ? 1 : 0, comm.rank());
+    if (comm.rank() == 1) return;
+    part.trace().start(file);
+    float value = 1;
+    part.all_reduce(std::span(&value, 1));
+    part.trace().stop();
+    testing::require(std::filesystem::exists(file), "the file is there");
+  }));
+  EXPECT_FALSE(std::filesystem::exists(trace::rings_of(file)));
+  const Json facts = Json::parse(text_of(file)).at("tutti");
+  EXPECT_EQ(facts.at("ranks"), kRanks);
+  EXPECT_EQ(facts.at("schedules").at(0).at("calls"), 1);
+  EXPECT_EQ(facts.at("parts").at(1).at("recorded"), false);
+}
+
 TEST_P(Recorded, AgainIsAnotherTrace) {
   const Folder folder;
   testing::expect_all_ok(testing::run_ranks(GetParam(), 2, [&](Communicator& comm) {

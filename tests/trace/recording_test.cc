@@ -138,16 +138,20 @@ TEST(Recording, OfNamesAndCommunicators) {
     EXPECT_EQ(recorder.add_communicator(7, std::vector{0, 1, 2}), 0);
     EXPECT_EQ(recorder.add_communicator(8, std::vector{2, 1}), 1);
     EXPECT_EQ(recorder.add_communicator(9, std::vector{2, 1, 0, 1}), TraceEvent::kNone) << "five members are the most";
+    EXPECT_EQ(recorder.add_communicator(9, std::vector{-1, 1, 0}), 2) << "with a rank of another job";
     EXPECT_FALSE(read_recording(image.bytes()).ended);
     recorder.end();
   }
   const Recording recording = read_recording(image.bytes());
   EXPECT_TRUE(recording.ended);
-  ASSERT_EQ(recording.communicators.size(), 2u);
+  EXPECT_EQ(recording.nameless, 1u);
+  ASSERT_EQ(recording.communicators.size(), 3u);
   EXPECT_EQ(recording.communicators[0].id, 7u);
   EXPECT_EQ(recording.communicators[0].job_rank(2), 2);
   EXPECT_EQ(recording.communicators[0].job_rank(3), -1);
   EXPECT_EQ(recording.communicators[1].job_rank(0), 2);
+  EXPECT_EQ(recording.communicators[2].size, 3);
+  EXPECT_EQ(recording.communicators[2].job_rank(0), -1);
 }
 
 TEST(Recording, OfHeadersThatLie) {
@@ -167,6 +171,7 @@ TEST(Recording, OfHeadersThatLie) {
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, rank), std::int32_t{3}, "rank 3 of 3");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{0}, "rank 1 of 0");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, host), std::int32_t{1}, "host 1 of 1");
+  refused(offsetof(RingHeader, facts) + offsetof(RingFacts, recorded), std::int32_t{4}, "4 of 3 ranks");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, size), std::int32_t{2'000'000'000}, "of 2000000000");
   refused(offsetof(RingHeader, facts) + offsetof(RingFacts, hosts), std::int32_t{2'000'000'000}, "of 2000000000");
 }

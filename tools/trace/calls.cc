@@ -1,6 +1,7 @@
 #include "tools/trace/calls.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "tools/bench/row.h"
@@ -21,13 +22,17 @@ std::map<Kind, std::vector<double>> ratios_of(const TracedJob& trace) {
   return ratios;
 }
 
-// How late each rank was, by the number of the step, or where there are none, of the call.
-std::map<std::int64_t, std::vector<double>> lateness_of(const TracedJob& trace, bool by_step) {
-  std::map<std::int64_t, std::vector<double>> late;
-  for (std::size_t i = 0; i < trace.calls.size(); ++i) {
-    const TracedCall& call = trace.calls[i];
-    if (call.message || call.ranks < 2 || !call.is_complete()) continue;
-    const std::optional<std::int64_t> number = by_step ? step_of(trace, call) : std::int64_t(i);
+bool tells_lateness(const TracedCall& call) { return !call.message && call.ranks >= 2 && call.is_complete(); }
+
+// How late each rank was, by the number of the step, or of the first call of a stretch.
+using Lateness = std::map<std::int64_t, std::vector<double>>;
+
+// A rank is as late in a step as in the call that it is latest in: the others follow from it.
+Lateness lateness_by_step(const TracedJob& trace) {
+  Lateness late;
+  for (const TracedCall& call : trace.calls) {
+    if (!tells_lateness(call)) continue;
+    const std::optional<std::int64_t> number = step_of(trace, call);
     if (!number) continue;
     std::vector<double>& row = late[*number];
     row.resize(trace.ranks.size());
@@ -39,7 +44,26 @@ std::map<std::int64_t, std::vector<double>> lateness_of(const TracedJob& trace, 
   return late;
 }
 
-// What a step takes. Of steps that were recorded, because much of the trace may lie outside of them: initialisation,
+// Of an iteration's calls a rank is late in the first one alone: all that it was late counts, over so many calls each
+// that an iteration lies within.
+Lateness lateness_by_stretch(const TracedJob& trace, std::size_t stretch) {
+  Lateness late;
+  std::size_t seen = 0;
+  std::vector<double>* row = nullptr;
+  for (std::size_t i = 0; i < trace.calls.size(); ++i) {
+    const TracedCall& call = trace.calls[i];
+    if (!tells_lateness(call)) continue;
+    if (seen++ % stretch == 0) {
+      row = &late[static_cast<std::int64_t>(i)];
+      row->resize(trace.ranks.size());
+    }
+    for (const CallPart& part : call.parts) (*row)[static_cast<std::size_t>(part.rank)] += part.late_us;
+  }
+  if (seen % stretch != 0 && late.size() > 1) late.erase(std::prev(late.end()));  // too short to compare
+  return late;
+}
+
+// What a step takes, or a stretch of calls. Of steps that were recorded, because much of the trace may lie outside of them: initialisation,
 // evaluation, checkpoints.
 double step_us_of(const TracedJob& trace, std::size_t rows) {
   std::vector<double> lengths;
@@ -119,16 +143,18 @@ std::optional<std::int64_t> step_of(const TracedJob& trace, const TracedCall& ca
 
 std::optional<TracedStraggler> straggler_of(const TracedJob& trace) {
   const bool by_step = !step_numbers(trace).empty();
+  const auto calls = static_cast<std::size_t>(std::ranges::count_if(trace.calls, tells_lateness));
+  const std::size_t stretch = by_step ? 0 : std::max<std::size_t>(1, calls / kLeastCalls);
   std::vector<std::int64_t> numbers;
   std::vector<std::vector<double>> late;
-  for (auto& [number, row] : lateness_of(trace, by_step)) {
+  for (auto& [number, row] : by_step ? lateness_by_step(trace) : lateness_by_stretch(trace, stretch)) {
     numbers.push_back(number);
     late.push_back(std::move(row));
   }
   if (late.size() < (by_step ? kLeastSteps : kLeastCalls)) return std::nullopt;
   const std::optional<tools::Straggler> found = tools::find_straggler(late, step_us_of(trace, late.size()));
   if (!found) return std::nullopt;
-  return TracedStraggler{found->rank, found->late_us, found->share, numbers[found->since]};
+  return TracedStraggler{found->rank, found->late_us, found->share, numbers[found->since], stretch};
 }
 
 std::optional<std::size_t> slowest_call(const TracedJob& trace) {

@@ -41,12 +41,14 @@ std::vector<Outlier> outliers_of(const TracedJob& trace);
 // By who waited, and for whom. Waits that lie over each other, in async calls, count once.
 std::map<std::pair<int, int>, double> waits_of(const TracedJob& trace);
 
-// Whom all others wait for (find_straggler): by step, how late each rank was in the call that it was latest in. Steps
-// in which no collective has all its parts say nothing, and do not count.
+// Whom all others wait for (find_straggler): by step, how late each rank was in the call that it was latest in; where
+// there are no steps, by stretches of the calls, all that it was late in them. Steps in which no collective has all its
+// parts say nothing, and do not count.
 struct TracedStraggler {
   std::size_t rank = 0;
   double late_us = 0, share = 0;  // as of tools::Straggler
   std::int64_t since = 0;         // the number of the step, or where the trace has none, an index of the calls
+  std::size_t stretch = 0;        // so many calls stand for a step; 0: steps do
 };
 std::optional<TracedStraggler> straggler_of(const TracedJob& trace);
 inline constexpr std::size_t kLeastSteps = 3, kLeastCalls = 10;  // with fewer nobody is named

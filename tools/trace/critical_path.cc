@@ -28,8 +28,9 @@ class StepsOfCall {
     const double begin = trace_.steps[step].time.begin_us;
     const std::optional<std::size_t> own = own_before(step);
     std::optional<std::size_t> sender = trace_.steps[step].sender;
-    if (sender && trace_.steps[*sender].time.begin_us >= begin) sender.reset();  // clocks that are apart
-    if (sender && (!own || std::min(end_of(*sender), begin) >= end_of(*own)))
+    // Clocks that are apart.
+    if (sender && trace_.steps[*sender].time.begin_us + kHalfTick_us >= begin) sender.reset();
+    if (sender && (!own || std::min(end_of(*sender), begin) + kHalfTick_us >= end_of(*own)))
       return PathStep{*sender, std::max(0.0, begin - end_of(*sender)), true};
     if (own) return PathStep{*own, begin - end_of(*own), false};
     return std::nullopt;
@@ -40,8 +41,11 @@ class StepsOfCall {
 
   std::optional<std::size_t> own_before(std::size_t step) const {
     const ScheduleStep& of = trace_.steps[step];
-    const std::vector<std::size_t>& steps = by_rank_.at(of.rank);
-    auto at = std::ranges::upper_bound(steps, of.time.begin_us, {}, [&](std::size_t i) { return end_of(i); });
+    const auto found = by_rank_.find(of.rank);
+    if (found == by_rank_.end()) return std::nullopt;
+    const std::vector<std::size_t>& steps = found->second;
+    auto at =
+        std::ranges::upper_bound(steps, of.time.begin_us + kHalfTick_us, {}, [&](std::size_t i) { return end_of(i); });
     while (at != steps.begin()) {
       --at;
       // One that takes no time may end where it begins: it does not come before itself.

@@ -5,6 +5,9 @@
 
 namespace tutti::analysis {
 
+// Times of a trace have three decimals: those that are nearer to each other are the same.
+inline constexpr double kHalfTick_us = 0.0005;
+
 struct Interval {
   double begin_us = 0, end_us = 0;
 

@@ -164,10 +164,12 @@ std::string waits_text(const TracedJob& trace) {
   std::string text = waits.empty() ? "\n" : matrix_text(trace, waits);
   const std::vector<std::int64_t> steps = step_numbers(trace);
   if (const auto found = straggler_of(trace)) {
+    const std::string what = found->stretch == 0   ? "steps"
+                             : found->stretch == 1 ? "calls"
+                                                   : fmt::format("stretches of {} calls", found->stretch);
     text += fmt::format(
         "rank {} keeps the others waiting: {} later than the others, the last in {:.0f} % of {}, since {} {}\n",
-        found->rank, us(found->late_us), 100 * found->share, steps.empty() ? "calls" : "steps",
-        steps.empty() ? "call" : "step", found->since);
+        found->rank, us(found->late_us), 100 * found->share, what, steps.empty() ? "call" : "step", found->since);
   } else if (steps.empty() ? trace.calls.size() < kLeastCalls : steps.size() < kLeastSteps) {
     text += fmt::format("nobody is named as the one that all wait for: that takes {} steps, or {} calls without them\n",
                         kLeastSteps, kLeastCalls);

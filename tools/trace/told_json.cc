@@ -68,10 +68,10 @@ Json waits_json(const TracedJob& trace) {
 Json straggler_json(const TracedJob& trace) {
   const auto found = straggler_of(trace);
   if (!found) return nullptr;
-  return {{"rank", found->rank},
-          {"late_us", found->late_us},
-          {"share", found->share},
-          {step_numbers(trace).empty() ? "since_call" : "since_step", found->since}};
+  Json json = {{"rank", found->rank}, {"late_us", found->late_us}, {"share", found->share}};
+  json[found->stretch > 0 ? "since_call" : "since_step"] = found->since;
+  if (found->stretch > 0) json["calls_in_a_row"] = found->stretch;
+  return json;
 }
 
 Json slowest_json(const TracedJob& trace, std::size_t index) {

@@ -23,9 +23,6 @@ struct FlowEnd {
   double at_us = 0;
 };
 
-// Times of a trace have three decimals.
-constexpr double kHalfTick = 0.0005;
-
 // What lies on a row, one within another: steps of a call that goes on while a shorter one comes and ends.
 template <class What>
 class Placed {
@@ -51,9 +48,9 @@ class Placed {
     if (found == rows_.end()) return std::nullopt;
     const std::vector<Slice>& row = found->second;
     const auto behind =
-        std::ranges::upper_bound(row, end.at_us + kHalfTick, {}, [](const Slice& s) { return s.time.begin_us; });
+        std::ranges::upper_bound(row, end.at_us + kHalfTick_us, {}, [](const Slice& s) { return s.time.begin_us; });
     std::size_t i = behind == row.begin() ? kNone : static_cast<std::size_t>(behind - row.begin()) - 1;
-    while (i != kNone && row[i].time.end_us + kHalfTick < end.at_us) i = row[i].around;
+    while (i != kNone && row[i].time.end_us + kHalfTick_us < end.at_us) i = row[i].around;
     return i == kNone ? std::nullopt : std::optional(row[i].what);
   }
 
@@ -85,6 +82,13 @@ class TraceBuilder {
     double began_us = 0;
   };
 
+  // A message as its sender had it: the receiver's part tells of it, but the sender's time was its own.
+  struct Send {
+    int rank = 0;
+    Interval time;
+    double ready_us = 0;  // from here on its bytes were on their way: what comes before waited for the receiver
+  };
+
   TraceRow row_of(std::int64_t thread) const;
   void add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time);
   void add_wait(const TraceRow& row, const Json& arguments, const Interval& time);
@@ -92,6 +96,7 @@ class TraceBuilder {
   void add_flow(const Json& event, const std::string& phase);
   void finish_calls();
   void finish_flows();
+  void finish_steps();
   void tell_parts(const Json& facts);
 
   int ranks_;
@@ -101,11 +106,14 @@ class TraceBuilder {
   std::vector<std::vector<Part>> parts_;  // by call
   std::vector<double> all_in_;            // by call; below 0 where it is not known
   std::map<CallName, std::size_t> collectives_;
-  std::size_t nameless_ = 0;                                     // parts of calls of which nobody knows whose they are
-  std::vector<CallName> step_calls_;                             // by step: its call may stand behind it in the file
-  std::vector<std::vector<Interval>> held_, under_way_, sends_;  // by rank
+  std::size_t nameless_ = 0;                             // parts of calls of which nobody knows whose they are
+  std::vector<CallName> step_calls_;                     // by step: its call may stand behind it in the file
+  std::size_t partial_ = 0;                              // calls that some ranks' parts are missing of
+  std::vector<std::vector<Interval>> held_, under_way_;  // by rank
+  std::vector<std::vector<std::pair<std::int64_t, Interval>>> train_steps_;  // by rank, as they are numbered
+  std::vector<Send> sends_;
   std::map<std::string, std::pair<std::optional<FlowEnd>, std::optional<FlowEnd>>> flows_;
-  Placed<std::size_t> steps_, receives_;
+  Placed<std::size_t> steps_, receives_, sent_;
 };
 
 TraceBuilder::TraceBuilder(const Json& facts) : ranks_(facts.at("ranks").get<int>()) {
@@ -117,7 +125,7 @@ TraceBuilder::TraceBuilder(const Json& facts) : ranks_(facts.at("ranks").get<int
   }
   held_.resize(trace_.ranks.size());
   under_way_.resize(trace_.ranks.size());
-  sends_.resize(trace_.ranks.size());
+  train_steps_.resize(trace_.ranks.size());
   for (const Json& row : facts.value("rows", Json::array()))
     program_rows_.push_back(row.get<std::string>().starts_with("program"));
   if (program_rows_.empty()) program_rows_.push_back(true);
@@ -134,12 +142,15 @@ void TraceBuilder::tell_parts(const Json& facts) {
   }
   for (const Json& part : facts.value("parts", Json::array())) {
     const std::string name = rank_name(part.value("rank", 0));
+    if (!part.value("recorded", true)) continue;
     if (!part.value("found", true)) {
       trace_.notes.push_back("nothing is left of " + name);
       continue;
     }
     if (const auto lost = part.value("lost", std::int64_t{0}); lost > 0)
       trace_.notes.push_back(name + " lost its oldest events, " + std::to_string(lost) + " of them");
+    if (const auto nameless = part.value("nameless", std::int64_t{0}); nameless > 0)
+      trace_.notes.push_back(name + " had no room for more names: algorithms or spans are left out");
     if (!part.value("ended", true)) trace_.notes.push_back(name + " was killed, or still ran");
   }
 }
@@ -167,7 +178,8 @@ void TraceBuilder::add(const Json& event) {
   if (category == "call") add_call(row, event, arguments, time);
   if (category == "wait") add_wait(row, arguments, time);
   if (category == "step") add_step(row, event, arguments, time);
-  if (category == "train") rank.steps[arguments.at("step").get<std::int64_t>()] = time;
+  if (category == "train")
+    train_steps_[static_cast<std::size_t>(row.rank)].emplace_back(arguments.at("step").get<std::int64_t>(), time);
 }
 
 void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
@@ -183,8 +195,9 @@ void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& 
   call.bytes = arguments.value("bytes", 0.0);
   if (arguments.contains("predicted_us")) call.predicted_us = arguments.at("predicted_us").get<double>();
   const bool receives = call.message && arguments.value("direction", "") == "receive";
-  if (call.message && !receives) {  // the receiver tells of it
-    sends_[rank].push_back(time);
+  if (call.message && !receives) {
+    sent_.add(row.thread, time, sends_.size());
+    sends_.push_back({row.rank, time, time.begin_us});
     return;
   }
   const auto communicator = communicators_.find(call.communicator);
@@ -232,27 +245,56 @@ void TraceBuilder::add_flow(const Json& event, const std::string& phase) {
   (phase == "s" ? from : to) = FlowEnd{event.at("tid").get<std::int64_t>(), event.at("ts").get<double>()};
 }
 
-// Steps learn whose message they took, receivers when it was sent.
+// Steps learn whose message they took, receivers when it was sent, senders when somebody was there to receive it.
 void TraceBuilder::finish_flows() {
   steps_.sort();
   receives_.sort();
+  sent_.sort();
   for (const auto& [id, flow] : flows_) {
     if (!flow.first || !flow.second) continue;
     if (const auto taker = steps_.at(*flow.second)) {
       trace_.steps[*taker].sender = steps_.at(*flow.first);
     } else if (const auto receive = receives_.at(*flow.second)) {
       for (Part& part : parts_[*receive]) part.began_us = std::max(part.began_us, flow.first->at_us);
+      const auto send = sent_.at(*flow.first);
+      if (!send) continue;
+      Send& of = sends_[*send];
+      const double asked = parts_[*receive].front().part.entered_us;
+      if (asked < of.time.end_us)
+        of.ready_us = std::max(of.ready_us, asked);  // else it was eager, and waited for nobody
     }
   }
 }
 
+// A loop that counts from 0 in every epoch numbers its steps twice: then they are numbered as they came.
+void TraceBuilder::finish_steps() {
+  bool repeated = false;
+  for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) {
+    std::ranges::stable_sort(train_steps_[rank], {}, [](const auto& step) { return step.second.begin_us; });
+    for (const auto& [number, time] : train_steps_[rank])
+      repeated = !trace_.ranks[rank].steps.emplace(number, time).second || repeated;
+  }
+  if (!repeated) return;
+  for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) {
+    trace_.ranks[rank].steps.clear();
+    for (const auto& [number, time] : train_steps_[rank])
+      trace_.ranks[rank].steps.emplace(static_cast<std::int64_t>(trace_.ranks[rank].steps.size()), time);
+  }
+  trace_.notes.push_back("steps have the same number several times: here they are numbered from 0 on as they came");
+}
+
 void TraceBuilder::finish_calls() {
-  std::vector<std::vector<Interval>> on_the_wire = std::move(sends_);
+  std::vector<std::vector<Interval>> on_the_wire(trace_.ranks.size());
+  for (const Send& send : sends_)
+    on_the_wire[static_cast<std::size_t>(send.rank)].push_back({send.ready_us, send.time.end_us});
   for (std::size_t i = 0; i < trace_.calls.size(); ++i) {
     TracedCall& call = trace_.calls[i];
     double all_in = all_in_[i];  // where it is not told, the last of those that are here
-    if (all_in < 0 && !call.message)
+    if (all_in < 0 && !call.message) {
       for (const Part& part : parts_[i]) all_in = std::max(all_in, part.part.entered_us);
+      const bool known = communicators_.empty() || communicators_.contains(call.communicator);
+      partial_ += known && static_cast<int>(parts_[i].size()) < call.ranks ? 1 : 0;
+    }
     double first_in = parts_[i].front().part.entered_us;
     for (const Part& part : parts_[i]) first_in = std::min(first_in, part.part.entered_us);
     for (const Part& of : parts_[i]) {
@@ -279,6 +321,12 @@ TracedJob TraceBuilder::finish() {
   }
   finish_flows();
   finish_calls();
+  finish_steps();
+  if (partial_ > 0)
+    trace_.notes.push_back(
+        formatted("of %zu call%s some ranks' parts are missing: when the last one came is not "
+                  "known, and what was waited for it counts as communication",
+                  partial_, partial_ == 1 ? "" : "s"));
   if (nameless_ > 0)
     trace_.notes.push_back(
         formatted("%zu parts of calls have no communicator, because a ring has room for so many of "

@@ -115,9 +115,10 @@ Json traced_json(std::string_view text, const std::string& title) {
     file.for_each([&](const Json& event) { table.add(event); });
     document["ranks"] = ranks;
     for (const Json& part : facts.value("parts", Json::array())) {
+      if (!part.value("recorded", true)) continue;
       if (!part.value("found", true))
         document["notes"].push_back("nothing is left of rank " + std::to_string(part.value("rank", 0)));
-      if (part.value("lost", 0) > 0)
+      if (part.value("lost", std::int64_t{0}) > 0)
         document["notes"].push_back("rank " + std::to_string(part.value("rank", 0)) + " lost its oldest events");
     }
     table.tell(document);

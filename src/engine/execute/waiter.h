@@ -55,6 +55,8 @@ class Waiter {
         if (rounds_ == spin_rounds()) {
           begin_to_yield();
           watch.spun();
+        } else {
+          watch.still();
         }
         ++rounds_;
         ::sched_yield();
@@ -115,6 +117,7 @@ class Waiter {
     if (in_vain) return Outcome::hopeless;
     if (deadline_.passed()) return Outcome::timed_out;
     throw_if_interrupted();
+    watch.still();
     transport_->sleep(ticket, std::min<std::chrono::nanoseconds>(deadline_.left(), kLongestSleep));
     return std::nullopt;
   }

@@ -39,6 +39,27 @@ bool look_once(Mailbox& mailbox, Message& probe) {
   return broken;
 }
 
+// Of messages that wait together each ends by itself, and what the others are waited for behind that is another wait.
+template <class Ask>
+class RecordedMessages : public WaitRecord<Ask> {
+ public:
+  RecordedMessages(const trace::GroupRecorder& group, std::span<Message> messages, Ask ask)
+      : WaitRecord<Ask>(group, std::move(ask)), recorder_(group.recorder), messages_(messages) {}
+
+  void looked() {
+    for (Message& message : messages_) {
+      if (!message.ended || message.ended_at != 0) continue;
+      this->over();
+      message.ended_at = recorder_->now();
+      this->stuck();
+    }
+  }
+
+ private:
+  const trace::Recorder* recorder_;
+  std::span<Message> messages_;
+};
+
 }  // namespace
 
 void Engine::admit_message(Call& call) {
@@ -63,7 +84,8 @@ Received Engine::run_message(const Request& request, const schedule::Algorithm* 
   const std::uint64_t entered = call.recorder == nullptr ? 0 : call.recorder->recorder->now();
   const std::chrono::nanoseconds waited = run_messages({&message, 1});
   if (!counter_.timed()) counter_.add_wait(call.verb, waited);
-  if (call.recorder != nullptr) records_.record_message(*call.recorder, call, {entered, entered}, false);
+  if (call.recorder != nullptr)
+    records_.record_message(*call.recorder, call, {entered, entered, message.ended_at}, false);
   return message.received;
 }
 
@@ -96,8 +118,10 @@ Received Engine::exchange(const Request& sent, const Request& received, const sc
   const std::uint64_t entered = calls[0].recorder == nullptr ? 0 : calls[0].recorder->recorder->now();
   const std::chrono::nanoseconds waited = run_messages(messages);
   if (!counter_.timed()) counter_.add_wait(Verb::send_recv, waited);
-  for (const Call& call : calls) {
-    if (call.recorder != nullptr) records_.record_message(*call.recorder, call, {entered, entered}, false);
+  for (const Message& message : messages) {
+    const Call& call = *message.call;
+    if (call.recorder != nullptr)
+      records_.record_message(*call.recorder, call, {entered, entered, message.ended_at}, false);
   }
   return messages[1].received;
 }
@@ -201,7 +225,7 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages) {
   const trace::GroupRecorder* const recorder = messages.front().call->recorder;
   if (recorder == nullptr) [[likely]]
     return run_messages(messages, Unwatched());
-  return run_messages(messages, WaitRecord(*recorder, [&] {
+  return run_messages(messages, RecordedMessages(*recorder, messages, [&] {
                         const auto open = std::ranges::find_if(messages, [](const Message& it) { return !it.ended; });
                         if (open == messages.end()) return AwaitedNow();
                         return AwaitedNow{mailbox_.blocked(*open), open->call->sequence};
@@ -218,6 +242,7 @@ std::chrono::nanoseconds Engine::run_messages(std::span<Message> messages, Watch
     for (Message& message : messages) mailbox_.post(message);
     const auto look = [&] {
       const Advance advance = mailbox_.advance();
+      watch.looked();
       const bool all = std::all_of(messages.begin(), messages.end(), [](const Message& it) { return it.ended; });
       return all ? Advance::finished : advance;
     };
@@ -276,6 +301,7 @@ std::chrono::nanoseconds Engine::run_beside_others(std::span<Message> messages, 
   const auto look = [&] {
     const Advance queues = seat.progress();
     const Advance own = alone() ? seat.progress_messages() : Advance::stuck;
+    watch.looked();
     return over() ? Advance::finished : std::max(queues, own);
   };
   const auto hopeless = [&] {

@@ -55,6 +55,7 @@ struct Message : ReceivePattern {
   Received received;                   // once a receive or a probe has ended
   const Operation* running = nullptr;  // what moves its bytes, while and after it does
   Message* behind = nullptr;           // sends: the next one to the same rank
+  std::uint64_t ended_at = 0;          // where it is recorded: when that was seen, in ticks of the recorder
 
   // Since when it has been waiting, for Mailbox::find_hopeless().
   struct Patience {

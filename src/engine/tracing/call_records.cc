@@ -69,7 +69,7 @@ void CallRecords::record(const trace::GroupRecorder& group, const Call& call, co
                          CallTimes times, bool async) {
   TraceEvent event;
   event.kind = trace::EventKind::call;
-  event.end = group.recorder->now();
+  event.end = times.ended != 0 ? times.ended : group.recorder->now();
   event.begin = times.entered;
   event.middle = times.taken_up;
   event.what = static_cast<std::uint8_t>(call.verb);

@@ -17,9 +17,10 @@
 
 namespace tutti::engine {
 
-// When a call was made and when it was taken up, in ticks of the recorder.
+// When a call was made, when it was taken up and when it ended, in ticks of the recorder.
 struct CallTimes {
   std::uint64_t entered = 0, taken_up = 0;
+  std::uint64_t ended = 0;  // 0: now
 };
 
 class CallRecords {
@@ -28,7 +29,7 @@ class CallRecords {
   CallRecords(const transport::Transport& transport, const choice::Chooser& chooser, bool checks)
       : transport_(&transport), chooser_(&chooser), checks_(checks) {}
 
-  // Now, at its end. `row`: nullptr where one launch on a device has done it all.
+  // At its end. `row`: nullptr where one launch on a device has done it all.
   void record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row, CallTimes times,
               bool async);
   // A message, whose algorithm is chosen by its length.

@@ -153,6 +153,7 @@ class Parts {
   int new_size() const {
     return all_new() ? std::max(engine_.origin().job_size, engine_.size()) : static_cast<int>(new_.size());
   }
+  int newcomers() const { return static_cast<int>(new_.size()); }
   // By rank of the group the ranks of this job; -1: it is of another one.
   std::vector<int> ranks_in(std::uint64_t job) const {
     std::vector<int> ranks;
@@ -197,6 +198,7 @@ std::shared_ptr<RankTrace> make_trace(Engine& engine, const std::string& file, c
                          .job = parts.new_job(),
                          .host = host,
                          .hosts = static_cast<std::int32_t>(clocks.size()),
+                         .recorded = parts.newcomers(),
                          .clock_offset_ns = clock.offset_ns,
                          .clock_error_ns = clock.error_ns};
   put(facts.host_name, rendezvous::host_name());

@@ -1,5 +1,6 @@
 // A wait of the program for a peer, recorded where it outlasts the first spin: from the first few looks that found
-// nothing to do to the one that did. The clock is read while there is nothing else to do.
+// nothing to do to the one that did; where whom it waits for changes meanwhile, it is several. The clock is read while
+// there is nothing else to do.
 #pragma once
 
 #include "engine/execute/operation.h"
@@ -11,7 +12,9 @@ namespace tutti::engine {
 struct Unwatched {
   void stuck() {}
   void spun() {}
+  void still() {}
   void over() {}
+  void looked() {}  // at messages, some of which may have ended
 };
 
 // What is waited for at the moment.
@@ -61,6 +64,17 @@ class WaitRecord {
 
   void stuck() { since_ = group_->recorder->now(); }
   void spun() { awaited_ = ask_(); }
+  // Ranks that come one after the other let nothing move before the last of them is there.
+  void still() {
+    const AwaitedNow now = ask_();
+    const Blocked &of = awaited_.blocked, &is = now.blocked;
+    if (of.on == is.on && of.peer == is.peer && awaited_.sequence == now.sequence) [[likely]]
+      return;
+    over();
+    since_ = group_->recorder->now();
+    awaited_ = now;
+  }
+  void looked() {}
   void over() {
     if (awaited_.blocked.on == Blocked::On::nothing) return;
     record_wait(*group_, static_cast<trace::WaitedOn>(awaited_.blocked.on), awaited_.blocked.peer, awaited_.sequence,
