@@ -82,6 +82,7 @@ class PlanMaker {
   void say_norms(int layers, bool has_first, bool has_last);
   void say_stages();
   void say_between_stages(Verb verb, const char* what, const GroupSpan& span, double bytes, double times);
+  void say_tied_embedding();
   void say_end_of_stages();
   void plan_flops();
   void sum_up();

@@ -214,11 +214,14 @@ TEST(Plan, PrintsWhatTrainingSays) {
   ModelShape model = find_model("gpt2");
   for (const int chunks : {1, 2, 4}) {
     for (const int stages : {2, 3}) {
-      const JobPlan plan = plan_of(with(usual, {{"model", "gpt2"},
-                                                {"gpus", std::to_string(stages)},
-                                                {"pp", std::to_string(stages)},
-                                                {"interleave", std::to_string(chunks)},
-                                                {"global-batch", "6"}}));
+      JobPlan plan = plan_of(with(usual, {{"model", "gpt2"},
+                                          {"gpus", std::to_string(stages)},
+                                          {"pp", std::to_string(stages)},
+                                          {"interleave", std::to_string(chunks)},
+                                          {"global-batch", "6"}}));
+      // Which the program calls by itself, behind step().
+      EXPECT_EQ(
+          std::erase_if(plan.sentence, [](const JobPhrase& said) { return said.what.ends_with("reduce_tied()"); }), 1U);
       const auto kind = chunks == 1 ? train::PipelineSchedule::one_f_one_b : train::PipelineSchedule::interleaved;
       // The busiest stage is the last, which has the logits.
       expect_spoken(plan, pipeline_sentence(model, {kind, stages, 6, chunks}, stages - 1, {128, DType::bfloat16}),
@@ -465,6 +468,28 @@ TEST(Plan, PricesStagesByTheirSlowestBoundary) {
   EXPECT_EQ(links("tp4.pp4"), 2) << "two of the four stages have another host behind them";
   EXPECT_EQ(links("tp8.pp2"), 2);
   EXPECT_EQ(links("tp4.pp2"), 1);
+}
+
+// GPT-2's embedding is its output layer: the first stage and the last one add its gradients up.
+TEST(Plan, AddsGradientsOfATiedEmbeddingUpBetweenItsStages) {
+  const auto summed = [](const char* model, const char* strategy) -> std::optional<JobPhrase> {
+    const JobPlan plan = plan_of({{"model", model}, {"strategy", strategy}, {"accelerator", "h100"}, {"gpus", "16"}});
+    for (const JobPhrase& phrase : plan.sentence)
+      if (phrase.what.ends_with("reduce_tied()")) return phrase;
+    return std::nullopt;
+  };
+  const auto near = summed("gpt2", "tp2.pp4.dp2");
+  ASSERT_TRUE(near);
+  EXPECT_EQ(near->verb, Verb::all_reduce);
+  EXPECT_NEAR(near->bytes, 2. * 50'257 * 768 / 2, 2. * 768) << "cut along tp, in 16 bits";
+  EXPECT_EQ(near->times, 1);
+  EXPECT_EQ(near->span, (GroupSpan{2, 1})) << "8 devices of a host";
+  EXPECT_GT(near->exposed_s, 0);
+  const auto far = summed("gpt2", "tp4.pp4.dp1");
+  ASSERT_TRUE(far);
+  EXPECT_EQ(far->span, (GroupSpan{1, 2}));
+  EXPECT_FALSE(summed("gpt2", "tp2.dp8")) << "one stage";
+  EXPECT_FALSE(summed("llama3-8b", "tp2.pp4.dp2")) << "two matrices";
 }
 
 TEST(Plan, HoldsTheUnitsThatAreGathered) {
