@@ -18,8 +18,8 @@ namespace {
 // What never ends should not take all memory.
 constexpr std::size_t kMostStreamBytes = std::size_t{256} << 20;
 
-// A file says how long it is: a trace of a large job has gigabytes, for which and for what is made of it there has to be
-// room.
+// A file says how long it is: a trace of a large job has gigabytes, for which and for what is made of it there has to
+// be room.
 std::size_t most_of_file() {
   const auto pages = static_cast<std::size_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
   const auto page_bytes = static_cast<std::size_t>(std::max(::sysconf(_SC_PAGESIZE), 0L));

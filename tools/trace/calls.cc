@@ -63,8 +63,8 @@ Lateness lateness_by_stretch(const TracedJob& trace, std::size_t stretch) {
   return late;
 }
 
-// What a step takes, or a stretch of calls. Of steps that were recorded, because much of the trace may lie outside of them: initialisation,
-// evaluation, checkpoints.
+// What a step takes, or a stretch of calls. Of steps that were recorded, because much of the trace may lie outside of
+// them: initialisation, evaluation, checkpoints.
 double step_us_of(const TracedJob& trace, std::size_t rows) {
   std::vector<double> lengths;
   for (const RankTimeline& rank : trace.ranks)
