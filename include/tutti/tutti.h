@@ -144,8 +144,8 @@ tutti_code tutti_op_create(tutti_combine combine, void* context, tutti_type type
                            tutti_op* op);
 /* The same in CUDA C++, for buffers on a device that all ranks share, which go through host memory without. `source`,
  * which is copied, defines `__device__ Element combine(const Element& left, const Element& right)`, where Element is
- * the operator's type (16-bit floats: their bits as unsigned short); of elements of the caller's own it defines Element,
- * too. It is compared between ranks. Calls that the operator was given before do without it. */
+ * the operator's type (16-bit floats: their bits as unsigned short); of elements of the caller's own it defines
+ * Element, too. It is compared between ranks. Calls that the operator was given before do without it. */
 tutti_code tutti_op_set_device_source(tutti_op op, const char* source);
 /* Each rank's input times its factor, rounded, then summed. */
 tutti_code tutti_op_premul_sum(double factor, tutti_op* op);
