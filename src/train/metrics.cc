@@ -40,8 +40,10 @@ std::uint64_t label_of(const Metric& metric) {
   const auto take = [&](std::uint64_t byte) { hash = (hash ^ byte) * 0x100000001B3; };
   for (const char c : metric.name) take(static_cast<unsigned char>(c));
   if (metric.bins.has_value()) {
-    for (const double bound : {metric.bins->low, metric.bins->high}) {
-      for (int shift = 0; shift < 64; shift += 8) take(std::bit_cast<std::uint64_t>(bound) >> shift & 0xFF);
+    const Bins& bins = *metric.bins;
+    for (const std::uint64_t word : {std::bit_cast<std::uint64_t>(bins.low), std::bit_cast<std::uint64_t>(bins.high),
+                                     static_cast<std::uint64_t>(bins.count)}) {
+      for (int shift = 0; shift < 64; shift += 8) take(word >> shift & 0xFF);
     }
   }
   return hash & ~kBinsBit;

@@ -152,17 +152,24 @@ TEST(MetricsOfOneTest, BadInputGetsASentence) {
   expect([&] { metrics.add("los", 1); }, "none is named \"los\"; there are \"loss\", \"accuracy\"");
 }
 
+// Seven bins and eight take as many cells.
 TEST(MetricsOfOneTest, RanksWithOtherMetricsAreTold) {
-  const auto ends = run_ranks(Ranks::threads, 2, [](Communicator& comm) {
-    const Metrics metrics({{comm.rank() == 0 ? "loss" : "accuracy"}});
-    (void)metrics.reduce(comm);
-  });
-  const bool told = std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) {
-    return end.message.find("ranks reduce different metrics") != std::string::npos;
-  });
-  EXPECT_TRUE(told) << ends[0].message << "; " << ends[1].message;
-  EXPECT_FALSE(ends[0].ok());
-  EXPECT_FALSE(ends[1].ok());
+  const auto bins = [](double high, std::size_t count) {
+    return Metric{"loss", Bins{.low = 0, .high = high, .count = count}};
+  };
+  for (const Metric& other : {Metric{"accuracy"}, bins(2, 7), bins(1, 8)}) {
+    const Metric first = other.bins ? bins(1, 7) : Metric{"loss"};
+    const auto ends = run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+      const Metrics metrics({comm.rank() == 0 ? first : other});
+      (void)metrics.reduce(comm);
+    });
+    const bool told = std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) {
+      return end.message.find("ranks reduce different metrics") != std::string::npos;
+    });
+    EXPECT_TRUE(told) << ends[0].message << "; " << ends[1].message;
+    EXPECT_FALSE(ends[0].ok());
+    EXPECT_FALSE(ends[1].ok());
+  }
 }
 
 }  // namespace
