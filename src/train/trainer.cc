@@ -335,7 +335,8 @@ StepResult Trainer::step(std::optional<double> learning_rate) {
   if (!result.skipped) {
     ++updates_;
     exchange_and_update(clip, learning_rate);
-    if (options_.loss_scale && ++steps_since_overflow_ == options_.loss_scale->interval)
+    // A run that goes on may have counted more of them than this interval.
+    if (options_.loss_scale && ++steps_since_overflow_ >= options_.loss_scale->interval)
       change_scale(options_.loss_scale->growth);
   }
   ++steps_;
@@ -485,6 +486,8 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   const std::scoped_lock lock(mutex_);
   if (!seen_.empty() || !settled_) refuse_call("restored() comes after owned(), between steps");
   if (updates < 0) refuse_call("restored(" + std::to_string(updates) + "): updates are counted from 0 on");
+  if (loss_scale && !(*loss_scale > 0 && std::isfinite(*loss_scale)))
+    refuse_call("restored() with a loss scale of " + in_words(*loss_scale) + "; it is a number above 0");
   check_released("restored()");
   if (units_) units_->end_step();  // what is held are the values of before
   updates_ = updates;

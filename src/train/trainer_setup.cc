@@ -1,5 +1,6 @@
 // How a strategy is made: what all ranks must have alike, the cap of buckets, where everything lies.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -44,6 +45,21 @@ std::string in_words(const StrategyOptions& options, const Optimizer& optimizer,
          (options.loss_scale ? in_words(*options.loss_scale) : "none") + ", gathered_units " +
          std::to_string(options.gathered_units) + ", compression " + to_text(options.compression) + " from step " +
          std::to_string(options.compress_from_step) + (options.error_feedback ? "" : " without error feedback");
+}
+
+void check_scale(const LossScale& scale) {
+  if (!(scale.initial > 0) || !std::isfinite(scale.initial))
+    refuse_call("the loss scale begins at " + train::in_words(scale.initial) + "; give a number above 0");
+  if (!(scale.growth >= 1) || !std::isfinite(scale.growth))
+    refuse_call("the loss scale grows " + train::in_words(scale.growth) + " times; give a number from 1 on");
+  if (!(scale.backoff > 0 && scale.backoff <= 1)) {
+    refuse_call("the loss scale becomes " + train::in_words(scale.backoff) +
+                " of itself where it overflows; give a number above 0, up to 1");
+  }
+  if (scale.interval < 1) {
+    refuse_call("the loss scale grows after " + std::to_string(scale.interval) +
+                " steps without overflow; give a number from 1 on");
+  }
 }
 
 void check_part(const Parameter& parameter) {
@@ -136,8 +152,7 @@ void Trainer::check_parameters() const {
   if (options_.gathered_units == 0) refuse_call("gathered_units is 0; stage 3 needs room for one unit at least");
   if (options_.clip_norm && !(*options_.clip_norm > 0))
     refuse_call("clip_norm is " + std::to_string(*options_.clip_norm) + "; give a norm above 0, or none");
-  if (options_.loss_scale && !(options_.loss_scale->initial > 0))
-    refuse_call("the loss scale begins at " + std::to_string(options_.loss_scale->initial) + "; give a number above 0");
+  if (options_.loss_scale) check_scale(*options_.loss_scale);
 }
 
 void Trainer::check_models() {

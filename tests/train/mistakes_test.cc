@@ -99,6 +99,17 @@ TEST(Mistakes, OfOneRankAreRefusedInWords) {
     require(contains(words({{.name = "n", .shape = {-3}}}), "negative"), "shape");
     require(contains(words(ones.parameters, 4), "stage 4 is not"), "stage");
     require(contains(words(ones.parameters, 0, {.clip_norm = 0}), "above 0"), "clip");
+    const auto scale_words = [&](const train::LossScale& scale) {
+      return words(ones.parameters, 0, {.loss_scale = scale});
+    };
+    require(contains(scale_words({.initial = 0}), "the loss scale begins at 0; give a number above 0"), "initial");
+    require(contains(scale_words({.growth = 0.5}), "the loss scale grows 0.5 times; give a number from 1 on"),
+            "growth");
+    require(contains(scale_words({.backoff = 2}), "becomes 2 of itself where it overflows"), "backoff");
+    for (const int interval : {0, -1})
+      require(contains(scale_words({.interval = interval}),
+                       "grows after " + std::to_string(interval) + " steps without overflow; give a number from 1 on"),
+              "interval");
   });
 }
 

@@ -1,5 +1,5 @@
-// How strategies behave: accumulation, unused parameters, uneven batches, loss scale, threads, the first step's order,
-// and what a report tells.
+// How strategies behave: accumulation, unused parameters, uneven batches, threads, the first step's order, and what a
+// report tells.
 #include "tutti/train/strategy.h"
 
 #include <gtest/gtest.h>
@@ -330,63 +330,6 @@ TEST(UnevenBatches, NoExamplesInTheFirstStepAreToldWhereUnitsHaveNoOrderYet) {
     });
     require(contains(error.what(), "rank 1: has no examples in the first step"), error.what());
   });
-}
-
-TEST(LossScale, ShrinksWhereGradientsOverflowAndGrowsAgain) {
-  for (const int stage : kStages) {
-    on_ranks(2, [&](Communicator& comm) {
-      const Ones ones;
-      Strategy strategy =
-          make(stage, comm, ones.parameters,
-               {.loss_scale = train::LossScale{.initial = 8, .growth = 2, .backoff = 0.5, .interval = 2}}, ones.plain);
-      const auto step = [&](float gradient) {
-        strategy.zero_gradients();
-        for (const std::size_t i : {1, 0}) {
-          fill(strategy, i, gradient * static_cast<float>(strategy.loss_scale()));
-          strategy.ready(i);
-        }
-        return strategy.step();
-      };
-      require(!step(1).skipped && value_of(strategy, 0) == 0, "the scale is taken out again");
-      const bool bad_here = comm.rank() == 1;
-      require(step(bad_here ? INFINITY : 1).skipped, "one rank's overflow is everybody's");
-      require(strategy.loss_scale() == 4 && value_of(strategy, 0) == 0, "nothing was updated");
-      require(!step(1).skipped && strategy.loss_scale() == 4, "not yet");
-      require(!step(1).skipped && strategy.loss_scale() == 8, "two good steps");
-      require(value_of(strategy, 0) == -2, "three updates");
-    });
-  }
-}
-
-// Gradients of 4 do not fit into float16 once they are multiplied by 32768, nor by 16384, on one rank of two.
-TEST(LossScale, ShrinksUntilGradientsOf16BitsFit) {
-  for (const int stage : kStages) {
-    on_ranks(2, [&](Communicator& comm) {
-      testing::Bytes ones(6 * size_of(DType::float16));
-      testing::from_floats(std::vector<float>(6, 1.0F), DType::float16, ones.data());
-      const train::Parameters parameters{{.name = "w", .type = DType::float16, .shape = {6}, .values = ones.data()}};
-      Strategy strategy = make(stage, comm, parameters, {.loss_scale = train::LossScale{.initial = 32768}},
-                               train::Sgd{.learning_rate = 0.25});
-      const auto first_value = [&] {
-        strategy.gather(0);
-        const float value = testing::to_floats(strategy.values(0), DType::float16, 6)[5];
-        strategy.release(0);
-        return value;
-      };
-      const auto step = [&] {
-        strategy.zero_gradients();
-        const auto scaled = static_cast<float>((comm.rank() == 0 ? 2 : 4) * strategy.loss_scale());
-        testing::from_floats(std::vector<float>(6, scaled), DType::float16, strategy.gradient(0));
-        strategy.ready(0);
-        return strategy.step();
-      };
-      for (const double shrunk : {16384, 8192}) {
-        require(step().skipped && strategy.loss_scale() == shrunk && first_value() == 1, "skipped everywhere");
-      }
-      const train::StepResult fits = step();
-      require(!fits.skipped && strategy.loss_scale() == 8192 && first_value() == 0.25F, "1 - 0.25 * 3");
-    });
-  }
 }
 
 TEST(NoiseScale, HasTheNormsOfRanksAndOfTheirMean) {

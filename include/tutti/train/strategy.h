@@ -51,7 +51,7 @@ class Trainer;
 // Gradients in 16 bits lose what is small: the loss is multiplied by a scale, which shrinks where they overflow.
 struct LossScale {
   double initial = 65536, growth = 2, backoff = 0.5;
-  int interval = 2000;  // steps without overflow until it grows
+  int interval = 2000;  // steps without overflow until it grows, from 1 on
 };
 
 struct StrategyOptions {
