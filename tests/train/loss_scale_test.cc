@@ -70,6 +70,26 @@ TEST(LossScale, GrowsWhereMoreStepsThanItsIntervalWereGood) {
   });
 }
 
+// As strategies need that train by one loss: whatever one of them skips, the scale is the other's.
+TEST(LossScale, StaysWhereItIsToStay) {
+  on_ranks(1, [&](Communicator& comm) {
+    const Ones ones;
+    constexpr train::LossScale kStays{.initial = 8, .growth = 1, .backoff = 1, .interval = 1};
+    static_assert(stays(kStays) && !stays(train::LossScale{}) && !stays(train::LossScale{.growth = 1}) &&
+                  !stays(train::LossScale{.backoff = 1}));
+    Strategy strategy = make(0, comm, ones.parameters, {.loss_scale = kStays}, ones.plain);
+    for (const float gradient : {8.0F, INFINITY, 8.0F}) {
+      strategy.zero_gradients();
+      for (const std::size_t i : {1, 0}) {
+        fill(strategy, i, gradient);
+        strategy.ready(i);
+      }
+      require(strategy.step().skipped == std::isinf(gradient) && strategy.loss_scale() == 8, "the same scale");
+    }
+    require(value_of(strategy, 0) == -1, "two updates by 1");
+  });
+}
+
 // Gradients of 4 do not fit into float16 once they are multiplied by 32768, nor by 16384, on one rank of two.
 TEST(LossScale, ShrinksUntilGradientsOf16BitsFit) {
   for (const int stage : kStages) {

@@ -53,6 +53,8 @@ struct LossScale {
   double initial = 65536, growth = 2, backoff = 0.5;
   int interval = 2000;  // steps without overflow until it grows, from 1 on
 };
+// Whether it is the initial one for ever: steps that overflow are skipped, and that is all.
+constexpr bool stays(const LossScale& scale) { return scale.growth == 1 && scale.backoff == 1; }
 
 struct StrategyOptions {
   // Bytes of gradients that travel together; 0: what costs least by the communicator's prices.
@@ -69,7 +71,9 @@ struct StrategyOptions {
   // Whether this rank's part of a parameter counts in the norm; without it all do. What several of model_ranks hold
   // alike counts on one of them.
   std::function<bool(const Parameter& parameter)> counts_in_norm = {};
-  // Multiply the loss by Strategy::loss_scale(); a step that overflows updates nothing.
+  // Multiply the loss by Strategy::loss_scale(); a step that overflows updates nothing. Each strategy has a scale of
+  // its own, which changes with its own gradients: where several train by one loss, which has one scale, give all of
+  // them the same one that stays (growth and backoff of 1).
   std::optional<LossScale> loss_scale = {};
   // Also measures how long the ranks' own gradients are: what the gradient noise scale is estimated from. Costs a pass
   // over gradients and an all_reduce of one number.

@@ -49,12 +49,18 @@ namespace tutti::train {
 class ModuleStrategy {
  public:
   // Stage 0 is data parallel. Collective. With `takes` only of parameters and buffers that it names: others may have a
-  // strategy of their own over other ranks (experts, tutti/train/torch_experts.h).
+  // strategy of their own over other ranks (experts, tutti/train/torch_experts.h). A loss scale must be one that stays
+  // then, as StrategyOptions::loss_scale says.
   ModuleStrategy(Communicator& comm, torch::nn::Module& module, int stage, const Optimizer& optimizer,
                  const StrategyOptions& options = {}, const NameFilter& takes = {})
       : state_(std::make_shared<State>()) {
     if (stage < 0 || stage > 3) {
       refuse("stage " + std::to_string(stage) + " is not one of 0 (data parallel), 1, 2 and 3 (ZeRO)");
+    }
+    if (takes && options.loss_scale && !stays(*options.loss_scale)) {
+      refuse(
+          "a loss scale that changes, for a part of the module's parameters: the loss has one scale, and another "
+          "strategy's would change in other steps; give all of them LossScale{.growth = 1, .backoff = 1}");
     }
     broadcast_parameters(comm, module, 0, takes);
     state_->is_cut = stage == 3;

@@ -157,10 +157,14 @@ void check_balance_under_loss_scale(tutti::Communicator& comm) {
     return [experts](const std::string& name) { return train::is_expert(name) == experts; };
   };
   train::StrategyOptions scaled;
-  scaled.loss_scale = train::LossScale{.initial = 1024};
+  scaled.loss_scale = train::LossScale{.initial = 1024, .growth = 1, .backoff = 1};
   tutti::Communicator self = comm.split(comm.rank());
   Net plain = make_net(self, options, at::kFloat), net = make_net(self, options, at::kFloat);
   train::ModuleStrategy reference(self, *plain, 0, optimizer);
+  train::StrategyOptions changing;
+  changing.loss_scale = train::LossScale{};
+  job_checks::says(words_of([&] { train::ModuleStrategy(self, *net, 0, optimizer, changing, filter(true)); }),
+                   "a loss scale that changes, for a part of the module's parameters", comm.rank());
   {
     train::ModuleStrategy others(self, *net, 0, optimizer, scaled, filter(false)),
         experts(self, *net, 0, optimizer, scaled, filter(true));
