@@ -489,7 +489,10 @@ void Trainer::restored(std::int64_t updates, std::optional<double> loss_scale, i
   if (loss_scale && !(*loss_scale > 0 && std::isfinite(*loss_scale)))
     refuse_call("restored() with a loss scale of " + in_words(*loss_scale) + "; it is a number above 0");
   check_released("restored()");
-  if (units_) units_->end_step();  // what is held are the values of before
+  if (units_) {
+    units_->forget();      // what is held are the values of before
+    units_->begin_pass();  // and what was used since the last step is no order of the next
+  }
   updates_ = updates;
   memory_.take_states();
   make_exchanges();  // what was lost belongs to the values of before

@@ -319,6 +319,27 @@ TEST(UnevenBatches, RanksThatRanOutGatherUnitsWhileThinMatricesTravel) {
   run_out_and_gather(train::PowerSgd{.rank = 2});
 }
 
+// What was looked at between the step and restored() is nothing that a step uses.
+TEST(UnevenBatches, RanksThatRanOutGatherUnitsAsInTheStepBeforeRestored) {
+  const UnitRow row;
+  testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
+    Strategy strategy = make(3, comm, row.parameters);
+    for (const bool has_examples : {true, comm.rank() == 0}) {
+      strategy.weight(has_examples ? 2 : 0);
+      if (has_examples) {
+        UnitRow::forward(strategy);
+        UnitRow::backward(strategy, comm.rank());
+      }
+      strategy.step();
+      strategy.gather(3);
+      strategy.release(3);
+      strategy.owned();
+      strategy.restored(strategy.updates());
+    }
+    strategy.verify();
+  }));
+}
+
 TEST(UnevenBatches, NoExamplesInTheFirstStepAreToldWhereUnitsHaveNoOrderYet) {
   on_ranks(2, [&](Communicator& comm) {
     const Ones ones;
