@@ -15,6 +15,9 @@ namespace tutti::train {
 
 class TopKExchange : public BucketExchange {
  public:
+  // Numbers of a bucket: places travel in 32 bits.
+  static constexpr std::uint64_t kMostCount = std::uint64_t{1} << 32;
+
   TopKExchange(const TopK& settings, bool error_feedback, const BucketExchangeShape& shape);
 
   void start(Communicator& communicator, const std::byte* gradients, GradientShare share) override;

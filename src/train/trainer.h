@@ -148,6 +148,7 @@ class Trainer {
   bool compresses(const Parameter& parameter) const;
   void check_rank_pays() const;
   void check_freezing() const;
+  void check_places() const;
   // Whether variances stay as they are; where they do, whether gradients are divided by them, not momentum.
   bool freezes() const;
   bool is_by_deviation() const;

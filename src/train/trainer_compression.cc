@@ -8,6 +8,7 @@
 #include "train/frozen_adam.h"
 #include "train/gradient_norm.h"
 #include "train/power_sgd_exchange.h"
+#include "train/top_k_exchange.h"
 #include "train/trainer.h"
 #include "train/words.h"
 
@@ -80,6 +81,19 @@ void Trainer::check_freezing() const {
   if (options_.clip_norm && signs) refuse_option("clip_norm");
   if (options_.measure_noise) refuse_option("measure_noise");
   if (options_.unused_parameters) refuse_option("unused_parameters");
+}
+
+// Before there is memory for buckets.
+void Trainer::check_places() const {
+  if (!std::holds_alternative<TopK>(options_.compression)) return;
+  for (const strategy::Bucket& bucket : layout_.buckets) {
+    if (!bucket.compressed || bucket.elements <= TopKExchange::kMostCount) continue;
+    const auto elements_of = [&](std::size_t parameter) { return sizes_[parameter].elements; };
+    refuse_call(in_words(parameters_[*std::ranges::max_element(bucket.parameters, {}, elements_of)]) +
+                " is in a bucket of " + std::to_string(bucket.elements) + " numbers, and TopK tells the places of " +
+                std::to_string(TopKExchange::kMostCount) +
+                " at most; have `compresses` leave it out, or take another compression");
+  }
 }
 
 // Updates count, those before a checkpoint among them: a run that goes on does not begin with plain steps again.

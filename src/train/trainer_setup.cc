@@ -192,10 +192,12 @@ void Trainer::set_layout(std::span<const std::size_t> order) {
     std::vector<std::size_t> units;
     for (const Parameter& parameter : parameters_) units.push_back(parameter.unit);
     layout_ = strategy::lay_out_units(sizes_, units, ranks_);
+    check_places();
     memory_ = BucketMemory(comm_, layout_, stage_);
     return make_exchanges();
   }
   layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
+  check_places();
   memory_ = BucketMemory(comm_, layout_, stage_);
   make_exchanges();
 }

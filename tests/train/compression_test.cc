@@ -448,6 +448,22 @@ TEST(Compression, BadSettingsGetASentence) {
   });
 }
 
+// Before there is memory for them, so that nothing is ever read of these.
+TEST(Compression, OfMoreNumbersThanTopKHasPlacesForIsRefused) {
+  on_ranks(2, [](Communicator& comm) {
+    const float none = 0;
+    const train::Parameters parameters{{.name = "small", .shape = {2, 3}, .values = &none},
+                                       {.name = "large", .shape = {65536, 65537}, .values = &none}};
+    for (const int stage : {0, 3}) {
+      const Error error = error_of([&] { make(stage, comm, parameters, {.compression = train::TopK{}}); });
+      require(error.code() == ErrorCode::invalid_argument &&
+                  contains(error.what(), "parameter \"large\", float32 [65536, 65537] is in a bucket of 4295") &&
+                  contains(error.what(), "the places of 4294967296 at most; have `compresses` leave it out"),
+              error.what());
+    }
+  });
+}
+
 // A rank that fails leaves exchanges under way behind, and all ranks hear why.
 TEST(Compression, ARankThatFailsIsExplained) {
   on_ranks(2, [](Communicator& comm) {
