@@ -85,7 +85,6 @@ CheckpointIndex facts_of(Strategies strategies, const TrainingPosition& position
 }
 
 void check_optimizers(Strategies strategies) {
-  if (strategies.empty()) refuse_call("a checkpoint needs a strategy");
   const Optimizer& first = strategies.front()->optimizer();
   for (const Strategy* const strategy : strategies)
     if (optimizer_name(strategy->optimizer()) != optimizer_name(first) ||
@@ -93,6 +92,15 @@ void check_optimizers(Strategies strategies) {
       refuse_call("strategies with " + std::string(optimizer_name(first)) + " and " +
                   std::string(optimizer_name(strategy->optimizer())) +
                   " and their states in one checkpoint; give them the same optimizer, or a folder each");
+}
+
+// Of a strategy over all ranks.
+void check_whole(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters)
+    if (parameter.part && parameter.part->count != parameter.part->row)
+      refuse_call("parameter \"" + parameter.name +
+                  "\" is a part of a larger one, whose other parts ranks beyond these have; make Checkpoints over "
+                  "all ranks of the mesh");
 }
 
 // Where ranks have parts of a model, all parameters of all of them; the first rank that has one tells where it stands.
@@ -271,21 +279,19 @@ bool CheckpointFolder::on_any(bool here) {
 }
 
 void CheckpointFolder::begin(Strategies strategies, const TrainingPosition& position, const OuterArrays* outer) {
-  if (strategies.size() != 1) all_or_none(comm_, [&] { check_optimizers(strategies); });
+  all_or_none(comm_, [&] {
+    check_between_steps(strategies, "save()");
+    check_optimizers(strategies);
+    if (has_all(strategies)) check_whole(strategies.front()->parameters());
+  });
   std::vector<std::vector<OwnedPart>> owned;
   for (Strategy* const strategy : strategies) owned.push_back(strategy->owned());
   auto writing = std::make_unique<CheckpointWriting>();
   writing->index = facts_of(strategies, position, comm_.size());
   if (!has_all(strategies)) writing->index.parameters = parameters_of_all(comm_, writing->index.parameters);
   NumbersOf numbers;
-  for (const Strategy* const strategy : strategies) {
-    for (const Parameter& parameter : strategy->parameters())
-      if (has_all(strategies) && parameter.part && parameter.part->count != parameter.part->row)
-        refuse_call("parameter \"" + parameter.name +
-                    "\" is a part of a larger one, whose other parts ranks beyond these have; make Checkpoints over "
-                    "all ranks of the mesh");
+  for (const Strategy* const strategy : strategies)
     numbers.push_back(numbers_in(writing->index.parameters, strategy->parameters()));
-  }
   if (outer != nullptr) {
     writing->index.local_updates = outer->rounds;
     writing->index.arrays.insert(writing->index.arrays.end(), outer->names.begin(), outer->names.end());

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "train/checkpoint_index.h"
 #include "train/trainer.h"
+#include "train/words.h"
 #include "tutti/communicator.h"
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/strategy.h"
@@ -89,6 +90,12 @@ struct LoadedCompression {
             const std::string& path);
   void put_in_place(const CheckpointIndex& index, Strategies strategies, int rank);
 };
+
+// On this rank alone: owned() and restored(), which talk, do not throw then.
+inline void check_between_steps(Strategies strategies, const std::string& call) {
+  if (strategies.empty()) refuse_call("a checkpoint needs a strategy");
+  for (const Strategy* const strategy : strategies) strategy->trainer().check_between_steps(call);
+}
 
 class CheckpointFolder {
  public:

@@ -203,6 +203,7 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategies strategies, st
     return arrays;
   };
   all_or_none(comm_, [&] {
+    check_between_steps(strategies, "load()");
     try {
       index = index_from_text(*text);
     } catch (const Error& error) {

@@ -469,10 +469,19 @@ void Trainer::verify() {
       "look for what updates values beside the strategy on that rank", said);
 }
 
+void Trainer::check_nothing_begun(const std::string& call) const {
+  if (!seen_.empty()) refuse_call(call + " between ready() and step(): what a rank owns is looked at between steps");
+  check_released(call);
+}
+
+void Trainer::check_between_steps(const std::string& call) const {
+  const std::scoped_lock lock(mutex_);
+  check_nothing_begun(call);
+}
+
 std::vector<OwnedPart> Trainer::owned() {
   const std::scoped_lock lock(mutex_);
-  if (!seen_.empty()) refuse_call("owned() between ready() and step(): what a rank owns is looked at between steps");
-  check_released("owned()");
+  check_nothing_begun("owned()");
   if (!settled_) settle();
   memory_.show_states();
   std::vector<OwnedPart> owned;

@@ -79,6 +79,8 @@ class Trainer {
   double weight(double examples);
   double loss_scale() const { return scale_; }
   void verify();
+  // Throws where owned() and restored() would, on this rank alone; talks to nobody.
+  void check_between_steps(const std::string& call) const;
   std::vector<OwnedPart> owned();
   std::int64_t updates() const { return updates_; }
   int steps_since_overflow() const { return steps_since_overflow_; }
@@ -175,6 +177,7 @@ class Trainer {
   void check_shape(std::size_t parameter, std::span<const std::int64_t> shape) const;
   void check_unit(std::size_t unit) const;
   void check_released(const std::string& call) const;
+  void check_nothing_begun(const std::string& call) const;
   std::string words_for(std::size_t parameter) const;
   bool has_no_examples() const { return examples_ && *examples_ == 0; }
   void use_units_as_others();

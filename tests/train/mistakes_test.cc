@@ -10,6 +10,8 @@
 #include "check.h"
 #include "train/one_process.h"
 #include "train/ones.h"
+#include "train/saved_folder.h"
+#include "tutti/train/checkpoint.h"
 #include "tutti/train/strategy.h"
 
 namespace tutti {
@@ -222,6 +224,46 @@ TEST(Mistakes, AUnitThatOneRankSkipsIsToldEverywhere) {
     });
     require(contains(error.what(), "rank 2: no gradient came of \"a\"") && error.peer() == 2, error.what());
   }));
+}
+
+// Ranks that are in no step yet settle where all lies, together: none may be left waiting there.
+TEST(Mistakes, SavingAndLoadingWithinAStepAreToldEverywhere) {
+  const ToyModel model;
+  for (const int stage : {0, 1, 3}) {
+    const testing::SavedFolder folder;
+    on_ranks(2, [&](Communicator& comm) {
+      Strategy strategy = make(stage, comm, model.parameters), other = make(stage, comm, model.parameters);
+      train::Checkpoints checkpoints(comm, folder.path());
+      checkpoints.save(other, {.step = 1});
+      const bool begins = comm.rank() == 1;
+      const auto both_fail = [&](const std::string& words) {
+        for (const bool saves : {true, false}) {
+          const Error error = error_of([&] {
+            if (saves) checkpoints.save(strategy, {.step = 2});
+            if (!saves) checkpoints.load(strategy);
+          });
+          require(error.peer() == 1, "who is within a step");
+          require(contains(error.what(), (saves ? "rank 1: save() " : "rank 1: load() ") + words), error.what());
+        }
+      };
+      if (begins) strategy.gradient(0);
+      if (begins) strategy.ready(0);
+      both_fail("between ready() and step()");
+      for (std::size_t i = begins ? 1 : 0; i < strategy.size(); ++i) {
+        strategy.gradient(i);
+        strategy.ready(i);
+      }
+      strategy.step();
+      if (stage == 3) {
+        strategy.gather(0);
+        if (!begins) strategy.release(0);
+        both_fail("while unit 0 is gathered");
+        if (begins) strategy.release(0);
+      }
+      checkpoints.save(strategy, {.step = 2});
+      require(checkpoints.load(strategy)->step == 2, "between steps");
+    });
+  }
 }
 
 TEST(Mistakes, ValuesThatDriftAreFoundByVerify) {
