@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kNamePrefix = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr std::string_view kReplaced = ".replaced";  // a whole checkpoint that makes room for another
 constexpr const char* kRestore = "; put the file back from a copy, or remove the folder to load the checkpoint before";
 
 [[noreturn]] void refuse_piece(const std::string& words) { throw Error(ErrorCode::invalid_argument, words + kRestore); }
@@ -70,6 +72,10 @@ void check_length(const FileDescriptor& file, const std::string& path, std::size
   if (length == bytes) return;
   refuse_piece(path + (length < bytes ? " is cut short: it has " : " is not as it was written: it has ") +
                std::to_string(length) + " bytes of " + std::to_string(bytes));
+}
+
+void rename_folder(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from + " to " + to);
 }
 
 void require_done(const std::error_code& error, const std::string& what) {
@@ -145,22 +151,46 @@ std::string unfinished_name(std::int64_t step, std::uint64_t number) {
 std::string piece_name(int rank) { return formatted("rank-%05d.safetensors", rank); }
 std::string compression_name(int rank) { return formatted("compression-%05d.safetensors", rank); }
 
-std::vector<std::int64_t> saved_steps(const std::string& folder) {
-  std::vector<std::int64_t> steps;
+namespace {
+
+std::string replaced_name(std::int64_t step) { return checkpoint_name(step) + std::string(kReplaced); }
+
+// Names in the folder that begin like a checkpoint's; none where there is no such folder.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kNamePrefix)) continue;
-    std::int64_t step = 0;
-    const char* end = name.data() + name.size();
-    const auto [read, failure] = std::from_chars(name.data() + kNamePrefix.size(), end, step);
-    if (failure == std::errc() && read == end) steps.push_back(step);
+    if (name.starts_with(kNamePrefix)) names.push_back(name);
   }
   if (error && error != std::errc::no_such_file_or_directory)
     throw Error(ErrorCode::system, "cannot look into " + folder + ": " + error.message());
-  std::ranges::sort(steps);
-  return steps;
+  return names;
+}
+
+// The step of a name that is a whole checkpoint's, moved aside or not.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (name.ends_with(kReplaced)) name.remove_suffix(kReplaced.size());
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [read, failure] = std::from_chars(name.data() + kNamePrefix.size(), end, step);
+  return failure == std::errc() && read == end ? std::optional(step) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> saved_steps(const std::string& folder) {
+  std::set<std::int64_t> steps;
+  for (const std::string& name : names_in(folder))
+    if (const std::optional<std::int64_t> step = step_of(name)) steps.insert(*step);
+  return {steps.begin(), steps.end()};
+}
+
+std::string saved_name(const std::string& folder, std::int64_t step) {
+  const bool is_aside =
+      !fs::exists(folder + "/" + checkpoint_name(step)) && fs::exists(folder + "/" + replaced_name(step));
+  return is_aside ? replaced_name(step) : checkpoint_name(step);
 }
 
 void make_folder(const std::string& path) {
@@ -170,16 +200,25 @@ void make_folder(const std::string& path) {
   if (is_new) sync_folder(fs::absolute(path).parent_path().string());
 }
 
-void put_in_place(const std::string& from, const std::string& to) {
+bool exchange_names(const std::string& one, const std::string& other) {
+  return ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+void put_in_place(const std::string& from, const std::string& to,
+                  const std::function<bool(const std::string&, const std::string&)>& exchange) {
+  const std::string folder = fs::path(to).parent_path().string();
   sync_folder(from);
-  // An exchange leaves no moment without a checkpoint of that name. Not all file systems have it.
-  const bool replaced = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0;
-  if (!replaced) {
-    if (fs::exists(to)) remove_checkpoint(to);
-    if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from + " to " + to);
+  std::optional<std::string> old;
+  if (fs::exists(to)) old = exchange(from, to) ? from : to + std::string(kReplaced);
+  if (old != from) {
+    if (old) {
+      rename_folder(to, *old);
+      sync_folder(folder);
+    }
+    rename_folder(from, to);
   }
-  sync_folder(fs::path(to).parent_path().string());
-  if (replaced) remove_checkpoint(from);
+  sync_folder(folder);
+  if (old) remove_checkpoint(*old);
 }
 
 void remove_checkpoint(const std::string& path) {
@@ -196,15 +235,19 @@ void remove_checkpoint(const std::string& path) {
 }
 
 void remove_unfinished(const std::string& folder) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(kNamePrefix) && name.find(kUnfinished) != std::string::npos)
-      found.push_back(entry->path().string());
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = folder + "/" + name;
+    if (name.find(kUnfinished) != std::string::npos) {
+      remove_checkpoint(path);
+    } else if (const std::optional<std::int64_t> step = step_of(name); step && name.ends_with(kReplaced)) {
+      const std::string named = folder + "/" + checkpoint_name(*step);
+      if (fs::exists(named)) {
+        remove_checkpoint(path);
+      } else {
+        rename_folder(path, named);
+      }
+    }
   }
-  for (const std::string& path : found) remove_checkpoint(path);
 }
 
 }  // namespace tutti::train

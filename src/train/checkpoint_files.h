@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,12 +52,19 @@ void write_text(const std::string& path, const std::string& text);  // on disk
 std::string checkpoint_name(std::int64_t step);
 // Steps that have a checkpoint in the folder, in order; none where there is no such folder.
 std::vector<std::int64_t> saved_steps(const std::string& folder);
+// Where that of one of them lies: under its name, or under the one that put_in_place() has moved it aside to, where
+// that came no further.
+std::string saved_name(const std::string& folder, std::int64_t step);
 void make_folder(const std::string& path);
-// Gives what lies at `from` the name `to`, at once, also where something has that name; that is removed then. On disk.
-void put_in_place(const std::string& from, const std::string& to);
+// Has two folders exchange their names at once; false where the file system cannot.
+bool exchange_names(const std::string& one, const std::string& other);
+// Gives what lies at `from` the name `to`, also where something has that name; that is removed then. On disk, and at
+// every moment the step has a whole checkpoint, the old one or the new.
+void put_in_place(const std::string& from, const std::string& to,
+                  const std::function<bool(const std::string&, const std::string&)>& exchange = exchange_names);
 // Never leaves half of it under its name.
 void remove_checkpoint(const std::string& path);
-// What saves that did not come to their end have left.
+// What saves that did not come to their end have left; what they have moved aside gets its name again.
 void remove_unfinished(const std::string& folder);
 // A name for a checkpoint that is being written; the number tells it from others.
 std::string unfinished_name(std::int64_t step, std::uint64_t number);

@@ -127,7 +127,11 @@ class CheckpointFolder {
   void give_up(const CheckpointWriting& writing) const;
   void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces,
               const std::vector<std::string>& kept) const;
-  std::optional<std::string> index_text(std::optional<std::int64_t>& step);
+  struct FoundCheckpoint {
+    std::string path, index_text;
+  };
+  // Collective: what rank 0 sees goes for all. Nothing where there is no checkpoint.
+  std::optional<FoundCheckpoint> find(std::optional<std::int64_t> step);
 
   Communicator comm_;  // of our own
   std::string path_;

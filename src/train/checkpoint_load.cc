@@ -163,9 +163,8 @@ void put_into(LoadedParts& loaded, std::size_t inner, const OuterArrays* outer) 
 
 }  // namespace
 
-// The text of the index, from rank 0; nothing where there is no checkpoint.
-std::optional<std::string> CheckpointFolder::index_text(std::optional<std::int64_t>& step) {
-  std::optional<std::string> text;
+std::optional<CheckpointFolder::FoundCheckpoint> CheckpointFolder::find(std::optional<std::int64_t> step) {
+  std::string told;  // its name, and behind a line break the index
   all_or_none(comm_, [&] {
     if (comm_.rank() != 0) return;
     const std::vector<std::int64_t> steps = saved_steps(path_);
@@ -176,24 +175,24 @@ std::optional<std::string> CheckpointFolder::index_text(std::optional<std::int64
       refuse_call(words);
     }
     if (steps.empty()) return;
-    if (!step) step = steps.back();
-    text = read_text(path_of(checkpoint_name(*step)) + "/" + kIndexFile);
+    const std::string name = saved_name(path_, step.value_or(steps.back()));
+    told = name + "\n" + read_text(path_of(name) + "/" + kIndexFile);
   });
-  std::int64_t told[2] = {step.value_or(0), text ? static_cast<std::int64_t>(text->size()) : -1};
+  std::size_t length = told.size();
+  comm_.broadcast(one(length), 0);
+  if (length == 0) return std::nullopt;
+  told.resize(length);
   comm_.broadcast(told, 0);
-  if (told[1] < 0) return std::nullopt;
-  step = told[0];
-  if (!text) text.emplace(static_cast<std::size_t>(told[1]), '\0');
-  comm_.broadcast(*text, 0);
-  return text;
+  const std::size_t end = told.find('\n');
+  return FoundCheckpoint{path_of(told.substr(0, end)), told.substr(end + 1)};
 }
 
 std::optional<TrainingPosition> CheckpointFolder::load(Strategies strategies, std::optional<std::int64_t> step,
                                                        OuterArrays* outer) {
   wait();
-  const std::optional<std::string> text = index_text(step);
-  if (!text) return std::nullopt;
-  const std::string path = path_of(checkpoint_name(*step));
+  const std::optional<FoundCheckpoint> saved = find(step);
+  if (!saved) return std::nullopt;
+  const std::string& path = saved->path;
   CheckpointIndex index;
   NumbersOf numbers;
   std::vector<std::uint8_t> found;  // by parameter of the index
@@ -205,7 +204,7 @@ std::optional<TrainingPosition> CheckpointFolder::load(Strategies strategies, st
   all_or_none(comm_, [&] {
     check_between_steps(strategies, "load()");
     try {
-      index = index_from_text(*text);
+      index = index_from_text(saved->index_text);
     } catch (const Error& error) {
       refuse_call(path + "/" + kIndexFile + " " + error.what() +
                   "; put it back from a copy, or remove the folder to load the checkpoint before");

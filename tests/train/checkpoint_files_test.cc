@@ -9,10 +9,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -214,6 +216,81 @@ TEST(Blocks, HaveTheChecksumThatOthersCompute) {
   file.finish(piece);
   EXPECT_THAT(piece.checksums,
               ::testing::ElementsAre("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+}
+
+// ---- Folders.
+
+// A folder with a file that tells which one it is.
+void make_checkpoint(const std::string& path, const std::string& which) {
+  std::filesystem::create_directory(path);
+  testing::overwrite(path + "/which", which);
+}
+
+std::string which(const SavedFolder& folder, std::int64_t step) {
+  return testing::content_of(folder / saved_name(folder.path(), step) + "/which");
+}
+
+TEST(Folders, ThatExchangeNamesOrCannotReplaceACheckpoint) {
+  for (const bool can : {true, false}) {
+    const SavedFolder folder;
+    for (const char* const text : {"first", "second", "third"}) {
+      make_checkpoint(folder / "step-00000002.unfinished-7", text);
+      put_in_place(folder / "step-00000002.unfinished-7", folder / "step-00000002",
+                   [&](const std::string& one, const std::string& other) { return can && exchange_names(one, other); });
+      EXPECT_EQ(which(folder, 2), text);
+      EXPECT_EQ(folder.entries(), 1);
+    }
+  }
+}
+
+// Ended where the old one has lost its name and the new one has none yet: what is to get it is gone here.
+TEST(Folders, HaveTheOldCheckpointWhereReplacingItEndedInBetween) {
+  const SavedFolder folder;
+  make_checkpoint(folder / "step-00000002", "old");
+  const std::string unfinished = folder / "step-00000002.unfinished-7";
+  make_checkpoint(unfinished, "new");
+  const Error error = error_of([&] {
+    put_in_place(unfinished, folder / "step-00000002", [&](const std::string&, const std::string&) {
+      std::filesystem::remove_all(unfinished);
+      return false;
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::system);
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-00000002"));
+  EXPECT_EQ(saved_steps(folder.path()), std::vector<std::int64_t>{2});
+  EXPECT_EQ(which(folder, 2), "old");
+  remove_unfinished(folder.path());
+  EXPECT_EQ(testing::content_of(folder / "step-00000002/which"), "old");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(Folders, HaveTheNewCheckpointWhereReplacingItEndedBeforeTheOldOneWasRemoved) {
+  const SavedFolder folder;
+  make_checkpoint(folder / "step-00000002", "new");
+  make_checkpoint(folder / "step-00000002.replaced", "old");
+  EXPECT_EQ(saved_steps(folder.path()), std::vector<std::int64_t>{2});
+  EXPECT_EQ(which(folder, 2), "new");
+  remove_unfinished(folder.path());
+  EXPECT_EQ(which(folder, 2), "new");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(Folders, WithACheckpointThatWasMovedAsideAreLoadedFromAndSavedTo) {
+  const testing::ToyModel model;
+  const SavedFolder folder;
+  testing::expect_all_ok(testing::run_ranks(testing::Ranks::threads, 2, [&](Communicator& comm) {
+    Strategy strategy = zero(1, comm, model.parameters, AdamW{});
+    testing::train_step(strategy, model, comm.rank(), 0);
+    Checkpoints checkpoints(comm, folder.path(), {.keep = 1});
+    checkpoints.save(strategy, {.step = 2});
+    if (comm.rank() == 0) std::filesystem::rename(folder / "step-00000002", folder / "step-00000002.replaced");
+    comm.barrier();
+    require(checkpoints.steps() == std::vector<std::int64_t>{2}, "it is there");
+    require(checkpoints.load(strategy)->step == 2 && checkpoints.load(strategy, 2)->step == 2, "and loads");
+    checkpoints.save(strategy, {.step = 3});
+  }));
+  EXPECT_EQ(saved_steps(folder.path()), std::vector<std::int64_t>{3});
+  EXPECT_EQ(folder.entries(), 1);
 }
 
 // ---- Readers of others.
