@@ -306,6 +306,7 @@ void CheckpointFolder::begin(Strategies strategies, const TrainingPosition& posi
 void CheckpointFolder::save(Strategies strategies, const TrainingPosition& position, bool in_background,
                             const OuterArrays* outer) {
   wait();
+  if (outer != nullptr) remove_what_no_replica_needs(*outer);
   begin(strategies, position, outer);
   if (!in_background) {
     writing_->write(comm_.rank());
@@ -378,9 +379,23 @@ void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std:
   }
   write_text(writing.unfinished + "/" + kIndexFile, text);
   put_in_place(writing.unfinished, path);
+  if (!writing.index.local_updates) remove_before_last(saved_steps(path_));
+}
+
+void CheckpointFolder::remove_before_last(const std::vector<std::int64_t>& steps) const {
+  if (options_.keep == 0 || options_.keep >= steps.size()) return;
+  const std::int64_t first = steps[steps.size() - options_.keep];
+  for (const std::int64_t step : saved_steps(path_))
+    if (step < first) remove_checkpoint(path_of(saved_name(path_, step)));
+}
+
+// What is on its way on another replica may never come to its end: only what all have counts.
+void CheckpointFolder::remove_what_no_replica_needs(const OuterArrays& outer) {
   if (options_.keep == 0) return;
-  const std::vector<std::int64_t> steps = saved_steps(path_);
-  for (std::size_t i = 0; i + options_.keep < steps.size(); ++i) remove_checkpoint(path_of(checkpoint_name(steps[i])));
+  const std::vector<std::int64_t> shared = outer.shared_steps([&] { return saved_steps(path_); });
+  all_or_none(comm_, [&] {
+    if (comm_.rank() == 0) remove_before_last(shared);
+  });
 }
 
 Checkpoints::Checkpoints(Communicator& communicator, const std::string& folder, const CheckpointOptions& options)
@@ -410,8 +425,8 @@ void Checkpoints::save_async(const LocalUpdates& local, const TrainingPosition& 
   folder_->save({&strategy, 1}, position, true, &outer);
 }
 std::optional<TrainingPosition> Checkpoints::load(LocalUpdates& local, std::optional<std::int64_t> step) {
-  const std::vector<std::int64_t> there = steps();
-  return local.updater().load_alike(step.value_or(there.empty() ? -1 : there.back()), [&](std::int64_t agreed) {
+  const auto own = [&] { return step ? std::vector{*step} : steps(); };
+  return local.updater().load_alike(own, [&](std::int64_t agreed) {
     OuterArrays outer = local.updater().outer_arrays();
     Strategy* const strategy = &local.strategy();
     const std::optional<TrainingPosition> position = folder_->load({&strategy, 1}, agreed, &outer);

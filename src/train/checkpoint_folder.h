@@ -37,12 +37,17 @@ struct FloatMemory {
   }
 };
 
+// Steps of checkpoints that somebody has.
+using StepsOf = std::function<std::vector<std::int64_t>()>;
+
 // What local updates keep besides, for elements of parameters that this rank owns.
 struct OuterArrays {
   SavedRounds rounds;
   std::vector<std::string> names;
   // Of each array, the element `first` of the parameter and those behind it.
   std::function<std::vector<float*>(std::size_t parameter, std::size_t first)> places;
+  // Collective over replicas: those of the steps of each that all have.
+  std::function<std::vector<std::int64_t>(const StepsOf& own)> shared_steps;
 };
 
 // One rank's part of a save.
@@ -125,6 +130,9 @@ class CheckpointFolder {
   void finish();
   // What is under way comes to nothing.
   void give_up(const CheckpointWriting& writing) const;
+  // Checkpoints from before the last ones of these steps that are to be kept.
+  void remove_before_last(const std::vector<std::int64_t>& steps) const;
+  void remove_what_no_replica_needs(const OuterArrays& outer);
   void commit(CheckpointWriting& writing, const std::vector<std::string>& pieces,
               const std::vector<std::string>& kept) const;
   struct FoundCheckpoint {

@@ -52,8 +52,11 @@ class LocalUpdater {
   // Throws where an exchange is under way.
   OuterArrays outer_arrays();
   void restored(const SavedRounds& rounds);
-  // Collective over all replicas: `load` gets the lowest of their steps; nothing where one has none, which is -1.
-  std::optional<TrainingPosition> load_alike(std::int64_t step,
+  // Collective over all replicas. `own`: the steps of this replica's checkpoints, asked on its first rank. Those that
+  // all have, in order; with `must_match` it throws where each has some and none is everybody's.
+  std::vector<std::int64_t> shared_steps(const StepsOf& own, bool must_match);
+  // Collective over all replicas: `load` gets the last step that all have; nothing where one has none.
+  std::optional<TrainingPosition> load_alike(const StepsOf& own,
                                              const std::function<std::optional<TrainingPosition>(std::int64_t)>& load);
 
  private:

@@ -1,6 +1,9 @@
 // Checkpoints of local updates: every replica goes on from its own to the bits of a run that was never stopped.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,13 +35,13 @@ const train::Optimizer kInner = train::AdamW{.learning_rate = 1e-2};
 // A replica's strategy, its local updates, and its folder.
 struct Trained {
   Trained(Communicator& comm, const ToyModel& toy, int site_ranks, int stage, const LocalUpdatesOptions& options,
-          const std::string& folder)
+          const std::string& folder, const train::CheckpointOptions& keeping = {})
       : model(toy),
         rank(comm.rank()),
         replicas(train::make_replicas(comm, site_ranks)),
         strategy(make(stage, replicas.inside, toy.parameters, {.bucket_bytes = 10'000}, kInner)),
         local(replicas, strategy, options),
-        checkpoints(replicas.inside, folder + "/replica-" + std::to_string(replicas.between.rank())) {}
+        checkpoints(replicas.inside, folder + "/replica-" + std::to_string(replicas.between.rank()), keeping) {}
 
   void steps(int begin, int end) {
     for (int step = begin; step < end; ++step) {
@@ -104,6 +107,52 @@ TEST(SavedLocalUpdates, AreLoadedFromTheLastStepThatAllReplicasHave) {
     const Error error = error_of([&] { trained.checkpoints.load(trained.local, 6); });
     require(contains(error.what(), "rank 0: ") && contains(error.what(), "has no checkpoint of step 6"), error.what());
   });
+}
+
+TEST(SavedLocalUpdates, AreLoadedFromAStepThatAllHaveAlsoWhereTheLastOnesDiffer) {
+  const SavedFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    const ToyModel model;
+    Trained trained(comm, model, 1, 0, {.every = 4}, folder.path());
+    const bool first = comm.rank() == 0;
+    trained.checkpoints.save(trained.local, {.step = 4});
+    trained.checkpoints.save(trained.local, {.step = first ? 8 : 6});
+    require(trained.checkpoints.load(trained.local)->step == 4, "not the lower one of the last");
+    std::filesystem::remove_all(folder / ("replica-" + std::to_string(comm.rank())) + "/step-00000004");
+    const Error error = error_of([&] { trained.checkpoints.load(trained.local); });
+    require(contains(error.what(),
+                     "replica 1 has checkpoints up to step 6, and none of a step that the replicas "
+                     "before it have, which is 8 at last; put one back"),
+            error.what());
+  });
+}
+
+// Replica 1 ends before its checkpoint of step 8 has a name, and replica 0 has that of its own.
+TEST(SavedLocalUpdates, KeepWhatAllReplicasHave) {
+  for (const int site_ranks : {1, 2}) {
+    const SavedFolder folder;
+    on_ranks(2 * site_ranks, [&](Communicator& comm) {
+      const ToyModel model;
+      const auto again = [&] {
+        return std::make_unique<Trained>(comm, model, site_ranks, 1, LocalUpdatesOptions{.every = 4}, folder.path(),
+                                         train::CheckpointOptions{.keep = 1});
+      };
+      const auto saves = [&](Trained& trained, int step) {
+        trained.steps(step - 4, step);
+        trained.checkpoints.save_async(trained.local, {.step = step});
+      };
+      std::unique_ptr<Trained> trained = again();
+      saves(*trained, 4);
+      saves(*trained, 8);
+      if (trained->replicas.between.rank() == 0) trained->checkpoints.wait();
+      trained.reset();
+      trained = again();
+      require(trained->checkpoints.load(trained->local)->step == 4, "all have step 4 alone");
+      for (const int step : {8, 12, 16}) saves(*trained, step);
+      trained->checkpoints.wait();
+      require(trained->checkpoints.steps() == std::vector<std::int64_t>{12, 16}, "the one that all have, and a newer");
+    });
+  }
 }
 
 TEST(SavedLocalUpdates, TellWhatCannotBe) {

@@ -55,7 +55,9 @@ struct TrainingPosition {
 };
 
 struct CheckpointOptions {
-  std::size_t keep = 0;  // the last ones; older ones are removed once a new one is there. 0: all
+  // The last ones; older ones are removed once a new one is there. 0: all. Of local updates the last that all replicas
+  // have, and newer ones; the same on all.
+  std::size_t keep = 0;
   // How long ranks wait for one that writes or reads more slowly.
   std::chrono::milliseconds timeout{1'800'000};
 };
@@ -81,7 +83,8 @@ class TUTTI_API Checkpoints {
   void save_async(const std::vector<Strategy*>& strategies, const TrainingPosition& position);
   // Of local updates, by every replica into a folder of its own: over Replicas::inside. What replicas have exchanged is
   // there besides the strategy's; a Strategy loads such a checkpoint, too, without that. Not while an exchange is under
-  // way: at a step where none is, or after finish(); asynchronous ones only there.
+  // way: at a step where none is, or after finish(); asynchronous ones only there. With CheckpointOptions::keep
+  // collective over all replicas, which tell each other what they have.
   void save(const LocalUpdates& local, const TrainingPosition& position);
   void save_async(const LocalUpdates& local, const TrainingPosition& position);
   // Collective. Whether nothing is under way any more, without waiting for the disk: one all_reduce of a byte.
