@@ -88,6 +88,8 @@ void LocalUpdater::begin(Fragment& fragment) {
   fragment.end = std::make_shared<std::atomic<Clock::rep>>(0);
   last_begin_ = steps_;
   if (fragment.codes) {
+    // Chances are those of the step, so that a run that goes on from a checkpoint draws the same.
+    fragment.codes->go_on(static_cast<std::uint64_t>(steps_));
     fragment.codes->send(between_,
                          {.values = fragment.values(), .count = fragment.elements, .residual = fragment.lost.data()});
     return;

@@ -86,7 +86,10 @@ TEST(SavedLocalUpdates, GoOnToTheSameBits) {
   goes_on(1, 0, {.every = 4}, 6);
   goes_on(1, 0, {.every = 4, .momentum = 0}, 8);
   goes_on(1, 0, {.every = 6, .fragments = 3, .overlap = 1}, 7);
-  goes_on(1, 0, {.every = 6, .fragments = 2, .quantise = train::Quantise{.type = train::QuantisedType::e3m0}}, 7);
+  for (const bool stochastic : {false, true}) {
+    const train::Quantise bits{.type = train::QuantisedType::e3m0, .stochastic = stochastic};
+    goes_on(1, 0, {.every = 6, .fragments = 2, .quantise = bits}, 7);
+  }
   for (const int stage : testing::kStages) goes_on(2, stage, {.every = 4, .fragments = 2}, 7);
 }
 
