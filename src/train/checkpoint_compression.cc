@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -94,10 +95,12 @@ std::int64_t steps_of(const SavedCompression& saved, int rank, std::size_t strat
   return origin ? origin->steps[strategy] : saved.steps;
 }
 
-// Numbers of a part that a piece has, and where; adds up how many.
-std::size_t add_wanted(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers, const KeptPart& part,
-                       float* to, std::vector<WantedBytes>& wanted) {
-  std::size_t found = 0;
+// Numbers [begin, end) of a part.
+using FoundRange = std::pair<std::size_t, std::size_t>;
+
+// Numbers of a part that a piece has, and where.
+void add_wanted(const CheckpointPiece& piece, const std::vector<std::size_t>& numbers, const KeptPart& part, float* to,
+                std::vector<WantedBytes>& wanted, std::vector<FoundRange>& found) {
   for (const CheckpointSlice& slice : piece.slices) {
     if (slice.array != part.name || numbers[slice.parameter] != part.parameter) continue;
     const std::size_t from = std::max(part.first, slice.first),
@@ -105,9 +108,19 @@ std::size_t add_wanted(const CheckpointPiece& piece, const std::vector<std::size
     if (from >= end) continue;
     wanted.push_back({slice.offsets[0] + (from - slice.first) * sizeof(float), (end - from) * sizeof(float),
                       reinterpret_cast<std::byte*>(to + (from - part.first))});
-    found += end - from;
+    found.emplace_back(from, end);
   }
-  return found;
+}
+
+// Whether each is there once.
+bool is_whole(const KeptPart& part, std::vector<FoundRange>& found) {
+  std::ranges::sort(found);
+  std::size_t at = part.first;
+  for (const auto& [begin, end] : found) {
+    if (begin != at) return false;
+    at = end;
+  }
+  return at == part.first + part.count;
 }
 
 }  // namespace
@@ -147,11 +160,11 @@ bool LoadedCompression::read(const CheckpointIndex& index, Strategies strategies
   std::vector<std::vector<WantedBytes>> wanted(saved.pieces.size());
   for (std::size_t s = 0; s < strategies.size(); ++s) {
     for (const KeptPart& part : parts_of[s]) {
-      std::size_t found = 0;
+      std::vector<FoundRange> found;
       for (std::size_t i = 0; i < wanted.size(); ++i)
         if (i == static_cast<std::size_t>(rank) || (part.by_owner && !saved.pieces[i].origin))
-          found += add_wanted(saved.pieces[i], numbers[s], part, to, wanted[i]);
-      if (found != part.count) return false;
+          add_wanted(saved.pieces[i], numbers[s], part, to, wanted[i], found);
+      if (!is_whole(part, found)) return false;
       to += part.count;
     }
   }

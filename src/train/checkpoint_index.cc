@@ -4,7 +4,10 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
+#include <string_view>
+#include <tuple>
 #include <variant>
 
 #include "train/checksum.h"
@@ -51,17 +54,38 @@ IndexJson json_of(const SavedLossScale& scale) {
   return {{"scale", scale.scale}, {"steps_since_overflow", scale.steps_since_overflow}};
 }
 
-// Numbers that say how many or where: nlohmann would take -1 and 1.5 for one.
-std::size_t count_in(const IndexJson& json) {
-  if (!json.is_number_unsigned())
-    throw Error(ErrorCode::invalid_argument, "has " + json.dump() + " where a count belongs");
-  return json.get<std::size_t>();
+[[noreturn]] void refuse_index(const std::string& words) { throw Error(ErrorCode::invalid_argument, words); }
+
+void check_index(bool good, const std::string& words) {
+  if (!good) refuse_index(words);
 }
 
+[[noreturn]] void refuse_number(const IndexJson& json, const char* what) {
+  refuse_index("has " + json.dump() + " where " + what + " belongs");
+}
+
+// Of numbers, elements and bytes: what every reader of JSON has exactly. Sums of some, and a few bytes for each, fit
+// into 64 bits.
+constexpr std::int64_t kMostCount = std::int64_t{1} << 53;
+
+// nlohmann would take -1 and 1.5 for a count, and what is too large without a word.
 std::int64_t whole_number_in(const IndexJson& json) {
-  if (!json.is_number_integer())
-    throw Error(ErrorCode::invalid_argument, "has " + json.dump() + " where a number belongs");
+  const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMostCount)
+                                              : json.is_number_integer() && json.get<std::int64_t>() >= -kMostCount;
+  if (!fits) refuse_number(json, "a number");
   return json.get<std::int64_t>();
+}
+
+std::size_t count_in(const IndexJson& json) {
+  if (!json.is_number_unsigned()) refuse_number(json, "a count");
+  return static_cast<std::size_t>(whole_number_in(json));
+}
+
+int small_count_in(const IndexJson& json) {
+  constexpr std::size_t kMost = 1 << 30;
+  const std::size_t count = count_in(json);
+  if (count > kMost) refuse_number(json, "a small count");
+  return static_cast<int>(count);
 }
 
 CheckpointPiece piece_in(const IndexJson& json) {
@@ -95,14 +119,35 @@ IndexJson json_of(const Parameters& parameters) {
   return list;
 }
 
+std::vector<std::int64_t> shape_in(const IndexJson& json) {
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 1;
+  for (const IndexJson& extent : json) {
+    shape.push_back(static_cast<std::int64_t>(count_in(extent)));
+    if (shape.back() != 0 && elements > kMostCount / shape.back())
+      refuse_index("has the shape " + json.dump() + ", of more elements than any memory has");
+    elements *= shape.back();
+  }
+  return shape;
+}
+
 Parameters parameters_in(const IndexJson& json) {
   Parameters parameters;
   for (const IndexJson& parameter : json) {
     parameters.push_back({.name = parameter.at("name"),
                           .type = type_named(parameter.at("type")),
-                          .shape = parameter.at("shape").get<std::vector<std::int64_t>>()});
+                          .shape = shape_in(parameter.at("shape"))});
   }
   return parameters;
+}
+
+// An index is not nested deeply; what goes through it by recursion counts on that.
+IndexJson document_of(const std::string& text) {
+  constexpr int kMostDepth = 16;
+  return IndexJson::parse(text, [](int depth, IndexJson::parse_event_t, IndexJson&) {
+    check_index(depth <= kMostDepth, "is nested more deeply than the index of a checkpoint");
+    return true;
+  });
 }
 
 // Calls `read` and puts what JSON has to say into words.
@@ -121,15 +166,17 @@ auto in_words_of_json(Read&& read) {
 std::optional<SavedLossScale> loss_scale_in(const IndexJson& json) {
   const auto found = json.find("loss_scale");
   if (found == json.end()) return std::nullopt;
-  return SavedLossScale{found->at("scale"), found->at("steps_since_overflow")};
+  const SavedLossScale saved{found->at("scale"), small_count_in(found->at("steps_since_overflow"))};
+  check_index(saved.scale > 0, "has the loss scale " + in_words(saved.scale));
+  return saved;
 }
 
 CheckpointIndex index_in(const IndexJson& json) {
   CheckpointIndex index;
   index.position.step = whole_number_in(json.at("step"));
   index.updates = whole_number_in(json.at("updates"));
-  index.ranks = json.at("ranks");
-  index.stage = json.at("stage");
+  index.ranks = small_count_in(json.at("ranks"));
+  index.stage = small_count_in(json.at("stage"));
   const IndexJson& sampler = json.at("sampler");
   index.position.sampler = {whole_number_in(sampler.at("epoch")), whole_number_in(sampler.at("taken"))};
   index.position.notes = json.at("notes").get<std::map<std::string, std::string>>();
@@ -154,10 +201,6 @@ CheckpointIndex index_in(const IndexJson& json) {
   return index;
 }
 
-void check_index(bool good, const std::string& words) {
-  if (!good) throw Error(ErrorCode::invalid_argument, words);
-}
-
 // What a file may be, and that its slices lie in it. What compression keeps is one array a slice, and may be longer
 // than its parameter.
 void check_piece(const CheckpointIndex& index, const CheckpointPiece& piece, bool is_kept) {
@@ -179,6 +222,20 @@ void check_piece(const CheckpointIndex& index, const CheckpointPiece& piece, boo
   }
 }
 
+// Whoever counts numbers that a piece has of an array may count on each being there once.
+void check_kept_once(const CheckpointIndex& index, const CheckpointPiece& piece) {
+  std::vector<const CheckpointSlice*> slices;
+  for (const CheckpointSlice& slice : piece.slices)
+    if (slice.count != 0) slices.push_back(&slice);
+  std::ranges::sort(
+      slices, {}, [](const CheckpointSlice* slice) { return std::tie(slice->array, slice->parameter, slice->first); });
+  const auto overlap = [](const CheckpointSlice* one, const CheckpointSlice* next) {
+    return one->array == next->array && one->parameter == next->parameter && next->first - one->first < one->count;
+  };
+  if (const auto found = std::ranges::adjacent_find(slices, overlap); found != slices.end())
+    refuse_index("has numbers of \"" + index.parameters[(*found)->parameter].name + "\" twice in " + piece.file);
+}
+
 void check_origins(const CheckpointIndex& index) {
   for (const CheckpointPiece& piece : index.compression->pieces) {
     check_index(piece.origin && piece.origin->steps.size() == index.others.size() + 1,
@@ -192,13 +249,20 @@ void check_origins(const CheckpointIndex& index) {
 }
 
 void check_pieces(const CheckpointIndex& index) {
-  check_index(index.checksum_bytes > 0, "has checksums of 0 bytes");
+  check_index(index.checksum_bytes > 0 && index.checksum_bytes <= kMostChecksumBytes,
+              "has checksums of " + std::to_string(index.checksum_bytes) + " bytes");
+  std::set<std::string_view> names;
+  for (const Parameter& parameter : index.parameters)
+    check_index(names.insert(parameter.name).second, "has two parameters named \"" + parameter.name + "\"");
   const bool counts = index.position.step >= 0 && index.updates >= 0 &&
                       std::ranges::all_of(index.others, [](const SavedCounts& other) { return other.updates >= 0; });
   check_index(counts, "counts steps or updates from below 0");
   if (index.local_updates) {
+    constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;  // times fragments
     check_index(index.local_updates->origin >= 0 && index.local_updates->origin <= index.local_updates->steps,
                 "has local updates that began after they ended");
+    check_index(index.local_updates->steps <= kMostSteps,
+                "has local updates of " + std::to_string(index.local_updates->steps) + " steps");
   }
   for (const CheckpointPiece& piece : index.pieces) check_piece(index, piece, /*is_kept=*/false);
   if (!index.compression) return;
@@ -206,7 +270,10 @@ void check_pieces(const CheckpointIndex& index) {
   check_index(!kept.empty() && std::ssize(kept) == index.ranks &&
                   (index.compression->steps > 0 || kept.front().origin.has_value()),
               "has what compression keeps of other steps or ranks than its own");
-  for (const CheckpointPiece& piece : kept) check_piece(index, piece, /*is_kept=*/true);
+  for (const CheckpointPiece& piece : kept) {
+    check_piece(index, piece, /*is_kept=*/true);
+    check_kept_once(index, piece);
+  }
   if (kept.front().origin) return check_origins(index);
   std::vector<std::size_t> order = index.compression->order;
   std::ranges::sort(order);
@@ -307,7 +374,7 @@ std::string to_text(const CheckpointIndex& index) {
 
 CheckpointIndex index_from_text(const std::string& text) {
   return in_words_of_json([&] {
-    IndexJson document = IndexJson::parse(text);
+    IndexJson document = document_of(text);
     check_index(document.is_object() && document.value("format", "") == kFormat, "is not the index of a checkpoint");
     const int version = document.value("version", 0);
     check_index(version == kVersion, "is of version " + std::to_string(version) + ", and this library reads version " +

@@ -25,7 +25,8 @@
 namespace tutti::train {
 
 inline constexpr const char* kIndexFile = "index.json";
-inline constexpr std::size_t kChecksumBytes = 16 << 20;  // of a file that one checksum is of
+inline constexpr std::size_t kChecksumBytes = 16 << 20;     // of a file that one checksum is of
+inline constexpr std::size_t kMostChecksumBytes = 1 << 30;  // which are read at once
 
 struct CheckpointSlice {
   std::size_t parameter = 0;

@@ -92,6 +92,9 @@ void LocalUpdater::restored(const SavedRounds& rounds) {
   origin_ = last_begin_ = rounds.origin;
   begun_ = 0;
   for (Fragment& fragment : fragments_) fragment.begun_at = origin_;
+  // All fragments had their turn in the last round; those before say nothing more.
+  if (const std::int64_t rounds_made = (steps_ - origin_) / options_.every; !options_.asynchronous && rounds_made > 1)
+    begun_ = (rounds_made - 1) * static_cast<std::int64_t>(options_.fragments);
   for (; !options_.asynchronous && begin_of(begun_) <= steps_; ++begun_)
     fragment_of(begun_).begun_at = last_begin_ = begin_of(begun_);
   merged_ = begun_;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -103,6 +104,52 @@ TEST(Index, IsRefusedWhereItContradictsItself) {
   EXPECT_THAT(refused([](auto& index) { index.updates = -1; }), HasSubstr("from below 0"));
 }
 
+// A checksum says nothing of who wrote it: numbers that nothing can have are told, before anything is done with them.
+TEST(Index, IsRefusedWhereNumbersAreOutOfAllMeasure) {
+  constexpr std::size_t kHuge = ~std::size_t{0};
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::string huge = "has 18446744073709551615 where a number belongs",
+                    most = "has 9223372036854775807 where a number belongs";
+  EXPECT_THAT(refused([](auto& index) { index.pieces[0].slices[0].count = kHuge; }), HasSubstr(huge));
+  EXPECT_THAT(refused([](auto& index) { index.pieces[1].slices[0].first = kHuge - 1; }), HasSubstr("where a number"));
+  EXPECT_THAT(refused([](auto& index) { index.pieces[0].slices[0].offsets[0] = kHuge; }), HasSubstr(huge));
+  EXPECT_THAT(refused([](auto& index) { index.pieces[0].bytes = kHuge; }), HasSubstr(huge));
+  EXPECT_THAT(refused([](auto& index) { index.updates = kMost; }), HasSubstr(most));
+  EXPECT_THAT(refused([](auto& index) { index.position.step = kMost; }), HasSubstr(most));
+  EXPECT_THAT(refused([](auto& index) { index.loss_scale->steps_since_overflow = 1 << 30 | 1; }),
+              HasSubstr("has 1073741825 where a small count belongs"));
+  EXPECT_THAT(refused([](auto& index) { index.loss_scale->steps_since_overflow = -1; }), HasSubstr("has -1 where"));
+  EXPECT_THAT(refused([](auto& index) { index.loss_scale->scale = 0; }), HasSubstr("has the loss scale 0"));
+  EXPECT_THAT(refused([](auto& index) { index.ranks = -2; }), HasSubstr("has -2 where a count belongs"));
+  EXPECT_THAT(refused([](auto& index) {
+                index.local_updates = SavedRounds{std::int64_t{1} << 41, 0};
+              }),
+              HasSubstr("has local updates of 2199023255552 steps"));
+  // A block is read at once, and a file may have holes.
+  EXPECT_THAT(refused([](auto& index) {
+                index.checksum_bytes = std::size_t{1} << 40;
+                index.pieces[0].bytes = std::size_t{1} << 40;
+              }),
+              HasSubstr("has checksums of 1099511627776 bytes"));
+}
+
+TEST(Index, IsRefusedWhereShapesAreNone) {
+  EXPECT_THAT(refused([](auto& index) { index.parameters[0].shape = {-2, -3}; }), HasSubstr("has -2 where a count"));
+  // As many elements as 2^64 more.
+  EXPECT_THAT(refused([](auto& index) {
+                index.parameters[1].shape = {std::int64_t{1} << 32, std::int64_t{1} << 32};
+              }),
+              HasSubstr("has the shape [4294967296,4294967296], of more elements than any memory has"));
+  EXPECT_THAT(refused([](auto& index) { index.parameters[1].name = "w"; }), HasSubstr("two parameters named \"w\""));
+}
+
+TEST(Index, IsRefusedWhereItIsNestedDeeply) {
+  const std::size_t depth = 1 << 20;
+  const std::string text = R"({"format": "tutti checkpoint", "version": 1, "sha256": "0", "deep": )" +
+                           std::string(depth, '[') + std::string(depth, ']') + "}";
+  EXPECT_THAT(error_of([&] { index_from_text(text); }).what(), HasSubstr("nested more deeply"));
+}
+
 // Of two strategies, with what compression keeps of each rank's.
 CheckpointIndex shared_index() {
   CheckpointIndex index = small_index();
@@ -147,6 +194,14 @@ TEST(Index, OfSeveralStrategiesIsRefusedWhereItContradictsItself) {
                 }),
                 HasSubstr("has parameters twice, or that it does not list, in the order of compression-00000"));
   EXPECT_THAT(told([](auto& index) { index.compression->pieces.clear(); }), HasSubstr("of other steps or ranks"));
+  const auto told_of_slices = [&](std::size_t first, std::size_t count) {
+    return told([&](auto& index) {
+      index.compression->pieces[0].slices = {{0, 0, 4, {100}, "lost"}, {0, first, count, {100}, "lost"}};
+    });
+  };
+  for (const auto& [first, count] : std::vector<std::pair<std::size_t, std::size_t>>{{0, 4}, {3, 3}, {0, 1}})
+    EXPECT_THAT(told_of_slices(first, count), HasSubstr("numbers of \"w\" twice in compression-00000.safetensors"));
+  EXPECT_THAT(told_of_slices(~std::size_t{0} - 2, 4), HasSubstr("where a number belongs"));
 }
 
 TEST(Index, OfAnotherKindOrVersionIsToldApart) {

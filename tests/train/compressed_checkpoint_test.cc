@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "check.h"
+#include "train/checkpoint_index.h"
 #include "train/one_process.h"
 #include "train/ones.h"
 #include "train/saved_folder.h"
@@ -201,6 +202,32 @@ TEST(CompressedCheckpoints, BeginAnewElsewhere) {
               std::string(name) + ": and what was lost matters");
     });
   }
+}
+
+// Half of what rank 1 keeps as an owner is there twice, from both ranks, and the other half not at all: as many numbers
+// as there should be.
+TEST(CompressedCheckpoints, BeginAnewWhereNumbersAreThereTwiceAndOthersNot) {
+  const ToyModel model;
+  const StrategyOptions options = options_for(train::OneBitAdam{});
+  SavedFolder folder, bare;
+  on_ranks(2, [&](Communicator& comm) { save_in_passing(folder, 0, comm, model, options); });
+  const std::string file = folder / "step-00000004/index.json";
+  train::CheckpointIndex index = train::index_from_text(testing::content_of(file));
+  std::vector<train::CheckpointPiece>& pieces = index.compression->pieces;
+  std::size_t twice = 0;
+  for (train::CheckpointSlice& slice : pieces[1].slices) {
+    if (slice.array != "owners_lost") continue;
+    train::CheckpointSlice& again = pieces[0].slices.emplace_back(slice);
+    again.count -= slice.count /= 2;
+    again.offsets = {pieces[0].bytes - again.count * sizeof(float)};
+    ++twice;
+  }
+  EXPECT_GT(twice, 0U);
+  testing::overwrite(file, to_text(index));
+  on_ranks(2, [&](Communicator& comm) {
+    require(go_on(folder, 0, comm, model, options) == go_on_with_nothing(folder, bare, comm, model, options),
+            "nothing of what was lost");
+  });
 }
 
 TEST(CompressedCheckpoints, ThatAreDamagedChangeNothing) {
