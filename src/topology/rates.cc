@@ -63,7 +63,9 @@ Rates rates_of(const Json& root, const std::string& kind) {
 std::string text_of(const Survey& survey) {
   std::string text = std::string("{\"kind\": ") + (survey.memory ? "\"memory\"" : "\"streams\"") +
                      ", \"ranks\": " + std::to_string(survey.ranks) + ", \"hosts\": " + std::to_string(survey.hosts) +
-                     ",\n\"rates\": " + json_of(survey.rates).dump() + ",\n\"factors\": {";
+                     ",\n\"rates\": " + json_of(survey.rates).dump();
+  if (survey.device) text += ",\n\"device\": " + to_text(*survey.device);
+  text += ",\n\"factors\": {";
   for (const auto& [name, factors] : survey.factors) {
     Json list = Json::array();
     for (const double factor : factors) list.push_back(rounded(factor));
@@ -85,6 +87,8 @@ Survey survey_of(const Json& json) {
   if (hosts < 1 || hosts > ranks) reject("'hosts' is out of range");
   survey.hosts = static_cast<int>(hosts);
   survey.rates = rates_of(json, "rates");
+  if (const auto device = json.find("device"); device != json.end())
+    survey.device = device_rates_from_text(device->dump());
   if (factors == json.end() || !factors->is_object()) reject("'factors' is missing");
   for (const auto& [name, list] : factors->items()) {
     if (!list.is_array() || list.size() != kSurveySizes) reject("'" + name + "' is not a list of factors");
@@ -146,6 +150,11 @@ Survey between(const Survey& here, const Survey& there, int ranks) {
 #define X(member, meaning) survey.rates.member = between(here.rates.member, there.rates.member, part);
   TUTTI_RATES(X)
 #undef X
+  if (here.device && there.device) {
+#define X(member, meaning) survey.device->member = between(here.device->member, there.device->member, part);
+    TUTTI_DEVICE_RATES(X)
+#undef X
+  }
   for (auto& [name, factors] : survey.factors) {
     const auto found = there.factors.find(name);
     for (std::size_t i = 0; found != there.factors.end() && i < kSurveySizes; ++i)
@@ -183,6 +192,13 @@ std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks,
     if (other == nullptr || apart(survey) < apart(*other)) other = &survey;
   }
   return other == nullptr ? *nearest : between(*nearest, *other, ranks);
+}
+
+std::optional<DeviceRates> device_rates_for(const CostTable& table, bool memory, int ranks, int hosts) {
+  CostTable with_devices = table;
+  std::erase_if(with_devices.surveys, [](const Survey& survey) { return !survey.device; });
+  const std::optional<Survey> found = survey_for(with_devices, memory, ranks, hosts);
+  return found ? found->device : std::nullopt;
 }
 
 void put_survey(CostTable& table, Survey survey) {

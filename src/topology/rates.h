@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "topology/device_rates.h"
+
 namespace tutti::topology {
 
 // X(member, meaning)
@@ -65,6 +67,7 @@ struct Survey {
   int hosts = 1;
   Rates rates = {};
   std::map<std::string, std::array<double, kSurveySizes>> factors = {};
+  std::optional<DeviceRates> device = {};  // where its ranks had one
 
   bool operator==(const Survey&) const = default;
 };
@@ -105,6 +108,8 @@ const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int
 // What holds for such a group: that survey, or where the group's size lies between it and another one of the same
 // machine, with as many ranks to a core, what lies between the two. Nothing where there is none.
 std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks, int hosts = 1);
+// What calls of such a group on device memory take: as survey_for(), among the surveys of groups that had a device.
+std::optional<DeviceRates> device_rates_for(const CostTable& table, bool memory, int ranks, int hosts = 1);
 // Takes the place of the survey of the same kind, size and hosts, if there is one; groups that were never timed go by
 // its rates.
 void put_survey(CostTable& table, Survey survey);
