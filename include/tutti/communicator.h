@@ -434,8 +434,9 @@ class TUTTI_API Communicator {
 
   // Microseconds that the call is expected to take: by the algorithm that would be chosen for it, at the costs of this
   // group (`tutti tune` measures them). Asks no other rank and supposes that their buffers are like this one's, and of
-  // a v-variant that chunks which this rank does not know are as long as its own. To be called at leisure: it prices
-  // the schedule anew each time.
+  // a v-variant that chunks which this rank does not know are as long as its own. Of buffers on a GPU: of a blocking
+  // call, with what the device takes of it, and 0 where `tutti tune` has found no device. To be called at leisure: it
+  // prices the schedule anew each time.
   double predicted_us(const Request& request) const;
   // The same of exchange().
   double predicted_us(const Request& sent, const Request& received) const;

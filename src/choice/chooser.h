@@ -105,6 +105,8 @@ class Chooser {
     return rows;
   }
   const Offers& offers() const { return group_.offers; }
+  // What calls of the group on device memory take besides; unknown where nobody has measured them.
+  const topology::DeviceRates& device_rates() const { return group_.prices.device; }
   // Calls that touch more have outgrown the caches.
   std::uint64_t cache_bytes() const { return cache_bytes_; }
 

@@ -83,7 +83,11 @@ double Prices::factor(const schedule::Algorithm& row, std::size_t size) const {
 
 AgreedCosts agreed_costs(const topology::CostTable& table, int ranks, int hosts, bool tuned) {
   const std::optional<topology::Survey> across = topology::survey_for(table, false, ranks, hosts);
-  return {surveyed(table, true, ranks, 1), surveyed(table, false, ranks, hosts), tuned, across && across->hosts > 1};
+  AgreedCosts costs{surveyed(table, true, ranks, 1), surveyed(table, false, ranks, hosts), tuned,
+                    across && across->hosts > 1};
+  costs.memory.device = topology::device_rates_for(table, true, ranks, 1).value_or(topology::DeviceRates());
+  costs.streams.device = topology::device_rates_for(table, false, ranks, hosts).value_or(topology::DeviceRates());
+  return costs;
 }
 
 void put_wire(AgreedCosts& costs, const Wire& wire) {

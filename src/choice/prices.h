@@ -8,6 +8,7 @@
 
 #include "base/offers.h"
 #include "schedule/algorithms/table.h"
+#include "topology/device_rates.h"
 #include "topology/rates.h"
 
 namespace tutti::choice {
@@ -20,6 +21,7 @@ struct Prices {
   double factor(const schedule::Algorithm& row, std::size_t size) const;
 
   topology::LinkRates rates;
+  topology::DeviceRates device;  // what calls on device memory take besides, where that is known
   float factors[schedule::kMostAlgorithms][topology::kSurveySizes];  // by row of the table of algorithms
 };
 

@@ -109,7 +109,8 @@ class Engine final {
   AsyncCalls& async_calls() { return async_; }
   // By any thread: calls under way and those to come fail.
   void abort();
-  // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's.
+  // engine_prediction.cc: seconds that a call is expected to take, if the other ranks' buffers are like this rank's. 0:
+  // they lie on a device whose rates are not known.
   double predict(const Request& request) const;
   double predict(const Request& sent, const Request& received) const;
   std::shared_ptr<void> allocate(std::size_t bytes);
@@ -131,6 +132,7 @@ class Engine final {
 
  private:
   void bring(const ScheduleFile& file);
+  double predict_in_host(Call call, const UnevenChunks& chunks) const;
   // The call checked, as one that nothing has been done about yet.
   std::shared_ptr<Pending> make_pending(const Request& request);
   // Whether an async call has what comes into a stream of the caller's later wait for it.

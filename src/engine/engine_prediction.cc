@@ -1,7 +1,12 @@
-// What a call is expected to take: the algorithm that would be chosen for it, at the prices it is chosen by.
+// What a call is expected to take: the algorithm that would be chosen for it, at the prices it is chosen by; on device
+// memory one launch for all ranks, or that algorithm and the staging of the buffers, at the rates of the device.
+#include <algorithm>
 #include <numeric>
 
+#include "choice/device_price.h"
+#include "device/shared_allocations.h"
 #include "engine/engine.h"
+#include "engine/execute/device_launch.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -28,11 +33,70 @@ bool is_symmetric(const Call& call, int rank) {
          (call.output == nullptr || call.output_ref != 0);
 }
 
+// What staging would find the buffers of a call on.
+struct Devices {
+  int input = device::kOnHost, output = device::kOnHost;
+
+  bool any() const { return input != device::kOnHost || output != device::kOnHost; }
+};
+
+Devices devices_of(const Call& call) {
+  const device::Driver* const driver = device::driver();
+  const auto device_of = [&](const std::byte* buffer, std::uint64_t bytes) {
+    return driver == nullptr || bytes == 0 ? device::kOnHost : device::device_of(*driver, buffer);
+  };
+  return {device_of(call.input, call.input_bytes), device_of(call.output, call.output_bytes)};
+}
+
+// Of chunks with displacements, what lies between them is not staged.
+choice::StagedBytes staged_bytes(const Call& call, const UnevenChunks& chunks, const Devices& on) {
+  const auto side = [&](int device, std::uint64_t bytes, const std::vector<std::uint64_t>& counts) {
+    if (device == device::kOnHost) return std::uint64_t{0};
+    return call.uneven ? std::min(bytes, sum_of(counts) * call.unit_bytes) : bytes;
+  };
+  return {side(on.input, call.input_bytes, chunks.input_counts),
+          side(on.output, call.output_bytes, chunks.output_counts)};
+}
+
+// Whether other processes can open the buffer.
+bool can_be_shown(const std::byte* buffer, int device) {
+  const device::Driver& driver = *device::driver();
+  device::CuContext context = nullptr;
+  if (driver.missing != nullptr || driver.cuDevicePrimaryCtxRetain(&context, device) != device::kCuSuccess)
+    return false;
+  DevicePlace place{};
+  bool shown = false;
+  {
+    const device::Current current(driver, context);
+    shown = device::SharedAllocations::of_process().show(driver, buffer, place);
+  }
+  driver.cuDevicePrimaryCtxRelease_v2(device);
+  return shown;
+}
+
+bool can_launch(const Call& call, const Devices& on, int ranks) {
+  if (!DeviceLaunch::takes(call, ranks) || (call.verb == Verb::all_to_all && call.in_place)) return false;
+  const bool has_input = call.input_bytes != 0, has_output = call.output_bytes != 0;
+  if (has_input && has_output && on.input != on.output) return false;
+  return (!has_input || can_be_shown(call.input, on.input)) && (!has_output || can_be_shown(call.output, on.output));
+}
+
 }  // namespace
 
 double Engine::predict(const Request& request) const {
   UnevenChunks chunks;
-  Call call = call_of(request, view_, chunks);
+  const Call call = call_of(request, view_, chunks);
+  const Devices on = devices_of(call);
+  if (!on.any()) return predict_in_host(call, chunks);
+  const topology::DeviceRates& rates = chooser_.device_rates();
+  if (!rates.known()) return 0;
+  const bool shares = transport_->device_card(0, 0) != nullptr;
+  if (rates.launches() && shares && can_launch(call, on, size()))
+    return choice::price_of_launch(rates, choice::bytes_touched(call.verb, size(), call.moved_bytes, call.in_place));
+  return predict_in_host(call, chunks) + choice::price_of_staging(rates, staged_bytes(call, chunks, on));
+}
+
+double Engine::predict_in_host(Call call, const UnevenChunks& chunks) const {
   const std::uint64_t bytes = bytes_of(call, chunks, rank(), size());
   if (call.is_message()) {
     const bool across = !transport_->offers().hosts.share(rank(), call.peer);
@@ -56,8 +120,13 @@ double Engine::predict(const Request& sent, const Request& received) const {
   const Call& longer = out.moved_bytes < in.moved_bytes ? in : out;
   const bool across = !transport_->offers().hosts.share(rank(), longer.peer);
   const schedule::Algorithm& row = *chooser_.choose(longer.question(across));
-  return out.peer == rank() ? chooser_.price_of_message_to_self(row, longer.moved_bytes)
-                            : chooser_.price_of_exchange(row, longer.moved_bytes, across);
+  const double in_host = out.peer == rank() ? chooser_.price_of_message_to_self(row, longer.moved_bytes)
+                                            : chooser_.price_of_exchange(row, longer.moved_bytes, across);
+  const Devices sends = devices_of(out), receives = devices_of(in);
+  if (!sends.any() && !receives.any()) return in_host;
+  if (!chooser_.device_rates().known()) return 0;
+  const choice::StagedBytes staged{staged_bytes(out, chunks, sends).input, staged_bytes(in, chunks, receives).output};
+  return in_host + choice::price_of_staging(chooser_.device_rates(), staged);
 }
 
 }  // namespace tutti::engine

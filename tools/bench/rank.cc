@@ -89,9 +89,8 @@ class Ours {
     current_->communicator.run(request_);
   }
 
-  // Of host memory, which is what costs are known of.
-  double predicted_us(const Buffers& buffers) {
-    if (on_device_) return 0;
+  double predicted_us(const Buffers& given) {
+    const Buffers buffers = on_device_ ? mirrored(given) : given;
     if (seat_.cell.verb == Verb::send_recv) {
       const Messages both = messages(buffers);
       return current_->communicator.predicted_us(both.sent, both.received);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "choice/device_price.h"
 #include "device/kernel_compiler.h"
 #include "device/launch.h"
 #include "device/shared_allocations.h"
@@ -39,15 +40,6 @@ device::OwnSource own_source_of(const Operator& own) {
           .type = element.opaque() ? std::nullopt : std::optional(element.dtype()),
           .bytes = element.bytes(),
           .alignment = element.alignment()};
-}
-
-// What a launch for all ranks reads and writes.
-std::uint64_t bytes_touched(const Call& call, std::size_t sources, std::size_t destinations) {
-  const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
-  const auto share = [&](schedule::Share held) {
-    return held == schedule::Share::own ? call.count * call.unit_bytes : call.moved_bytes;
-  };
-  return sources * share(facts.input) + destinations * share(facts.output);
 }
 
 }  // namespace
@@ -313,7 +305,8 @@ bool DeviceLaunch::Kernel::serves(const Call& call, device::CuContext in) const 
 void DeviceLaunch::judge(const Call& call) {
   const std::uint64_t usual = usual_->load(std::memory_order_relaxed);
   const auto took = static_cast<double>((Clock::now() - launched_at_).count());
-  const auto bytes = static_cast<double>(bytes_touched(call, sources_.size(), destinations_.size()));
+  const auto bytes = static_cast<double>(choice::bytes_touched(
+      call.verb, call.count * call.unit_bytes, call.moved_bytes, sources_.size(), destinations_.size()));
   const bool slow = best_rate_ > 0 && took > 2 * bytes / best_rate_ + std::chrono::nanoseconds(kTurnOfOthers).count();
   best_rate_ = std::max(best_rate_, bytes / took);
   if ((usual & 0xffff) != static_cast<std::uint64_t>(transport_->rank())) return;

@@ -34,6 +34,8 @@ struct Pending;
 
 // Channels of the calls of the whole group; messages between two ranks have one more.
 inline constexpr int kCollectiveChannels = 4;
+// The name of the algorithm, where one launch on a device did it all.
+inline constexpr std::string_view kOneLaunch = "one_launch";
 
 class Track {
  public:
@@ -48,7 +50,7 @@ class Track {
   Call& draft() { return call_; }
   void start();
   Advance advance();
-  std::string_view algorithm() const { return algorithm_ == nullptr ? "one_launch" : algorithm_->name; }
+  std::string_view algorithm() const { return algorithm_ == nullptr ? kOneLaunch : algorithm_->name; }
   // nullptr: one launch on a device did it all.
   const schedule::Algorithm* row() const { return algorithm_; }
   const Call& call() const { return call_; }

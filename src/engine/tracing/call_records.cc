@@ -18,7 +18,7 @@ CallRecords::Known& CallRecords::find(const trace::GroupRecorder& group, const s
   made->row = row;
   made->recorder = group.recorder->id();
   made->across = across;
-  made->name = group.recorder->name(row == nullptr ? std::string_view("one_launch") : std::string_view(row->name));
+  made->name = group.recorder->name(row == nullptr ? kOneLaunch : std::string_view(row->name));
   made->seconds.fill(-1);
   return *all_.emplace_back(std::move(made));
 }
