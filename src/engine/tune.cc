@@ -8,6 +8,7 @@
 
 #include "choice/fit.h"
 #include "engine/engine.h"
+#include "engine/tune_device.h"
 #include "schedule/verbs.h"
 #include "topology/discover/probe.h"
 
@@ -139,6 +140,29 @@ struct Tuner {
   Symmetric<std::byte> symmetric_in, symmetric_out;
 };
 
+// What the rates that were found say of calls on device memory: of those that are staged, the schedule in host memory
+// and both ways. Off as error_of().
+void tell_of_device(const engine::TunedDevice& device, const std::deque<choice::Pricer>& pricers,
+                    const topology::LinkRates& rates, Tuned& tuned) {
+  double off = 0;
+  std::size_t told = 0;
+  for (const engine::TimedOnDevice& call : device.calls) {
+    double predicted = 0;
+    if (call.row == nullptr) {
+      predicted = choice::price_of_launch(device.rates, call.touched);
+    } else {
+      const auto pricer = std::ranges::find(pricers, call.row, [](const choice::Pricer& each) { return &each.row(); });
+      if (pricer == pricers.end()) continue;
+      predicted = pricer->at(call.bytes, rates) + choice::price_of_staging(device.rates, call.staged);
+    }
+    tuned.calls.push_back({call.verb, call.row == nullptr ? engine::kOneLaunch : call.row->name, call.bytes,
+                           call.seconds * 1e6, predicted * 1e6, true});
+    off += std::abs(std::log(predicted / call.seconds));
+    ++told;
+  }
+  if (told != 0) tuned.device_error = std::exp(off / static_cast<double>(told));
+}
+
 Tuned tune(Communicator& communicator, const std::function<void(double)>& say, bool quick) {
   if (communicator.size() < 2) throw Error(ErrorCode::invalid_argument, "tune: a group of one has nothing to measure");
   Tuner tuner(communicator, quick);
@@ -161,9 +185,13 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
     tell(0.8 * static_cast<double>(v + 1) / std::size(kVerbsTimed));
   }
   Tuned tuned;
+  const std::optional<engine::TunedDevice> device = engine::tune_device(tuner.engine, communicator, quick);
+  if (device) tuned.why_no_device = device->why_not;
   tuned.memory = chooser.offers().every(&EdgeOffers::windows_to_scratch);
   topology::Survey survey{tuned.memory, communicator.size(), chooser.offers().hosts.count()};
   topology::Rates& rates = survey.rates;
+  const bool has_device = device && device->why_not.empty();
+  if (has_device) survey.device = device->rates;
   const choice::AgreedCosts& known = tuner.engine.costs();
   // Not from what was found last time, which may have been found on a busy machine.
   topology::CostTable costs = topology::usual_costs((tuned.memory ? known.memory : known.streams).rates.inside.cores);
@@ -185,6 +213,10 @@ Tuned tune(Communicator& communicator, const std::function<void(double)>& say, b
     for (const TimedCall& call : timed) {
       tuned.calls.push_back(
           {call.row->verb, call.row->name, call.bytes, call.seconds * 1e6, call.predicted(rates) * 1e6});
+    }
+    if (has_device) {
+      const topology::LinkRates links(chooser.offers().hosts.several() ? known.memory.rates.inside : rates, rates);
+      tell_of_device(*device, pricers, links, tuned);
     }
     working = 0;
     communicator.broadcast(one(working), 0);

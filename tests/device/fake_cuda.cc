@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -50,6 +51,10 @@ extern "C" {
 void fake_cuda_fail(const char* function, int result, int times) {
   const std::lock_guard lock(world().mutex);
   world().faults[function] = {result, times};
+}
+void fake_cuda_delay(const char* function, int us) {
+  const std::lock_guard lock(world().mutex);
+  world().delays[function] = std::chrono::microseconds(us);
 }
 void fake_cuda_break(int result) {
   const std::lock_guard lock(world().mutex);

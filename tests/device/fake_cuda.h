@@ -4,6 +4,8 @@
 extern "C" {
 // The next `times` calls of the function of that name give this result and do nothing.
 void fake_cuda_fail(const char* function, int result, int times);
+// Calls of the function of that name take so long, from now on.
+void fake_cuda_delay(const char* function, int us);
 // The device has met an error that no call gets over, as a kernel with a bad address does.
 void fake_cuda_break(int result);
 // The process is killed when it calls the function of that name.

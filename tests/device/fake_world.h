@@ -2,6 +2,7 @@
 // device. world().mutex guards all of it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/fake_kernel.h"
@@ -109,6 +111,7 @@ struct World {
   std::shared_ptr<Stream> defaults[kDevices];
   std::map<Event*, std::shared_ptr<Event>> events;
   std::map<std::string, Fault> faults;
+  std::map<std::string, std::chrono::microseconds> delays;
   std::map<std::string, int> calls;
   std::mt19937 random{1};
   bool running = false;
@@ -176,6 +179,12 @@ class Entry {
       w.before.erase(found);
       lock_.unlock();
       call();
+      lock_.lock();
+    }
+    if (const auto found = w.delays.find(function); found != w.delays.end()) {
+      const std::chrono::microseconds delay = found->second;
+      lock_.unlock();
+      std::this_thread::sleep_for(delay);
       lock_.lock();
     }
     if (adds_work) w.changed.wait(lock_, [&] { return w.waiting == 0 || w.broken != 0; });

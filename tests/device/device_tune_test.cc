@@ -1,0 +1,93 @@
+// What tune() finds of a device. The fake driver takes as long as it is told to, so that it is known.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "check.h"
+#include "device/device_memory.h"
+#include "device/fake_cuda.h"
+#include "topology/rates.h"
+#include "tutti/tune.h"
+
+namespace tutti {
+namespace {
+
+using testing::fake;
+using testing::require;
+using topology::DeviceRates;
+
+constexpr std::string_view kLaunched = "one_launch";
+
+topology::Survey survey_of(const Tuned& tuned) { return topology::costs_from_text(tuned.costs).surveys.at(0); }
+
+int calls_of(const Tuned& tuned, bool launched) {
+  return static_cast<int>(std::ranges::count_if(
+      tuned.calls, [&](const TunedCall& call) { return call.on_device && (call.algorithm == kLaunched) == launched; }));
+}
+
+// Far more than the rest of a short call.
+constexpr int kLaunch_us = 4000, kToHostTakes_us = 6000, kToDeviceTakes_us = 9000;
+
+TEST(TuneOfADevice, FindsWhatTheDriverTakes) {
+  auto* const delay = fake<void(const char*, int)>("fake_cuda_delay");
+  if (delay == nullptr) GTEST_SKIP() << "a real driver takes what it takes";
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    delay("cuLaunchKernel", kLaunch_us);
+    delay("cuMemcpyDtoHAsync_v2", kToHostTakes_us);
+    delay("cuMemcpyHtoDAsync_v2", kToDeviceTakes_us);
+    const Tuned tuned = tune(comm, nullptr, true);
+    const DeviceRates rates = survey_of(tuned).device.value();
+    require(rates.launch_s >= kLaunch_us * 1e-6, "a launch in " + std::to_string(rates.launch_s));
+    require(rates.to_host_s >= kToHostTakes_us * 1e-6, "to the host in " + std::to_string(rates.to_host_s));
+    require(rates.to_device_s >= kToDeviceTakes_us * 1e-6, "to the device in " + std::to_string(rates.to_device_s));
+    if (comm.rank() != 0) return;
+    require(calls_of(tuned, true) == 8 * 2 && calls_of(tuned, false) == 3 * 2,
+            std::to_string(calls_of(tuned, true)) + " calls were launched, " + std::to_string(calls_of(tuned, false)) +
+                " staged");
+    for (const TunedCall& call : tuned.calls) {
+      if (!call.on_device) continue;
+      const bool launched = call.algorithm == kLaunched;
+      const double least_us = launched ? kLaunch_us : kToHostTakes_us + kToDeviceTakes_us;
+      const std::string what = std::string(name_of(call.verb)) + " by " + std::string(call.algorithm);
+      require(call.measured_us >= least_us, what + " was measured as " + std::to_string(call.measured_us));
+      require(call.predicted_us >= least_us, what + " is predicted as " + std::to_string(call.predicted_us));
+      if (!launched || call.verb != Verb::all_reduce) continue;
+      const double bytes = 4.0 * static_cast<double>(call.bytes);
+      const double expected_us = (rates.launch_s + bytes / rates.touch_bytes_per_s) * 1e6;
+      require(std::abs(call.predicted_us - expected_us) <= 2e-3 * expected_us, what + ": not by the rates");
+    }
+    require(tuned.device_error >= 1 && tuned.device_error < 2,
+            "predictions are off by " + std::to_string(tuned.device_error));
+  }));
+}
+
+TEST(TuneOfADevice, WithoutACompilerOnlyStagingIsMeasured) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real compiler does not fail on demand";
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    fail("nvrtcCompileProgram", device::kCuInvalidValue, 1000);
+    const Tuned tuned = tune(comm, nullptr, true);
+    const DeviceRates rates = survey_of(tuned).device.value();
+    require(!rates.launches() && rates.known(), "the rates are " + to_text(rates));
+    if (comm.rank() == 0) require(calls_of(tuned, true) == 0 && calls_of(tuned, false) == 6, "calls were launched");
+  }));
+}
+
+TEST(TuneOfADevice, WhereARankGetsNoMemoryItIsSaidAndTheRestIsMeasured) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
+  constexpr int kOutOfMemory = 2;
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    if (comm.rank() == 1) fail("cuMemAlloc_v2", kOutOfMemory, 1);
+    const Tuned tuned = tune(comm, nullptr, true);
+    const char* const words = comm.rank() == 1 ? "CUDA_ERROR_OUT_OF_MEMORY" : "rank 1 got no";
+    require(tuned.why_no_device.find(words) != std::string::npos, "it is said: " + tuned.why_no_device);
+    require(!survey_of(tuned).device && tuned.device_error == 0, "rates of a device");
+    require(survey_of(tuned).rates.step > 0, "nothing was measured");
+  }));
+}
+
+}  // namespace
+}  // namespace tutti
