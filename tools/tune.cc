@@ -24,6 +24,7 @@
 #include "base/system_error.h"
 #include "rendezvous/host.h"
 #include "tools/bench/progress.h"
+#include "tools/tune_told.h"
 #include "tools/verbs.h"
 #include "topology/discover/cores.h"
 #include "topology/discover/cost_file.h"
@@ -38,7 +39,10 @@ namespace fs = std::filesystem;
 constexpr const char* kTuneExamples = R"(Examples:
   tutti tune                           this host: shared memory and TCP; two minutes or so, on an idle machine
   tutti tune -n 4 --show               four ranks only, and every call that was timed beside its prediction
+  tutti tune --json                    what was found, for scripts
   tutti run -n 8 -- tutti tune --job   a job, as the ranks of one; across hosts start it on each, with --nnodes
+Where ranks have a GPU, the first of each is measured as well: one launch for all ranks and what it reads and writes a
+second, staging in host memory each way, a copy within the device; with calls on its memory beside their predictions.
 Groups of other sizes go by the nearest one that was timed. Jobs on the same hosts find the result by themselves;
 TUTTI_COSTS names another file. Without one, built-in costs hold.)";
 
@@ -47,7 +51,10 @@ struct TuneOptions {
   bool job = false;
   bool show = false;
   bool quick = false;
+  bool json = false;
   std::string file;
+
+  bool with_calls() const { return show || json; }
 };
 
 // Times the group, and says on the terminal how far it is.
@@ -62,19 +69,29 @@ Tuned tune_shown(Communicator& comm, const std::string& what, bool quick) {
   return tuned;
 }
 
-std::string summary_of(const Tuned& tuned, const std::string& what, bool show) {
-  std::string text =
-      fmt::format("{}: the rates are off by a factor of {:.2f}; trusting them alone would cost {:.1f} %\n", what,
-                  tuned.error, (tuned.regret - 1) * 100);
-  if (!show) return text;
-  text += fmt::format("  {:<15} {:<19} {:>10} {:>12} {:>12}\n", "verb", "algorithm", "bytes", "measured us",
-                      "predicted us");
-  for (const TunedCall& call : tuned.calls) {
-    text += fmt::format("  {:<15} {:<19} {:>10} {:>12.2f} {:>12.2f}\n", name_of(call.verb), call.algorithm, call.bytes,
-                        call.measured_us, call.predicted_us);
+// For people a group at a time, for scripts all of them at the end.
+class Teller {
+ public:
+  explicit Teller(bool json) : json_(json) {}
+
+  // What is told to people only.
+  template <class... Values>
+  void say(fmt::format_string<Values...> words, Values&&... values) const {
+    if (!json_) fmt::print(words, std::forward<Values>(values)...);
   }
-  return text;
-}
+  void tell(Json told) {
+    say("{}", words_of_tuned(told));
+    groups_.push_back(std::move(told));
+  }
+  void end(const std::string& file) {
+    say("wrote {}\n", file);
+    if (json_) fmt::print("{}\n", Json{{"file", file}, {"groups", groups_}}.dump(2));
+  }
+
+ private:
+  bool json_;
+  Json groups_ = Json::array();
+};
 
 // The file that will hold the costs, begun before anything is measured, so that a path which cannot be written costs no
 // time. It takes its name once it is whole: a job that starts meanwhile finds the one before.
@@ -103,12 +120,12 @@ class Kept {
     topology::put_survey(*costs_, found.surveys.front());
   }
 
+  const std::string& path() const { return path_; }
   void write() {
     file_ << topology::to_text(*costs_);
     file_.close();
     if (!file_ || std::rename(beside_.c_str(), path_.c_str()) != 0)
       throw_errno(fmt::format("cannot write '{}'", path_));
-    fmt::print("wrote {}\n", path_);
   }
 
  private:
@@ -125,7 +142,7 @@ std::string named_file(const TuneOptions& asked) {
   return variable == topology::kBuiltIn ? "" : variable;
 }
 
-// What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and the words about it.
+// What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and what is told of it.
 void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(descriptor, text.data(), text.size());
@@ -134,7 +151,8 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind transport, const std::string& what) {
+topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind transport, const std::string& what,
+                              Teller& teller) {
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("cannot make a pipe");
   const FileDescriptor from(ends[0]);
@@ -149,7 +167,7 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
   const auto body = [&](Communicator& comm) {
     topology::pin_process(processors[static_cast<std::size_t>(comm.rank()) % processors.size()]);
     const Tuned tuned = tune_shown(comm, what, asked.quick);
-    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + summary_of(tuned, what, asked.show));
+    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + told_of(tuned, what, asked.with_calls()).dump());
   };
   std::vector<tutti::RankEnd> ends_of_ranks;
   try {
@@ -166,23 +184,25 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
       throw Error(ErrorCode::system, fmt::format("rank {}: {}", rank, ends_of_ranks[rank].message));
   }
   const std::size_t zero = found.find('\0');
-  fmt::print("{}", found.substr(zero + 1));
+  teller.tell(Json::parse(found.substr(zero + 1)));
   return topology::costs_from_text(found.substr(0, zero));
 }
 
 void tune_host(const TuneOptions& asked) {
   const std::string named = named_file(asked);
   Kept kept(named.empty() ? topology::cost_file(Environment::of_process(), {rendezvous::host_name()}) : named);
-  fmt::print("{} ranks on {}; other work on it would be measured, too\n", fmt::join(asked.ranks, ", "),
+  Teller teller(asked.json);
+  teller.say("{} ranks on {}; other work on it would be measured, too\n", fmt::join(asked.ranks, ", "),
              rendezvous::host_name());
   for (const int ranks : asked.ranks) {
     for (const auto& [transport, what] :
          {std::pair{TransportKind::shm, "shared memory"}, {TransportKind::tcp, "TCP"}}) {
       std::fflush(stdout);  // before ranks are forked
-      kept.add(tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what)));
+      kept.add(tune_here(asked, ranks, transport, fmt::format("{} ranks, {}", ranks, what), teller));
     }
   }
   kept.write();
+  teller.end(kept.path());
 }
 
 void tune_job(const TuneOptions& asked) {
@@ -202,9 +222,11 @@ void tune_job(const TuneOptions& asked) {
   }
   const Tuned tuned = tune_shown(comm, "the job", asked.quick);
   if (!kept) return;
-  fmt::print("{}", summary_of(tuned, "the job", asked.show));
+  Teller teller(asked.json);
+  teller.tell(told_of(tuned, "the job", asked.with_calls()));
   kept->add(topology::costs_from_text(tuned.costs));
   kept->write();
+  teller.end(kept->path());
 }
 
 }  // namespace
@@ -223,6 +245,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(2, 64));
   verb->add_flag("--job", asked->job, "This process is a rank of a launched job: measure all of it");
   verb->add_flag("--show", asked->show, "Every call that was timed, and what it is predicted to take");
+  verb->add_flag("--json", asked->json, "As JSON, for scripts: what --show shows, and the rates of GPUs");
   verb->add_flag("--quick", asked->quick, "Few sizes, once each: a rough idea, in a moment");
   verb->add_option("--file", asked->file, "Where to keep the result, instead of the cache folder")->type_name("FILE");
   verb->callback([asked, &exit_code] {

@@ -1,9 +1,10 @@
-// The command on machines with a GPU, which the fake driver stands for: `tutti bench` on its memory, and `tutti topo`.
-// No test asks how fast anything was.
+// The command on machines with a GPU, which the fake driver stands for: `tutti bench` on its memory, `tutti tune` and
+// `tutti topo`. No test asks how fast anything was.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,89 @@ TEST(BenchOnADevice, WhatCannotBeIsTold) {
   const Ended without = shell(std::string(kWithout) + "bench all_reduce -n 2 -b 64 -e 64 --memory device");
   EXPECT_NE(without.exit_code, 0);
   EXPECT_THAT(without.output, HasSubstr("TUTTI_CUDA_DRIVER turns devices off"));
+}
+
+// A quick tune, which keeps what it finds in this file.
+json tuned(const std::string& driver, const std::string& file) {
+  const Ended ended = shell(driver + "tune --quick -n 2 --json --file " + file, "2>/dev/null");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  return json::parse(ended.output, nullptr, false);
+}
+
+TEST(TuneOfADevice, KeepsItsRatesAndTellsThem) {
+  const auto folder = std::filesystem::temp_directory_path() / ("device-tune-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string file = folder / "costs.json", rows = folder / "rows.json";
+  const json told = tuned(kFake, file);
+  ASSERT_TRUE(told.is_object());
+  EXPECT_EQ(told["file"], file);
+  ASSERT_EQ(told["groups"].size(), 2U);
+  const json &memory = told["groups"][0], &streams = told["groups"][1];
+  EXPECT_EQ(memory["group"], "2 ranks, shared memory");
+  EXPECT_GT(memory["device"]["launch_s"], 0);
+  EXPECT_EQ(streams["device"]["launch_s"], 0) << "ranks that share no memory launch nothing for each other";
+  for (const json& group : {memory, streams}) {
+    for (const char* rate : {"to_host_s", "to_host_bytes_per_s", "to_device_s", "to_device_bytes_per_s"})
+      EXPECT_GT(group["device"][rate], 0) << rate;
+    EXPECT_GE(group["device_error"], 1);
+    EXPECT_TRUE(group["why_no_device"].is_null());
+  }
+  int launched = 0, staged = 0;
+  for (const json& call : memory["calls"]) {
+    EXPECT_GT(call["predicted_us"], 0) << call;
+    if (call["memory"] == "device") ++(call["algorithm"] == "one_launch" ? launched : staged);
+  }
+  EXPECT_GT(launched, 0);
+  EXPECT_GT(staged, 0);
+
+  json costs = json::parse(std::ifstream(file));
+  const auto survey = std::ranges::find(costs["surveys"], "memory", [](const json& each) { return each["kind"]; });
+  ASSERT_NE(survey, costs["surveys"].end());
+  EXPECT_EQ((*survey)["device"], memory["device"]) << "what is kept is what is told";
+  // A launch of a hundred seconds, so that whose price it is shows.
+  (*survey)["device"]["launch_s"] = 100;
+  std::ofstream(file) << costs;
+  const Ended ended =
+      shell("TUTTI_COSTS=" + file + " " + kFake +
+            "bench all_reduce -n 2 -b 64 -e 64 --memory device --rounds 1 --iterations 1 --json " + rows);
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  for (const json& row : json::parse(std::ifstream(rows))) {
+    EXPECT_GE(row["predicted_us"], 1e8) << row;
+    EXPECT_LT(row["predicted_us"], 1.1e8) << row;
+  }
+  (*survey)["device"].erase("launch_s");
+  std::ofstream(file) << costs;
+  const Ended refused =
+      shell("TUTTI_COSTS=" + file + " " + kFake + "bench all_reduce -n 2 -b 64 -e 64 --memory device");
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.output, HasSubstr("rates of a device: 'launch_s' is not a number"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TuneOfADevice, IsATableForPeople) {
+  const auto file = std::filesystem::temp_directory_path() / ("device-table-" + std::to_string(::getpid()));
+  const Ended ended = shell(std::string(kFake) + "tune --quick -n 2 --show --file " + file.string());
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_EQ(tutti::testing::count_of(ended.output, "GPU 0 of every rank:"), 2) << ended.output;
+  for (const char* words : {"one launch for all", "no launch for all: calls go through host memory", "read and written",
+                            "staging to the host", "staging to the device", "a copy within it",
+                            "predictions of calls on its memory are off by a factor of ", "one_launch          device"})
+    EXPECT_THAT(ended.output, HasSubstr(words));
+  EXPECT_THAT(shell(std::string(TUTTI_TOOL) + " tune --help").output, HasSubstr("Where ranks have a GPU"));
+  std::filesystem::remove(file);
+}
+
+TEST(TuneOfADevice, WithoutOneThereIsNone) {
+  const auto file = std::filesystem::temp_directory_path() / ("device-none-" + std::to_string(::getpid()));
+  const json told = tuned(kWithout, file);
+  ASSERT_TRUE(told.is_object());
+  for (const json& group : told["groups"]) {
+    EXPECT_TRUE(group["device"].is_null());
+    EXPECT_TRUE(group["why_no_device"].is_null());
+    for (const json& call : group["calls"]) EXPECT_EQ(call["memory"], "host");
+  }
+  for (const json& survey : json::parse(std::ifstream(file))["surveys"]) EXPECT_FALSE(survey.contains("device"));
+  std::filesystem::remove(file);
 }
 
 TEST(TopoOfADevice, TellsHowRanksReachIt) {

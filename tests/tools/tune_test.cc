@@ -134,6 +134,26 @@ TEST(Tune, TheRanksOfAJobMeasureIt) {
   EXPECT_GT(content_of(file).at("streams").at("message").get<double>(), 0);
 }
 
+TEST(Tune, ForScriptsItIsOneObjectOfJson) {
+  const Folder folder;
+  const std::string file = folder.path("costs.json");
+  const Ended here = shell("env -u TUTTI_COSTS " TUTTI_TOOL " tune --quick -n 2 --json --file " + file, "2>/dev/null");
+  ASSERT_EQ(here.exit_code, 0) << here.output;
+  const json told = json::parse(here.output, nullptr, false);
+  ASSERT_TRUE(told.is_object()) << here.output;
+  EXPECT_EQ(told["file"], file);
+  ASSERT_EQ(told["groups"].size(), 2U);
+  for (const json& group : told["groups"]) {
+    EXPECT_EQ(group["ranks"], 2);
+    EXPECT_GE(group["error"], 1);
+    EXPECT_FALSE(group["calls"].empty());
+  }
+  const Ended job = tutti("run -n 2 -- " TUTTI_TOOL " tune --job --quick --json --file " + file);
+  ASSERT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(count_of(job.output, "\"group\": \"the job\""), 1) << "by one rank\n" << job.output;
+  EXPECT_THAT(job.output, Not(HasSubstr("wrote "))) << "which is no JSON";
+}
+
 TEST(Tune, SaysBeforeItMeasuresThatTheResultCannotBeKept) {
   const Folder folder;
   std::ofstream(folder.path("file")) << "text";
