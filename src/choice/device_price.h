@@ -25,6 +25,8 @@ inline double price_of_launch(const topology::DeviceRates& rates, std::uint64_t 
 // What a rank's buffers hold that is on a device.
 struct StagedBytes {
   std::uint64_t input = 0, output = 0;
+
+  bool operator==(const StagedBytes&) const = default;
 };
 
 // More of a call than in host memory; of rates that are known.

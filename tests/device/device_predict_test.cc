@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +15,7 @@
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
 #include "topology/rates.h"
+#include "tutti/trace.h"
 
 namespace tutti {
 namespace {
@@ -23,6 +28,7 @@ using topology::DeviceRates;
 
 constexpr std::string_view kLaunched = "one_launch";
 constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(float);
+constexpr std::size_t kTraced = 4096;
 
 constexpr DeviceRates kRates{.launch_s = 11e-6,
                              .touch_bytes_per_s = 1e9,
@@ -155,6 +161,43 @@ TEST(PredictOnADevice, OfADeviceThatNobodyHasMeasuredNothingIsSaid) {
     for (const Verb verb : {Verb::all_reduce, Verb::scan})
       require(comm.predicted_us(request_of(verb, in.data(), out.data())) == 0, "a prediction out of nothing");
   }));
+}
+
+// Of calls by name of the algorithm; those that nothing is predicted of are not there.
+std::map<std::string, double> predicted_in_trace(bool devices) {
+  const Costs costs(costs_with(devices));
+  const auto file = std::filesystem::temp_directory_path() / ("device-trace-" + std::to_string(::getpid()) + ".json");
+  testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
+    const DeviceBytes in(kTraced), out(kTraced);
+    std::vector<float> host(kTraced / sizeof(float));
+    comm.trace().start(file);
+    const auto call = [&](Verb verb, const void* input, void* output) {
+      comm.run({.verb = verb,
+                .input = input,
+                .output = output,
+                .input_count = kTraced / sizeof(float),
+                .output_count = kTraced / sizeof(float)});
+    };
+    call(Verb::all_reduce, in.data(), out.data());
+    call(Verb::exclusive_scan, in.data(), host.data());
+    comm.trace().stop();
+  }));
+  std::map<std::string, double> found;
+  const auto trace = nlohmann::json::parse(std::ifstream(file));
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.value("cat", "") != "call" || !event.at("args").contains("predicted_us")) continue;
+    found[event.at("name")] = event.at("args").at("predicted_us");
+  }
+  std::filesystem::remove(file);
+  return found;
+}
+
+TEST(PredictOnADevice, TracesHaveTheSame) {
+  const std::map<std::string, double> found = predicted_in_trace(true);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_NEAR(found.at("all_reduce"), 11 + 4 * kTraced / 1e3, 0.01);
+  EXPECT_GT(found.at("exclusive_scan"), 7 + kTraced / 2e3) << "and more, in host memory";
+  EXPECT_TRUE(predicted_in_trace(false).empty()) << "what was predicted of a device that nobody has measured?";
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ double CallRecords::seconds_of(Known& known, const Asked& asked, bool message, i
 }
 
 double CallRecords::price_of(Known& known, const Asked& asked, bool message) {
+  if (known.row == nullptr) {
+    return choice::price_of_launch(chooser_->device_rates(),
+                                   choice::bytes_touched(asked.verb, transport_->size(), asked.bytes, asked.in_place));
+  }
   const std::uint64_t bytes = std::max<std::uint64_t>(asked.bytes, 1);
   const int size_class = 63 - std::countl_zero(bytes);
   const std::uint64_t least = std::uint64_t{1} << size_class;
@@ -44,6 +48,8 @@ double CallRecords::price_of(Known& known, const Asked& asked, bool message) {
     seconds += part * (seconds_of(known, asked, message, size_class + 1) - seconds);
   }
   if (asked.kept != 0) seconds += chooser_->price_of_copy(asked.kept);
+  if (asked.staged != choice::StagedBytes())
+    seconds += choice::price_of_staging(chooser_->device_rates(), asked.staged);
   if (asked.checked && !message && transport_->size() > 1) {
     if (check_s_ < 0) check_s_ = chooser_->price_of(Track::check(), 1);
     seconds += check_s_;
@@ -51,16 +57,32 @@ double CallRecords::price_of(Known& known, const Asked& asked, bool message) {
   return seconds;
 }
 
-std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
+std::optional<CallRecords::Asked> CallRecords::asked_of(const Known& known, const Call& call) const {
   // Of v-variants not every rank knows all counts.
-  if (known.row == nullptr || call.uneven || call.moved_bytes >> 48 != 0) return TraceEvent::kUnknown_ns;
-  const Asked asked = {.bytes = call.moved_bytes,
-                       .kept = keeps_input(call, *known.row) ? call.input_bytes : 0,
-                       .checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce),
-                       .to_self = call.is_message() && call.peer == transport_->rank()};
+  if (call.uneven || call.moved_bytes >> 48 != 0) return std::nullopt;
+  const topology::DeviceRates& device = chooser_->device_rates();
+  if (known.row == nullptr) {
+    if (!device.launches()) return std::nullopt;
+    return Asked{.bytes = call.moved_bytes, .verb = call.verb, .in_place = call.in_place};
+  }
+  Asked asked{.bytes = call.moved_bytes,
+              .kept = keeps_input(call, *known.row) ? call.input_bytes : 0,
+              .checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce),
+              .to_self = call.is_message() && call.peer == transport_->rank()};
+  if (call.staging == nullptr) [[likely]]
+    return asked;
+  if (!device.known()) return std::nullopt;
+  if (call.staging->input_memory() != nullptr) asked.staged.input = call.input_bytes;
+  if (call.staging->output_memory() != nullptr) asked.staged.output = call.output_bytes;
+  return asked;
+}
+
+std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
+  const std::optional<Asked> asked = asked_of(known, call);
+  if (!asked) return TraceEvent::kUnknown_ns;
   if (known.asked != asked) [[unlikely]] {
     known.asked = asked;
-    known.predicted_ns = static_cast<std::uint32_t>(std::min(price_of(known, asked, call.is_message()) * 1e9, 4e9));
+    known.predicted_ns = static_cast<std::uint32_t>(std::min(price_of(known, *asked, call.is_message()) * 1e9, 4e9));
   }
   return known.predicted_ns;
 }

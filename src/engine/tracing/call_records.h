@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "choice/chooser.h"
+#include "choice/device_price.h"
 #include "engine/call.h"
 #include "trace/recorder.h"
 #include "transport/transport.h"
@@ -42,6 +43,10 @@ class CallRecords {
   struct Asked {
     std::uint64_t bytes = 0, kept = 0;  // kept: of the input, that is copied first
     bool checked = false, to_self = false;
+    choice::StagedBytes staged = {};  // of buffers on a device
+    // Of one launch, whose algorithm is that of every verb.
+    Verb verb = Verb::all_reduce;
+    bool in_place = false;
 
     bool operator==(const Asked&) const = default;
   };
@@ -66,6 +71,8 @@ class CallRecords {
     return it.row == row && it.across == across && it.recorder == group.recorder->id();
   }
   Known& find(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across);
+  // Nothing where it cannot be told.
+  std::optional<Asked> asked_of(const Known& known, const Call& call) const;
   std::uint32_t predicted_ns(Known& known, const Call& call);
   double price_of(Known& known, const Asked& asked, bool message);
   double seconds_of(Known& known, const Asked& asked, bool message, int size_class);
