@@ -56,6 +56,10 @@ void fake_cuda_delay(const char* function, int us) {
   const std::lock_guard lock(world().mutex);
   world().delays[function] = std::chrono::microseconds(us);
 }
+void fake_cuda_pace(int us_per_mb) {
+  const std::lock_guard lock(world().mutex);
+  world().us_per_mb = us_per_mb;
+}
 void fake_cuda_break(int result) {
   const std::lock_guard lock(world().mutex);
   world().broken = result;
@@ -300,6 +304,7 @@ int cuMemcpy(Address to, Address from, std::size_t bytes) {
   if (w.broken != kSuccess) return w.broken;
   std::byte* const target = alias_of(w, to, bytes);
   const std::byte* const source = alias_of(w, from, bytes);
+  take_time(w, (target != nullptr ? bytes : 0) + (source != nullptr ? bytes : 0));
   std::memcpy(target != nullptr ? target : reinterpret_cast<std::byte*>(to),
               source != nullptr ? source : reinterpret_cast<const std::byte*>(from), bytes);
   return kSuccess;
@@ -312,6 +317,7 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream
   const auto copy = [=, &w] {
     const std::byte* const alias = alias_of(w, from, bytes);
     if (alias == nullptr) return kIllegalAddress;  // freed meanwhile
+    take_time(w, bytes);
     std::memcpy(to, alias, bytes);
     return kSuccess;
   };
@@ -331,6 +337,7 @@ int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* 
   const auto copy = [=, &w] {
     std::byte* const alias = alias_of(w, to, bytes);
     if (alias == nullptr) return kIllegalAddress;
+    take_time(w, bytes);
     std::memcpy(alias, from, bytes);
     return kSuccess;
   };

@@ -6,6 +6,8 @@ extern "C" {
 void fake_cuda_fail(const char* function, int result, int times);
 // Calls of the function of that name take so long, from now on.
 void fake_cuda_delay(const char* function, int us);
+// What copies and kernels read and write of the device's memory takes them so long, from now on.
+void fake_cuda_pace(int us_per_mb);
 // The device has met an error that no call gets over, as a kernel with a bad address does.
 void fake_cuda_break(int result);
 // The process is killed when it calls the function of that name.

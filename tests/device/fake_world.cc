@@ -143,6 +143,12 @@ int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number,
   return kSuccess;
 }
 
+void take_time(const World& w, std::size_t bytes) {
+  if (w.us_per_mb == 0) return;
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(static_cast<std::int64_t>(bytes) * w.us_per_mb / (std::int64_t{1} << 20)));
+}
+
 int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
   const std::size_t element = kernel.own != nullptr ? kernel.own_bytes : tutti::size_of(kernel.type);
   const std::size_t bytes = launch.count * element;
@@ -159,6 +165,7 @@ int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
         destinations.push_back(alias_of(w, reinterpret_cast<Address>(launch.operands.destinations[d]), bytes));
     }
     if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
+    take_time(w, bytes * (sources.size() + destinations.size()));
     if (kernel.own != nullptr) {
       kernel.own(sources.data(), destinations.data(), static_cast<int>(destinations.size()), launch.count,
                  launch.lines);
@@ -181,11 +188,13 @@ int run_kernel(World& w, const CopyLaunch& launch) {
     const auto begin = reinterpret_cast<Address>(launch.operands.sources[from]) + to * launch.bytes;
     const std::byte* const source = alias_of(w, begin, launch.bytes);
     if (source == nullptr) return kIllegalAddress;
+    take_time(w, launch.bytes);
     for (int d = 0; d < launch.destinations; ++d) {
       if (columns > 1 && static_cast<unsigned>(d) != to) continue;
       const auto place = reinterpret_cast<Address>(launch.operands.destinations[d]) + from * launch.bytes;
       std::byte* const destination = alias_of(w, place, launch.bytes);
       if (destination == nullptr) return kIllegalAddress;
+      if (destination != source) take_time(w, launch.bytes);
       std::memmove(destination, source, launch.bytes);
     }
   }

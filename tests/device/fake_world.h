@@ -112,6 +112,7 @@ struct World {
   std::map<Event*, std::shared_ptr<Event>> events;
   std::map<std::string, Fault> faults;
   std::map<std::string, std::chrono::microseconds> delays;
+  int us_per_mb = 0;
   std::map<std::string, int> calls;
   std::mt19937 random{1};
   bool running = false;
@@ -135,6 +136,8 @@ bool may_spoil_captures(const std::string& function);
 const Registered* registered_around(const World& w, std::uintptr_t address);
 // Where a piece of device memory really is; nullptr where it is none.
 std::byte* alias_of(World& w, Address address, std::size_t bytes);
+// What so many bytes of device memory take, where the pace is set.
+void take_time(const World& w, std::size_t bytes);
 bool is_idle(const World& w);
 // Whether all that comes before what is put into this stream now has ended.
 bool has_ended(const World& w, const Stream& stream);
