@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-programs="staging_test device_calls_test device_launch_test launch_hazards_test held_streams_test device_verbs_test"
+programs="staging_test device_calls_test device_launch_test launch_hazards_test held_streams_test device_verbs_test device_tune_test"
 
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] && [ ! -e /dev/nvhost-gpu ]; then
   echo "test-gpu: skipped, this machine has no NVIDIA GPU; make test runs the same tests over a driver without a device"

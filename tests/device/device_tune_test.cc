@@ -27,14 +27,14 @@ int calls_of(const Tuned& tuned, bool launched) {
       tuned.calls, [&](const TunedCall& call) { return call.on_device && (call.algorithm == kLaunched) == launched; }));
 }
 
-// Far more than the rest of a call.
-constexpr int kUsPerMb = 2000, kLaunch_us = 4000, kToHostTakes_us = 6000, kToDeviceTakes_us = 9000;
+// Far more than the rest of a call, and than what other work of the machine holds it up by.
+constexpr int kUsPerMb = 40000, kLaunch_us = 4000, kToHostTakes_us = 6000, kToDeviceTakes_us = 9000;
 
 // Bytes that are touched so often: where the machine has other work a bit slower, and where a short call was held up by
 // it a bit quicker.
 void require_paced(double bytes_per_s, double touches, const char* what) {
   const double part = bytes_per_s * touches * kUsPerMb * 1e-6 / (1 << 20);
-  require(part > 0.2 && part < 1.5, std::string(what) + " is " + std::to_string(part) + " times as quick as it is");
+  require(part > 0.2 && part < 1.7, std::string(what) + " is " + std::to_string(part) + " times as quick as it is");
 }
 
 TEST(TuneOfADevice, FindsWhatTheDriverTakes) {
@@ -71,8 +71,18 @@ TEST(TuneOfADevice, FindsWhatTheDriverTakes) {
       const double expected_us = (rates.launch_s + bytes / rates.touch_bytes_per_s) * 1e6;
       require(std::abs(call.predicted_us - expected_us) <= 2e-3 * expected_us, what + ": not by the rates");
     }
-    require(tuned.device_error >= 1 && tuned.device_error < 2,
+    require(tuned.device_error >= 1 && tuned.device_error < 4,
             "predictions are off by " + std::to_string(tuned.device_error));
+  }));
+}
+
+TEST(TuneOfADevice, HoldsOfWhateverDriverThereIs) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    static_cast<void>(testing::test_driver());
+    const Tuned tuned = tune(comm, nullptr, true);
+    const DeviceRates rates = survey_of(tuned).device.value();
+    require(rates.known() && rates.launches() && rates.copy_bytes_per_s > 0, "the rates are " + to_text(rates));
+    if (comm.rank() == 0) require(calls_of(tuned, true) == 16 && calls_of(tuned, false) == 6, "calls are missing");
   }));
 }
 
