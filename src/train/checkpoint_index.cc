@@ -240,6 +240,8 @@ void check_origins(const CheckpointIndex& index) {
   for (const CheckpointPiece& piece : index.compression->pieces) {
     check_index(piece.origin && piece.origin->steps.size() == index.others.size() + 1,
                 "does not tell whose is what compression keeps in " + piece.file);
+    check_index(std::ranges::all_of(piece.origin->steps, [](std::int64_t steps) { return steps >= 0; }),
+                "counts steps from below 0 in " + piece.file);
     std::vector<std::size_t> order = piece.origin->order;
     std::ranges::sort(order);
     check_index(
@@ -275,6 +277,8 @@ void check_pieces(const CheckpointIndex& index) {
     check_kept_once(index, piece);
   }
   if (kept.front().origin) return check_origins(index);
+  check_index(std::ranges::none_of(kept, [](const CheckpointPiece& piece) { return piece.origin.has_value(); }),
+              "tells of some pieces whose is what compression keeps in them, and of others not");
   std::vector<std::size_t> order = index.compression->order;
   std::ranges::sort(order);
   bool is_order = order.size() == index.parameters.size();

@@ -194,6 +194,10 @@ TEST(Index, OfSeveralStrategiesIsRefusedWhereItContradictsItself) {
                 }),
                 HasSubstr("has parameters twice, or that it does not list, in the order of compression-00000"));
   EXPECT_THAT(told([](auto& index) { index.compression->pieces.clear(); }), HasSubstr("of other steps or ranks"));
+  EXPECT_THAT(told([](auto& index) { index.compression->pieces[1].origin->steps[1] = -1; }),
+              HasSubstr("counts steps from below 0 in compression-00001.safetensors"));
+  EXPECT_THAT(told([](auto& index) { index.compression->pieces[0].origin.reset(); }),
+              HasSubstr("tells of some pieces whose is what compression keeps in them, and of others not"));
   const auto told_of_slices = [&](std::size_t first, std::size_t count) {
     return told([&](auto& index) {
       index.compression->pieces[0].slices = {{0, 0, 4, {100}, "lost"}, {0, first, count, {100}, "lost"}};
