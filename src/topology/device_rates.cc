@@ -1,10 +1,8 @@
 #include "topology/device_rates.h"
 
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "topology/rate_numbers.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
@@ -16,26 +14,13 @@ using Json = nlohmann::ordered_json;
   throw Error(ErrorCode::invalid_argument, "rates of a device: " + what + "; `tutti tune` measures them anew");
 }
 
-// Nothing is measured to more digits.
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return std::strtod(text, nullptr);
-}
-
-double number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) reject(std::string("'") + key + "' is not a number");
-  const double value = found->get<double>();
-  if (!std::isfinite(value) || value < 0) reject(std::string("'") + key + "' is negative or not finite");
-  return value;
-}
+double number(const Json& json, const char* key) { return number_of(json, key, reject); }
 
 }  // namespace
 
 std::string to_text(const DeviceRates& rates) {
   Json json;
-#define X(member, meaning) json[#member] = rounded(rates.member);
+#define X(member, meaning) json[#member] = four_digits(rates.member);
   TUTTI_DEVICE_RATES(X)
 #undef X
   return json.dump();

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "topology/rate_numbers.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
@@ -21,16 +20,9 @@ constexpr int kVersion = 6;
   throw Error(ErrorCode::invalid_argument, "a table of costs: " + what + "; `tutti tune` makes a new one");
 }
 
-// Nothing is measured to more digits.
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return std::strtod(text, nullptr);
-}
-
 Json json_of(const Rates& rates) {
   Json json;
-#define X(member, meaning) json[#member] = rounded(rates.member);
+#define X(member, meaning) json[#member] = four_digits(rates.member);
   TUTTI_RATES(X)
 #undef X
   json["cache_bytes"] = rates.cache_bytes;
@@ -38,13 +30,7 @@ Json json_of(const Rates& rates) {
   return json;
 }
 
-double number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) reject(std::string("'") + key + "' is not a number");
-  const double value = found->get<double>();
-  if (!std::isfinite(value) || value < 0) reject(std::string("'") + key + "' is negative or not finite");
-  return value;
-}
+double number(const Json& json, const char* key) { return number_of(json, key, reject); }
 
 Rates rates_of(const Json& root, const std::string& kind) {
   const auto found = root.find(kind);
@@ -68,7 +54,7 @@ std::string text_of(const Survey& survey) {
   text += ",\n\"factors\": {";
   for (const auto& [name, factors] : survey.factors) {
     Json list = Json::array();
-    for (const double factor : factors) list.push_back(rounded(factor));
+    for (const double factor : factors) list.push_back(four_digits(factor));
     text += (name == survey.factors.begin()->first ? "\n" : ",\n") + Json(name).dump() + ": " + list.dump();
   }
   return text + "}}";
@@ -103,7 +89,7 @@ Survey survey_of(const Json& json) {
 
 Json json_of(const Speeds& speeds) {
   Json json;
-#define X(member, meaning) json[#member] = rounded(speeds.member);
+#define X(member, meaning) json[#member] = four_digits(speeds.member);
   TUTTI_SPEEDS(X)
 #undef X
   return json;
