@@ -261,7 +261,7 @@ bool has_ended(const std::string& path, std::uint64_t job) {
 
 Recording read_recording(std::span<const std::byte> image, const EventCounts& first) {
   const auto copy = [&](std::uint64_t offset, std::span<std::byte> to) {
-    std::memcpy(to.data(), image.data() + offset, to.size());
+    std::ranges::copy(image.subspan(offset, to.size()), to.begin());
   };
   return read_ring({"this memory", image.size(), copy}, first);
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -45,7 +46,7 @@ void Connection::link(FileDescriptor socket, std::span<const std::byte> first, s
   const int yes = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);  // fails on what is not TCP, as it may
   bell_.watch(socket.get());
-  std::memcpy(ahead_.get(), first.data(), first.size());
+  std::ranges::copy(first, ahead_.get());
   ahead_end_ = first.size();
   owned_ = std::move(socket);
   socket_.store(owned_.get(), std::memory_order_release);
