@@ -1,6 +1,5 @@
 // tutti plan: what a training job says, costs and is bound by, before it is launched.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "plan/told.h"
 #include "rendezvous/host.h"
 #include "strategy/timeline.h"
+#include "tools/machine_memory.h"
 #include "tools/plan_html.h"
 #include "tools/plan_request.h"
 #include "tools/svg.h"
@@ -113,9 +113,8 @@ std::string read_text(const std::string& path) {
 plan::HostCosts costs_here() {
   const topology::FoundCosts found =
       topology::find_costs(Environment::of_process(), {rendezvous::host_name()}, Log(Log::Level::warn, -1));
-  const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
   return {found.table, found.tuned, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())),
-          pages * static_cast<double>(::sysconf(_SC_PAGESIZE))};
+          static_cast<double>(machine_memory_bytes())};
 }
 
 void add_plan_settings(CLI::App& app, plan::JobWords& words) {

@@ -1,7 +1,6 @@
 #include "tools/programs_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <istream>
 
 #include "schedule/json.h"
+#include "tools/machine_memory.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
@@ -20,11 +20,7 @@ constexpr std::size_t kMostStreamBytes = std::size_t{256} << 20;
 
 // A file says how long it is: a trace of a large job has gigabytes, for which and for what is made of it there has to
 // be room.
-std::size_t most_of_file() {
-  const auto pages = static_cast<std::size_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
-  const auto page_bytes = static_cast<std::size_t>(std::max(::sysconf(_SC_PAGESIZE), 0L));
-  return std::max(kMostStreamBytes, pages * page_bytes / 3);
-}
+std::size_t most_of_file() { return std::max(kMostStreamBytes, machine_memory_bytes() / 3); }
 
 std::string contents_of(std::istream& stream, const std::string& name, std::size_t most_bytes) {
   std::string text;

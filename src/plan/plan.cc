@@ -325,11 +325,9 @@ void PlanMaker::say_stages() {
 // The first stage looks tokens up in it, the last one multiplies by it: each has gradients of its own for the same
 // values, and the update waits for their sum.
 void PlanMaker::say_tied_embedding() {
-  const GroupSpan stages = span_of(job_.cluster, shape_.pp, shape_.tp * shape_.cp * shape_.ep);
-  const GroupSpan ends = stages.hosts > 1 ? GroupSpan{1, 2} : GroupSpan{2, 1};
   const double elements = std::ranges::find(tensors_, "embedding", &ModelTensor::name)->all_elements();
   plan_.time.pp += say(Verb::all_reduce, "gradients of what embedding and output layer share, reduce_tied()", "pp",
-                       ends, job_.gradient_bytes * elements, 1)
+                       pair_, job_.gradient_bytes * elements, 1)
                        .exposed_s;
 }
 

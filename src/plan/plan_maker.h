@@ -107,8 +107,9 @@ class PlanMaker {
   JobPlan plan_;
   const std::vector<ModelTensor>& tensors_;
   GroupSpan tp_, cp_, ep_;
-  GroupSpan dp_, expert_dp_;   // that have the same parameters, and exchange gradients in every step
-  GroupSpan pair_, partners_;  // neighbouring stages; a worker and its server, a learner and its actor
+  GroupSpan dp_, expert_dp_;  // that have the same parameters, and exchange gradients in every step
+  GroupSpan pair_,
+      partners_;  // two stages, as far apart as any neighbours are; a worker and its server, a learner and its actor
   const char* dp_name_ = "dp";
   LayerPlan kinds_[2];
   std::vector<StageElements> parts_;  // by stage

@@ -13,6 +13,7 @@ namespace tutti::trace {
 
 std::vector<std::string> missing_in(const JobTrace& job) {
   std::vector<std::string> sentences;
+  const bool all_found = job.all_found();
   if (job.recorded < job.ranks) {
     sentences.push_back("a group of " + std::to_string(job.recorded) + " of the job's " + std::to_string(job.ranks) +
                         " ranks was recorded");
@@ -21,7 +22,7 @@ std::vector<std::string> missing_in(const JobTrace& job) {
     const JobTrace::Part& part = job.parts[rank];
     const std::string who = "rank " + std::to_string(rank);
     if (!part.found) {
-      if (job.all_found()) continue;
+      if (all_found) continue;
       sentences.push_back(part.why.empty() ? "nothing is left of " + who : who + " is left out: " + part.why);
       continue;
     }

@@ -95,11 +95,12 @@ class TraceWriter {
     });
     out_ << ",\"rows\":" << list_of(job_.rows, quote);
     int rank = 0;
+    const bool all_found = job_.all_found();
     out_ << ",\"parts\":" << list_of(job_.parts, [&](const JobTrace::Part& part) {
       return "{\"rank\":" + std::to_string(rank++) + ",\"found\":" + word(part.found) +
              ",\"events\":" + std::to_string(part.events) + ",\"lost\":" + std::to_string(part.recording.lost()) +
              ",\"nameless\":" + std::to_string(part.recording.nameless) + ",\"ended\":" + word(part.recording.ended) +
-             (!part.found && job_.all_found() ? ",\"recorded\":false}" : "}");
+             (!part.found && all_found ? ",\"recorded\":false}" : "}");
     });
     out_ << ",\"schedules\":" << list_of(schedules_of(job_), [](const RanSchedule& ran) {
       return "{\"verb\":" + quote(tutti::name_of(ran.verb)) + ",\"algorithm\":" + quote(ran.algorithm) +

@@ -150,10 +150,8 @@ class Parts {
   // The first of those that have none: it decides for all of them.
   int leader() const { return new_.front(); }
   std::uint64_t new_job() const { return at(leader()).job; }
-  int new_size() const {
-    return all_new() ? std::max(engine_.origin().job_size, engine_.size()) : static_cast<int>(new_.size());
-  }
   int newcomers() const { return static_cast<int>(new_.size()); }
+  int new_size() const { return all_new() ? std::max(engine_.origin().job_size, engine_.size()) : newcomers(); }
   // By rank of the group the ranks of this job; -1: it is of another one.
   std::vector<int> ranks_in(std::uint64_t job) const {
     std::vector<int> ranks;
