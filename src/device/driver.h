@@ -31,6 +31,19 @@ struct CuIpcHandle {
 struct CuUuid {
   std::array<std::byte, 16> bytes;
 };
+// One side of a copy of rows, and the copy.
+struct CuRows {
+  std::size_t skipped_bytes = 0, skipped_rows = 0;
+  unsigned memory_type = 0;
+  const void* host = nullptr;
+  CuAddress device = 0;
+  void* array = nullptr;
+  std::size_t pitch = 0;  // from row to row
+};
+struct CuCopyOfRows {
+  CuRows from, to;
+  std::size_t row_bytes = 0, rows = 0;
+};
 
 inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuAlreadyMapped = 208,
                           kCuNotReady = 600, kCuImplicitCapture = 906;
@@ -42,8 +55,8 @@ inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;  // of the allocati
 inline constexpr int kCuMultiprocessors = 16, kCuCapabilityMajor = 75, kCuCapabilityMinor = 76;  // of a device
 inline constexpr std::uintptr_t kCuLastDefaultStream = 2;  // the handles of default streams are numbers up to this
 inline constexpr unsigned kCuLazyPeerAccess = 1;
-inline constexpr int kCuRelaxedCapture = 2;  // what captures are to a thread: nothing
-inline constexpr unsigned kCuOnDevice = 2;   // what the memory type says
+inline constexpr int kCuRelaxedCapture = 2;                      // what captures are to a thread: nothing
+inline constexpr unsigned kCuInHostMemory = 1, kCuOnDevice = 2;  // what memory types say
 
 // X(function, parameters): those that are called.
 #define TUTTI_DRIVER_FUNCTIONS(X)                                                                                \
@@ -77,6 +90,7 @@ inline constexpr unsigned kCuOnDevice = 2;   // what the memory type says
   X(cuMemcpy, (CuAddress to, CuAddress from, std::size_t bytes))                                                 \
   X(cuMemcpyDtoHAsync_v2, (void* to, CuAddress from, std::size_t bytes, CuStream stream))                        \
   X(cuMemcpyHtoDAsync_v2, (CuAddress to, const void* from, std::size_t bytes, CuStream stream))                  \
+  X(cuMemcpy2DAsync_v2, (const CuCopyOfRows* copy, CuStream stream))                                             \
   X(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                                    \
   X(cuStreamCreateWithPriority, (CuStream * stream, unsigned flags, int priority))                               \
   X(cuStreamDestroy_v2, (CuStream stream))                                                                       \

@@ -20,6 +20,25 @@ constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying 
 // Of a call that was given up.
 constexpr std::chrono::milliseconds kPatienceWithWriting{2000};
 
+// The driver hands the device copies to it of fewer bytes than these together with the work of a kernel, for which the
+// device has to turn to this process: where several share it, some 150 us each way. Rows are copied by the engine that
+// does nothing else, whoever's turn it is (on an H200, driver 580: up to 24 KB).
+constexpr std::size_t kFewestForCopyEngine = 64 << 10;
+
+CuResult copy_to_device(const Driver& driver, CuAddress to, const std::byte* from, std::size_t bytes, CuStream stream) {
+  if (bytes < 2 || bytes >= kFewestForCopyEngine) return driver.cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+  std::size_t rows = 2;
+  while (bytes % rows != 0) ++rows;
+  CuCopyOfRows copy;
+  copy.rows = rows;
+  copy.row_bytes = copy.from.pitch = copy.to.pitch = bytes / rows;
+  copy.from.memory_type = kCuInHostMemory;
+  copy.from.host = from;
+  copy.to.memory_type = kCuOnDevice;
+  copy.to.device = to;
+  return driver.cuMemcpy2DAsync_v2(&copy, stream);
+}
+
 std::string name_of_device(CuDevice device) { return "device " + std::to_string(device); }
 
 // Handles of the default streams are small numbers; they belong to whatever context is current.
@@ -225,8 +244,73 @@ bool Staging::has_output() {
 
 void Staging::start_input() {
   if (in_.device == nullptr) return;
-  start(in_, in_.stream, kFetching,
-        [&](const StagedPiece& piece) { return fetch(block_.data + piece.offset, piece, in_.stream); });
+  const std::uint64_t bytes = in_.pieces.size() == 1 ? in_.pieces.front().bytes : 0;
+  slices_ = 0;
+  if (bytes >= kFewestBytesInSlices) order_slices(bytes);
+  start(in_, in_.stream, kFetching, [&](const StagedPiece& piece) {
+    return slices_ != 0 ? fetch_in_slices(piece) : fetch(block_.data + piece.offset, piece, in_.stream);
+  });
+}
+
+// The first one of each part, then the second ones, and so on.
+void Staging::order_slices(std::uint64_t bytes) {
+  arrived_slices_.store(0, std::memory_order_relaxed);
+  slices_ = (bytes + kSliceBytes - 1) / kSliceBytes;
+  const auto parts = static_cast<std::size_t>(parts_);
+  const std::size_t of_a_part = (slices_ + parts - 1) / parts;
+  order_.clear();
+  turns_.resize(slices_);
+  for (std::size_t i = 0; i < of_a_part; ++i) {
+    for (std::size_t slice = i; slice < slices_; slice += of_a_part) {
+      turns_[slice] = static_cast<std::uint32_t>(order_.size());
+      order_.push_back(static_cast<std::uint32_t>(slice));
+    }
+  }
+}
+
+// A thread that sleeps soon is woken by the first slice; the others come sooner than a call has done with it.
+CuResult Staging::fetch_in_slices(const StagedPiece& piece) {
+  const Driver& driver = *pool_->driver_;
+  CuResult result = kCuSuccess;
+  for (std::size_t turn = 0; turn < slices_ && result == kCuSuccess; ++turn) {
+    if (turn == in_.slice_events.size()) {
+      CuEvent made = nullptr;
+      driver.check(driver.cuEventCreate(&made, kCuEventWithoutTiming), "making an event");
+      in_.slice_events.push_back(made);
+    }
+    const std::uint64_t begin = order_[turn] * kSliceBytes;
+    const StagedPiece part{piece.on_device + begin, piece.offset + begin, std::min(kSliceBytes, piece.bytes - begin)};
+    result = fetch(block_.data + part.offset, part, in_.stream);
+    if (result == kCuSuccess) result = driver.cuEventRecord(in_.slice_events[turn], in_.stream);
+    if (turn != 0 || !background_ || result != kCuSuccess) continue;
+    to_come_.fetch_add(1, std::memory_order_relaxed);
+    ask_for_call(in_, in_.stream);
+  }
+  return result;
+}
+
+std::size_t Staging::arrived_slices() {
+  std::size_t there = arrived_slices_.load(std::memory_order_acquire);
+  if (there == slices_ || !asking_for_slices_.try_lock()) return there;
+  const std::lock_guard asking(asking_for_slices_, std::adopt_lock);
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, in_.device->context);
+  for (there = arrived_slices_.load(std::memory_order_relaxed); there != slices_; ++there) {
+    const CuResult result = driver.cuEventQuery(in_.slice_events[there]);
+    if (result == kCuNotReady) break;
+    if (result != kCuSuccess) driver.check(result, kFetching + name_of_device(in_.device->device));
+  }
+  arrived_slices_.store(there, std::memory_order_release);
+  return there;
+}
+
+bool Staging::has_arrived(std::uint64_t begin, std::uint64_t end) {
+  const std::size_t there = arrived_slices();
+  if (there == slices_) return true;
+  for (std::uint64_t slice = begin / kSliceBytes; slice * kSliceBytes < end; ++slice) {
+    if (turns_[slice] >= there) return false;
+  }
+  return true;
 }
 
 CuResult Staging::fetch(std::byte* to, const StagedPiece& piece, CuStream stream) {
@@ -239,14 +323,26 @@ void Staging::put_back(std::uint64_t most_bytes) {
     const std::size_t bytes = std::min<std::uint64_t>(piece.bytes, most_bytes);
     most_bytes -= bytes;
     if (bytes == 0) return kCuSuccess;
-    return driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CuAddress>(piece.on_device), block_.data + piece.offset, bytes,
-                                       out_.stream);
+    return copy_to_device(driver, reinterpret_cast<CuAddress>(piece.on_device), block_.data + piece.offset, bytes,
+                          out_.stream);
   });
+}
+
+void Staging::return_slice(std::uint64_t from, std::uint64_t to) {
+  const Driver& driver = *pool_->driver_;
+  const Current current(driver, out_.device->context);
+  const StagedPiece& whole = out_.pieces.front();
+  returning_ = true;
+  const CuResult result = copy_to_device(driver, reinterpret_cast<CuAddress>(whole.on_device + from),
+                                         block_.data + whole.offset + from, to - from, out_.stream);
+  if (result != kCuSuccess) driver.check(result, kReturning + name_of_device(out_.device->device));
+  record(out_, out_.stream);  // for whoever gives up
 }
 
 void Staging::start_output(std::uint64_t most_bytes) {
   output_ready_ = true;
   if (out_.device == nullptr) return;
+  if (returning_) most_bytes = 0;  // all of it has been put there
   if (!chained_) return put_back(most_bytes);
   new_bytes_ = most_bytes;
   let_output_go();
@@ -260,11 +356,13 @@ void Staging::finish_writing() {
   try {
     const auto has_written = [&] { return launching_ ? has_launched() : has_ended(out_, kReturning); };
     while (!has_written() && !patience.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    if (!launching_ || launched().marked) return;
+    const bool asked = launching_ ? launched().marked : !returning_ || output_ready_;
+    if (has_written() || asked) return;
+    Way& way = launching_ ? launched() : out_;
     to_come_.fetch_add(1, std::memory_order_relaxed);  // before which nothing of this stage is used again
-    const Current current(*pool_->driver_, launched().device->context);
-    record(launched(), launched().stream);
-    ask_for_call(launched(), launched().stream);
+    const Current current(*pool_->driver_, way.device->context);
+    record(way, way.stream);
+    ask_for_call(way, way.stream);
   } catch (const Error&) {
     return;  // the device has failed, and writes nothing any more
   }
@@ -390,6 +488,8 @@ void StagingPool::drop(Staging::Way& way) {
     driver_->cuStreamDestroy_v2(way.stream);
   }
   if (way.event != nullptr) driver_->cuEventDestroy_v2(way.event);
+  for (CuEvent event : way.slice_events) driver_->cuEventDestroy_v2(event);
+  way.slice_events.clear();
   way.stream = nullptr;
   way.event = nullptr;
   way.context = nullptr;
@@ -480,7 +580,9 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   if (driver_ == nullptr) driver_ = &driver;  // there is one; stages that are open read it on other threads
   if (memory_ == nullptr) memory_ = std::make_unique<PinnedMemory>(driver);
   Handle stage(plan.background ? &idle_stage() : &callers_stage());
-  stage->chained_ = stage->output_ready_ = false;
+  stage->chained_ = stage->output_ready_ = stage->returning_ = false;
+  stage->slices_ = 0;
+  stage->parts_ = plan.parts;
   stage->begin_to_look();
   stage->background_ = plan.background;
   stage->loose_ = plan.loose && HeldStreams::of_process().begin_loose();

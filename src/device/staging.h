@@ -11,8 +11,11 @@
 // into streams when it is made (chain_output), the way back behind a gate; from then on the driver is only asked about
 // events. A call that holds none is *loose* (held_streams.h): it moves, or launches, when its turn has come.
 //
+// Large input comes in slices, so that a call may begin when some of it is there, and output may go back in slices, too,
+// before all of it is there.
+//
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
-// one thread at a time for each staging. What ends wakes the rank by `wake`, from a thread of the driver's.
+// one thread at a time for each staging; any number may ask what of the input has arrived. What ends wakes the rank by `wake`, from a thread of the driver's.
 #pragma once
 
 #include <atomic>
@@ -47,15 +50,29 @@ class StagingPool;
 
 class Staging {
  public:
+  // To start a copy takes microseconds; slices are as long as that does not count.
+  static constexpr std::uint64_t kSliceBytes = 1 << 20, kFewestBytesInSlices = 4 * kSliceBytes;
+
   std::byte* memory() const { return block_.data; }
   // Whether the input is there. Throws Error(system) where the device failed.
   bool has_input();
   // As has_input() found it last.
   bool input_seen() const { return in_.device == nullptr || in_.ended; }
+  // Whether the input comes in slices, whether any of them is there, and whether those are that hold these of its bytes.
+  // Throw as has_input().
+  bool comes_in_slices() const { return slices_ != 0; }
+  bool any_has_arrived() { return arrived_slices() != 0; }
+  bool has_arrived(std::uint64_t begin, std::uint64_t end);
+  // Whether what is new of the output may go back piece by piece, and that piece: start_output() follows, when all did.
+  bool returns_slices() const {
+    return out_.device != nullptr && !chained_ && out_.pieces.size() == 1 &&
+           out_.pieces.front().bytes >= kFewestBytesInSlices;
+  }
+  void return_slice(std::uint64_t from, std::uint64_t to);
   // Starts the way back of the output: of its first `most_bytes`, unless it is chained.
   void start_output(std::uint64_t most_bytes);
   // Whether the output is, or will be, another than before the call.
-  bool output_started() const { return output_ready_ || chained_; }
+  bool output_started() const { return output_ready_ || chained_ || returning_; }
   // Whether it is back. As has_input().
   bool has_output();
   // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
@@ -109,10 +126,11 @@ class Staging {
     Staging* stage = nullptr;
     UsedDevice* device = nullptr;  // nullptr: nothing goes this way
     std::vector<StagedPiece> pieces;
-    CuContext context = nullptr;  // of the two that follow
-    CuStream stream = nullptr;    // of this way's own: others wait for other streams of the caller's
-    CuEvent event = nullptr;      // behind the copies
-    bool marked = false;          // it has been recorded
+    CuContext context = nullptr;             // of the two that follow
+    CuStream stream = nullptr;               // of this way's own: others wait for other streams of the caller's
+    CuEvent event = nullptr;                 // behind the copies
+    std::vector<CuEvent> slice_events = {};  // behind the first ones of them
+    bool marked = false;                     // it has been recorded
     bool ended = false;
   };
 
@@ -142,6 +160,9 @@ class Staging {
   void open_gate();
   void start_input();
   CuResult fetch(std::byte* to, const StagedPiece& piece, CuStream stream);
+  void order_slices(std::uint64_t bytes);
+  CuResult fetch_in_slices(const StagedPiece& piece);
+  std::size_t arrived_slices();
   void put_back(std::uint64_t most_bytes);
   void keep_output();
   void let_output_go();
@@ -164,9 +185,15 @@ class Staging {
   CuContext earlier_context_ = nullptr;
   std::vector<SharedAllocations::Opened> uses_;  // by the launch
   bool launching_ = false;                       // it has not been seen to have ended
-  int looks_ = 0;                // at a stream that has not come to the call, or a launch that has not ended
-  bool asked_ = false;           // because of that, for a call by the driver
-  Deadline asking_;              // of a caller who has looked often
+  int looks_ = 0;           // at a stream that has not come to the call, or a launch that has not ended
+  bool asked_ = false;      // because of that, for a call by the driver
+  Deadline asking_;         // of a caller who has looked often
+  std::size_t slices_ = 0;  // of the input; 0: it comes in one piece
+  int parts_ = 1;           // of the input that are wanted at once
+  std::vector<std::uint32_t> order_, turns_;  // which slice comes next; and when each of them comes
+  std::atomic<std::size_t> arrived_slices_{0};
+  std::mutex asking_for_slices_;
+  bool returning_ = false;       // return_slice() was called
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
   std::size_t bytes_ = 0;        // that begin() takes
@@ -195,6 +222,7 @@ class StagingPool {
     bool holds = true;        // what comes into it later waits for the call, where it is chained
     bool deferred = false;    // nothing moves until begin()
     bool background = false;  // nobody waits for the call yet: the progress thread, which sleeps soon, looks after it
+    int parts = 1;            // of large input that are wanted at once
     bool loose = false;       // it holds no stream, and none is held: inside LooseCalls that were granted
   };
   // An empty plan, for the next call of the caller's thread, in the memory of the one before.

@@ -44,7 +44,7 @@ TEST(TuneOfADevice, FindsWhatTheDriverTakes) {
   testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
     delay("cuLaunchKernel", kLaunch_us);
     delay("cuMemcpyDtoHAsync_v2", kToHostTakes_us);
-    delay("cuMemcpyHtoDAsync_v2", kToDeviceTakes_us);
+    for (const char* copy : {"cuMemcpyHtoDAsync_v2", "cuMemcpy2DAsync_v2"}) delay(copy, kToDeviceTakes_us);
     pace(kUsPerMb);
     const Tuned tuned = tune(comm, nullptr, true);
     const DeviceRates rates = survey_of(tuned).device.value();

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/driver.h"
 #include "device/fake_kernel.h"
 #include "device/fake_world.h"
 
@@ -42,6 +43,23 @@ std::string names_in(const void* code) {
   Elf64_Shdr names;
   std::memcpy(&names, file + header.e_shoff + header.e_shstrndx * sizeof names, sizeof names);
   return {file + names.sh_offset, names.sh_size};
+}
+
+bool may_copy(const World& w, Address address, std::size_t bytes) {
+  return w.copies_held_from == 0 || address + bytes <= w.copies_held_from;
+}
+
+int copy_to_device(Address to, const void* from, std::size_t bytes, void* stream) {
+  World& w = world();
+  if (alias_of(w, to, bytes) == nullptr) return kInvalidValue;
+  const auto copy = [=, &w] {
+    std::byte* const alias = alias_of(w, to, bytes);
+    if (alias == nullptr) return kIllegalAddress;
+    take_time(w, bytes);
+    std::memcpy(alias, from, bytes);
+    return kSuccess;
+  };
+  return enqueue(w, find_stream(w, stream), {.ready = [=, &w] { return may_copy(w, to, bytes); }, .run = copy});
 }
 
 }  // namespace
@@ -96,6 +114,11 @@ void fake_cuda_place_next(void* address) {
 void fake_cuda_hold_kernels(int held) {
   const std::lock_guard lock(world().mutex);
   world().kernels_held = held != 0;
+  world().changed.notify_all();
+}
+void fake_cuda_hold_copies(unsigned long long from) {
+  const std::lock_guard lock(world().mutex);
+  world().copies_held_from = from;
   world().changed.notify_all();
 }
 int fake_cuda_enter(const char* function) { return Entry(function, false).result(); }
@@ -322,7 +345,8 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream
     return kSuccess;
   };
   const std::shared_ptr<Stream> found = find_stream(w, stream);
-  const int result = enqueue(w, found, {.ready = {}, .run = copy});
+  const auto ready = [=, &w] { return may_copy(w, from, bytes); };
+  const int result = enqueue(w, found, {.ready = ready, .run = copy});
   if (result != kSuccess || registered_around(w, reinterpret_cast<std::uintptr_t>(to)) != nullptr) return result;
   // A real one waits for all streams, and not for the default one alone, where that is what it copies in.
   const bool in_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
@@ -331,17 +355,15 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
   const Entry entry(__func__, true, true);
+  return entry.refuses() ? entry.result() : copy_to_device(to, from, bytes, stream);
+}
+// Of rows that follow each other, from host memory to a device: all that is asked of it.
+int cuMemcpy2DAsync_v2(const tutti::device::CuCopyOfRows* copy, void* stream) {
+  const Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
-  World& w = world();
-  if (alias_of(w, to, bytes) == nullptr) return kInvalidValue;
-  const auto copy = [=, &w] {
-    std::byte* const alias = alias_of(w, to, bytes);
-    if (alias == nullptr) return kIllegalAddress;
-    take_time(w, bytes);
-    std::memcpy(alias, from, bytes);
-    return kSuccess;
-  };
-  return enqueue(w, find_stream(w, stream), {.ready = {}, .run = copy});
+  const bool in_a_row = copy->from.pitch == copy->row_bytes && copy->to.pitch == copy->row_bytes;
+  if (!in_a_row || copy->from.host == nullptr || copy->to.device == 0) return kInvalidValue;
+  return copy_to_device(copy->to.device, copy->from.host, copy->row_bytes * copy->rows, stream);
 }
 
 int cuStreamCreateWithPriority(void** stream, unsigned flags, int) {

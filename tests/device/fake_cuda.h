@@ -24,6 +24,8 @@ void fake_cuda_capture_elsewhere(int captures);
 void fake_cuda_set_version(int version);
 // Kernels do not end, or do.
 void fake_cuda_hold_kernels(int held);
+// Copies between the host and what lies at or behind the address do not end, until it is 0.
+void fake_cuda_hold_copies(unsigned long long from);
 // Where the next allocation begins.
 void fake_cuda_place_next(void* address);
 // Counts a call of the function of that name; what it has to give, where that is not success.

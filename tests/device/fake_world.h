@@ -102,7 +102,8 @@ struct World {
   bool captured_elsewhere = false;  // another thread captures a stream, in the mode that is for all threads
   int driver_version = 12040;
   bool kernels_held = false;
-  void* next_place = nullptr;  // of the allocation that comes next
+  Address copies_held_from = 0;  // 0: none
+  void* next_place = nullptr;    // of the allocation that comes next
   Context contexts[kDevices] = {{0}, {1}};
   int retained[kDevices] = {};
   std::map<Address, Memory> memory;
