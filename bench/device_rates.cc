@@ -7,8 +7,8 @@
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs     or calls, for one of the two alone
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates tcp       what goes through host memory over TCP
 //
-// Over TCP: the call, the same in host memory, which is what staging could come to if all copies were hidden, and both
-// as two halves at once, one on the caller's thread and one on the progress thread.
+// Over TCP: the call, and the same in host memory, which is what staging could come to if all copies were hidden; by one
+// thread of each rank, by two and by four.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -80,30 +80,15 @@ double time_calls(tutti::Communicator& comm, void* buffer, std::size_t bytes, bo
   return time_request(comm, all_reduce_of(buffer, bytes), bytes > (4 << 20) ? 12 : 100, async);
 }
 
-double time_halves(tutti::Communicator& comm, std::byte* buffer, std::size_t bytes) {
-  std::vector<double> times;
-  for (int round = 0; round < 12; ++round) {
-    comm.barrier();
-    const double begin = now_us();
-    tutti::Work first = comm.submit(all_reduce_of(buffer, bytes / 2));
-    comm.run(all_reduce_of(buffer + bytes / 2, bytes / 2));
-    first.wait();
-    if (round >= 3) times.push_back(now_us() - begin);
-  }
-  return median(times);
-}
-
-void print_over_tcp(tutti::Communicator& comm) {
+void print_over_tcp(tutti::Communicator& comm, int threads) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   std::byte* const on_device = allocate(kMostBytes);
   std::vector<std::byte> host(kMostBytes);
-  for (std::size_t bytes = std::size_t{1} << 20; bytes <= kMostBytes; bytes *= 4) {
+  for (std::size_t bytes = threads == 1 ? 64 : std::size_t{4} << 20; bytes <= kMostBytes; bytes *= 4) {
     const double device = time_calls(comm, on_device, bytes), plain = time_calls(comm, host.data(), bytes);
-    const double device_halves = time_halves(comm, on_device, bytes), halves = time_halves(comm, host.data(), bytes);
     if (comm.rank() != 0) continue;
-    std::printf(
-        "%d ranks over TCP  all_reduce %8zu B  device %8.0f us  host %8.0f us  in halves %8.0f us, host %8.0f us\n",
-        comm.size(), bytes, device, plain, device_halves, halves);
+    std::printf("%d ranks over TCP  %d %s  all_reduce %8zu B  device %8.0f us  host %8.0f us\n", comm.size(), threads,
+                threads == 1 ? "thread " : "threads", bytes, device, plain);
     std::fflush(stdout);
   }
 }
@@ -229,7 +214,13 @@ int main(int arguments, char** words) {
   if (wanted == "tcp") {
     tutti::Options over_tcp;
     over_tcp.transport = tutti::TransportKind::tcp;
-    for (const int ranks : {2, 4}) report(tutti::run_processes(ranks, print_over_tcp, over_tcp));
+    for (const int ranks : {2, 4}) {
+      for (const int threads : {1, 2, 4}) {
+        over_tcp.tcp_threads = threads;
+        report(tutti::run_processes(
+            ranks, [threads](tutti::Communicator& comm) { print_over_tcp(comm, threads); }, over_tcp));
+      }
+    }
     return 0;
   }
   for (const int ranks : {2, 4, 8}) {

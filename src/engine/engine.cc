@@ -59,7 +59,7 @@ Engine::Engine(std::unique_ptr<transport::Transport> transport, Options options,
   chain_ = chooser_.options_hash() << 1 | (full ? 1 : 0);
   view_ = {rank(), size(), most_own_bytes(transport_->offers(), size())};
   for (int track = 0; track < kTracks; ++track)
-    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full));
+    tracks_.push_back(std::make_unique<Track>(*transport_, plans_, chooser_, track, full, *origin_.part_threads));
 }
 
 // Groups that were made of others may be of another size: there the verb is as without the schedule.

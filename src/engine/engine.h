@@ -55,6 +55,8 @@ class Engine final {
   static constexpr int kChannels = kTracks + 1;  // one for messages
   // Of an edge, for one program, where a group spans hosts: what goes on inside them and across has its own order.
   static constexpr int kPerChannel = 2;
+  // Between two processes, for all parts of calls.
+  static constexpr int kDataLinks = transport::kMostCallParts * kChannels * kPerChannel;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
 
@@ -156,6 +158,7 @@ class Engine final {
                           .holds = holds_stream(request),
                           .may_launch = waits != Waits::nobody && transport_->device_card(0, 0) != nullptr,
                           .background = waits != Waits::caller,
+                          .parts = parts_of(*transport_, call),
                           .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.

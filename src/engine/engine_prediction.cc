@@ -6,6 +6,7 @@
 #include "choice/device_price.h"
 #include "device/shared_allocations.h"
 #include "engine/engine.h"
+#include "engine/execute/call_part.h"
 #include "engine/execute/device_launch.h"
 #include "schedule/verbs.h"
 
@@ -105,9 +106,10 @@ double Engine::predict_in_host(Call call, const UnevenChunks& chunks) const {
                                : chooser_.price_of_message(row, bytes, across);
   }
   locate(call);
-  const schedule::Algorithm* row = chooser_.choose(call.question());
+  const schedule::Algorithm* row = chooser_.choose(question_of(*transport_, call));
   if (row == nullptr) row = chooser_.choose_entered(call.question(), is_symmetric(call, rank()));
-  double price = chooser_.price_of(*row, bytes);
+  const bool in_parts = !call.uneven && !choice::is_given(*row);
+  double price = chooser_.price_of(*row, in_parts ? bytes_of_part(*transport_, call) : bytes);
   if (keeps_input(call, *row)) price += chooser_.price_of_copy(call.input_bytes);
   const bool checked = options_.check == Check::full || (call.scale != nullptr && call.verb == Verb::all_reduce);
   return checked && size() > 1 ? price + chooser_.price_of(Track::check(), 1) : price;

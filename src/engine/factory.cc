@@ -37,12 +37,13 @@ struct FabricRow {
   TransportKind kind;
   const char* name;  // for people
   transport::MakeFabric make;
+  bool in_parallel;   // several threads can move bytes at once
   void (*require)();  // throws Error(unsupported) where there is none here; nullptr: it is everywhere
 };
 constexpr FabricRow kFabrics[] = {
-    {TransportKind::automatic, "TCP", transport::make_tcp_fabric, nullptr},
-    {TransportKind::tcp, "TCP", transport::make_tcp_fabric, nullptr},
-    {TransportKind::ucx, "UCX", transport::make_ucx_fabric, transport::require_ucx},
+    {TransportKind::automatic, "TCP", transport::make_tcp_fabric, true, nullptr},
+    {TransportKind::tcp, "TCP", transport::make_tcp_fabric, true, nullptr},
+    {TransportKind::ucx, "UCX", transport::make_ucx_fabric, false, transport::require_ucx},
 };
 
 // nullptr: nothing does.
@@ -171,17 +172,34 @@ void warn_of_slow_links(const rendezvous::Met& met, const std::vector<std::vecto
   }
 }
 
-// Whether these ranks of one host have fewer cores between them than they are.
-bool oversubscribed(const std::vector<rendezvous::Member>& members, const std::vector<int>& ranks) {
+// Cores that these ranks of one host have between them; 0: not known.
+std::size_t cores_of(const std::vector<rendezvous::Member>& members, const std::vector<int>& ranks) {
   std::vector<std::uint64_t> all;
   for (const int rank : ranks) {
     const std::vector<std::uint64_t>& cores = members[static_cast<std::size_t>(rank)].cores;
     if (cores.size() > all.size()) all.resize(cores.size());
     for (std::size_t i = 0; i < cores.size(); ++i) all[i] |= cores[i];
   }
-  std::size_t known = 0;
-  for (const std::uint64_t word : all) known += static_cast<std::size_t>(std::popcount(word));
-  return known != 0 && ranks.size() > known;
+  std::size_t cores = 0;
+  for (const std::uint64_t word : all) cores += static_cast<std::size_t>(std::popcount(word));
+  return cores;
+}
+
+// Whether they have fewer than they are.
+bool oversubscribed(const std::vector<rendezvous::Member>& members, const std::vector<int>& ranks) {
+  const std::size_t cores = cores_of(members, ranks);
+  return cores != 0 && ranks.size() > cores;
+}
+
+// In how many parts large calls go, by a thread each: where all of those have a core. Beside memory that ranks share they
+// go in one piece.
+int parts_of_calls(const FabricRow& row, const Options& options, const rendezvous::Met& met,
+                   const std::vector<std::vector<int>>& hosts, bool mixed) {
+  if (!row.in_parallel || mixed) return 1;
+  if (options.tcp_threads != 0) return options.tcp_threads;
+  std::size_t least = transport::kMostCallParts;
+  for (const std::vector<int>& ranks : hosts) least = std::min(least, cores_of(met.members, ranks) / ranks.size());
+  return static_cast<int>(std::max<std::size_t>(least, 1));
 }
 
 std::unique_ptr<transport::Mapper> make_mapper(rendezvous::Met& met, const Deadline& deadline) {
@@ -213,6 +231,7 @@ std::unique_ptr<transport::StreamTransport> make_streams(const LinkedGroup& grou
   transport::StreamOptions options;
   options.channels = kChannels;
   options.per_channel = kPerChannel;
+  options.parts = group.linked.parts;
   if (!group.linked.mixed) options.hosts = group.hosts();
   options.oversubscribed = group.oversubscribed();
   if (memory != nullptr)
@@ -268,10 +287,14 @@ std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks) {
   return transport::make_threads_mappers(ranks);
 }
 
-void require_transport(TransportKind kind) {
-  if (static_cast<std::size_t>(kind) >= kTransportKinds)
-    throw Error(ErrorCode::invalid_argument, "there is no transport " + std::to_string(static_cast<int>(kind)));
-  const FabricRow* const row = fabric_for(kind);
+void require_options(const Options& options) {
+  if (static_cast<std::size_t>(options.transport) >= kTransportKinds)
+    throw Error(ErrorCode::invalid_argument,
+                "there is no transport " + std::to_string(static_cast<int>(options.transport)));
+  if (options.tcp_threads < 0 || options.tcp_threads > transport::kMostCallParts)
+    throw Error(ErrorCode::invalid_argument, "Options::tcp_threads is " + std::to_string(options.tcp_threads) +
+                                                 "; it may be 1 to 4, or 0 for what suits the hosts");
+  const FabricRow* const row = fabric_for(options.transport);
   if (row != nullptr && row->require != nullptr) row->require();
 }
 
@@ -280,6 +303,7 @@ std::vector<std::string> settings(const Options& options) {
           "TUTTI_ALGORITHM=" + (options.algorithm.empty() ? "unset" : options.algorithm),
           "TUTTI_SCHEDULE=" + words_of(read_schedules(options)),
           std::string("TUTTI_VERIFY=") + (options.verify ? "1" : "0"),
+          "TUTTI_TCP_THREADS=" + (options.tcp_threads == 0 ? "auto" : std::to_string(options.tcp_threads)),
           std::string("TUTTI_CHECK=") + (options.check == Check::full ? "full" : "quick"),
           std::string("Options::deterministic=") + (options.deterministic ? "true" : "false")};
 }
@@ -317,9 +341,13 @@ std::unique_ptr<Engine> make_engine(rendezvous::Met met, const Options& options,
   const FabricRow& row = *fabric_for(options.transport);  // where there is none, the meeting has refused
   const bool mixed = host_memory_of(options.transport) != HostMemory::never && hosts.size() > 1 &&
                      static_cast<int>(hosts.size()) < met.size;
-  say(mixed ? std::string("shared memory inside hosts, ") + row.name + " across" : row.name);
+  const int parts = parts_of_calls(row, options, met, hosts, mixed);
+  say((mixed ? std::string("shared memory inside hosts, ") + row.name + " across" : row.name) +
+      (parts > 1 ? "; calls of 2 MB and more by " + std::to_string(parts) + " threads of each rank" : ""));
   auto memory = mixed && met.memory_ranks.size() > 1 ? make_memory() : nullptr;
-  origin.linked = link(row, met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
+  auto linked = link(row, met, by_rank(hosts, met.size), mixed, memory ? memory->waker() : nullptr);
+  linked->parts = parts;
+  origin.linked = std::move(linked);
   const LinkedGroup group{*origin.linked, origin.job_ranks, met.rank};
   return finish(make_linked(group, std::move(met.control), std::move(memory), std::nullopt, deadline));
 }

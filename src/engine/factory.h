@@ -14,8 +14,9 @@ namespace tutti::engine {
 // One mapper per rank; each is to be given to make_engine on its own thread.
 std::vector<std::unique_ptr<transport::Mapper>> make_threads_group(int ranks);
 
-// Throws Error(unsupported), in a sentence, where there is no such transport here: said before ranks meet.
-void require_transport(TransportKind kind);
+// Throws Error(unsupported), in a sentence, where there is no such transport here, and Error(invalid_argument) where
+// there can be none, or not as many threads: said before ranks meet.
+void require_options(const Options& options);
 // What all ranks must have alike besides, in the form in which the meeting compares it.
 std::vector<std::string> settings(const Options& options);
 

@@ -31,6 +31,8 @@ Options with_variables(Options options, const Environment& environment) {
   if (const auto name = environment.get("TUTTI_ALGORITHM")) options.algorithm = *name;
   if (const auto files = environment.get("TUTTI_SCHEDULE")) options.schedule = *files;
   if (const auto word = environment.word("TUTTI_VERIFY")) options.verify = *word == "1";
+  if (const auto word = environment.word("TUTTI_TCP_THREADS"))
+    options.tcp_threads = *word == "auto" ? 0 : (*word)[0] - '0';
   return options;
 }
 
@@ -67,9 +69,9 @@ Communicator meet_as(const rendezvous::Launch& found, const Environment& environ
   meeting.refuge = std::move(place.refuge);
   meeting.publish = std::move(place.publish);
   meeting.token = std::move(place.token);
-  engine::require_transport(options.transport);
+  engine::require_options(options);
   meeting.wanted = options.transport;
-  meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
+  meeting.channels = engine::Engine::kDataLinks;
   meeting.hostid = environment.get("TUTTI_HOSTID").value_or("");
   meeting.interface = environment.get("TUTTI_INTERFACE").value_or("");
   if (const auto ms = environment.number("TUTTI_SUSPECT_MS")) meeting.suspicion = std::chrono::milliseconds(*ms);

@@ -54,7 +54,7 @@ std::unique_ptr<engine::Engine> meet_locally(int rank, int ranks, const std::str
   meeting.keep_lobby = keep_lobby;
   meeting.wanted = options.transport;
   meeting.settings = engine::settings(options);
-  meeting.channels = engine::Engine::kChannels * engine::Engine::kPerChannel;
+  meeting.channels = engine::Engine::kDataLinks;
   meeting.deadline = Deadline::after(options.timeout);
   return engine::make_engine(rendezvous::meet(meeting), options, {}, Deadline::after(options.timeout));
 }
@@ -78,7 +78,7 @@ void pin_to_core(int rank) {
 
 std::vector<RankEnd> run_threads(int ranks, const RankFunction& function, const Options& options) {
   require_ranks(ranks);
-  engine::require_transport(options.transport);
+  engine::require_options(options);
   const bool linked = host_memory_of(options.transport) != HostMemory::always;
   const std::string place = linked ? new_meeting_place() : "";
   auto mappers = engine::make_threads_group(ranks);

@@ -115,6 +115,7 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, const Stage
   plan.deferred =
       manner.may_launch && on_one_device(input_device, output_device) && DeviceLaunch::takes(call_, group_.size);
   plan.background = manner.background;
+  plan.parts = manner.parts;
   plan.loose = manner.loose;
   StagedSide input{call_.input, call_.input_bytes, input_device, &plan.input, nullptr, nullptr};
   StagedSide output{call_.output, call_.output_bytes, output_device, &plan.output, nullptr, nullptr};

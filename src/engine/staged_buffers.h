@@ -15,6 +15,7 @@ struct StageManner {
   bool may_launch =
       false;  // a call that one launch can do for all ranks keeps its buffers, and its staging is deferred
   bool background = false;  // nobody waits for the call yet
+  int parts = 1;            // that the call goes in
   bool loose = false;       // an async call that holds no stream, while none is held (device/held_streams.h)
 };
 

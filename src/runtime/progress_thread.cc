@@ -9,8 +9,6 @@
 namespace tutti::runtime {
 namespace {
 
-constexpr std::chrono::microseconds kGrace{30};         // before the thread begins
-constexpr int kSpins = 20;                              // the program computes, quite likely on this very core
 constexpr std::chrono::milliseconds kLongestSleep{20};  // between looks for a dead peer
 
 }  // namespace
@@ -39,7 +37,7 @@ void ProgressThread::Place::want() {
     ++wishes_;
     if (thread_->dozing_ && !thread_->called_) {
       thread_->called_ = true;
-      thread_->alarm_.set(kGrace);
+      thread_->alarm_.set(thread_->manner_.grace);
     }
     const auto& busy = thread_->busy_;
     const bool seen_to = std::any_of(busy.begin(), busy.end(), [&](const Busy& it) { return it.place == this; });
@@ -58,8 +56,8 @@ void ProgressThread::Place::take_back() {
   thread_->called_ = false;
 }
 
-ProgressThread::ProgressThread() {
-  thread_ = make_thread("for async calls", [this] { run(); });
+ProgressThread::ProgressThread(const Manner& manner) : manner_(manner) {
+  thread_ = make_thread(manner.name, [this] { run(); });
 }
 
 ProgressThread::~ProgressThread() {
@@ -127,7 +125,7 @@ void ProgressThread::round() {
   const Driven::Progress progress = drive_all(&Driven::drive);
   if (progress != Driven::Progress::stuck) {
     spins_ = 0;
-  } else if (spins_ < kSpins) {
+  } else if (spins_ < manner_.spins) {
     ++spins_;
     pause_core();
   } else {
@@ -147,7 +145,7 @@ std::shared_ptr<ProgressThread> ProgressThreads::of(const transport::Transport& 
   const std::lock_guard lock(mutex_);
   std::weak_ptr<ProgressThread>& known = threads_[transport.sleeping_place()];
   std::shared_ptr<ProgressThread> thread = known.lock();
-  if (!thread) known = thread = std::make_shared<ProgressThread>();
+  if (!thread) known = thread = std::make_shared<ProgressThread>(manner_);
   return thread;
 }
 

@@ -1,8 +1,9 @@
-// The thread that drives what nobody waits for: the async calls of all communicators of a rank that sleep in one place.
+// A thread that drives work of all communicators of a rank that sleep in one place: the async calls that nobody waits
+// for, or parts of calls.
 //
 // A communicator that has work *wants* the thread, and takes that back while a caller of its own drives the work: most
 // callers wait soon, and waking the thread for them would take a core from somebody and the work out of their hands.
-// So the thread lets a moment pass before it begins.
+// So the thread of async calls lets a moment pass before it begins.
 #pragma once
 
 #include <condition_variable>
@@ -34,6 +35,17 @@ class Driven {
 
 class ProgressThread {
  public:
+  // How it goes about its work.
+  struct Manner {
+    const char* name;                 // of the thread
+    std::chrono::microseconds grace;  // before it begins
+    int spins;                        // looks that find nothing to do, before it sleeps
+  };
+  // Behind callers who may wait for their calls themselves, and compute meanwhile, quite likely on this very core.
+  static constexpr Manner kBehindCallers{"for async calls", std::chrono::microseconds(30), 20};
+  // Beside a caller, on a core of its own.
+  static constexpr Manner kBesideCallers{"for parts of calls", std::chrono::microseconds(0), 2000};
+
   // A communicator's place at the thread, for as long as it lives.
   class Place {
    public:
@@ -59,7 +71,7 @@ class ProgressThread {
   };
 
   // Throws Error(system).
-  ProgressThread();
+  explicit ProgressThread(const Manner& manner);
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
@@ -70,6 +82,8 @@ class ProgressThread {
     Place* place = nullptr;
     std::uint64_t wishes = 0;
   };
+
+  const Manner manner_;
 
   void run();
   // Whether anybody is left who wants it.
@@ -96,9 +110,12 @@ class ProgressThread {
 // The threads of a rank, one for each place where its transports sleep: mostly one. Any thread may ask.
 class ProgressThreads {
  public:
+  explicit ProgressThreads(const ProgressThread::Manner& manner = ProgressThread::kBehindCallers) : manner_(manner) {}
+
   std::shared_ptr<ProgressThread> of(const transport::Transport& transport);
 
  private:
+  const ProgressThread::Manner manner_;
   std::mutex mutex_;
   std::map<const void*, std::weak_ptr<ProgressThread>> threads_;  // by Transport::sleeping_place()
 };

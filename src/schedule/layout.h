@@ -45,6 +45,7 @@ struct Layout {
   std::uint64_t block_count = 0;    // elements of a block
   Cut cut = Cut::vector;
   Chunks input = {}, output = {};
+  std::uint64_t stride = 0;  // elements from where a chunk begins to where the next one does, where all have one count
 
   // Segments of at most `segment_bytes` bytes, though never below one line per block; 0 means one segment.
   static Layout make(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t blocks,
@@ -71,6 +72,7 @@ struct Layout {
   static Layout make_chunks(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t blocks,
                             std::uint64_t segment_bytes) {
     Layout layout{count, element_bytes, blocks, count, 1, count, Cut::chunks};
+    layout.stride = count;
     const std::uint64_t most = most_of_chunk(element_bytes, blocks, segment_bytes);
     if (count <= most) return layout;
     const std::uint64_t line = line_elements(element_bytes);
@@ -89,7 +91,7 @@ struct Layout {
         largest = std::max(largest, chunks->counts[i]);
     }
     const std::uint64_t most = std::min(largest, most_of_chunk(element_bytes, blocks, segment_bytes));
-    return {0, element_bytes, blocks, most, 1, most, Cut::chunks, input, output};
+    return {0, element_bytes, blocks, most, 1, most, Cut::chunks, input, output, 0};
   }
 
   static Layout of(Verb verb, std::uint64_t count, std::uint32_t element_bytes, std::uint32_t blocks,
@@ -100,7 +102,7 @@ struct Layout {
 
   bool uneven() const { return input.counts != nullptr || output.counts != nullptr; }
   // Whether blocks that follow each other in number do so in memory.
-  bool contiguous() const { return cut == Cut::vector || (segments == 1 && !uneven()); }
+  bool contiguous() const { return cut == Cut::vector || (segments == 1 && !uneven() && stride == count); }
   // Elements of one plane of scratch.
   std::uint64_t plane_count() const { return cut == Cut::vector ? segment_count : segment_count * blocks; }
 
@@ -129,7 +131,7 @@ struct Layout {
     if (!user) return {index * segment_count, size};
     const std::uint64_t chunk_begin = alone                             ? 0
                                       : chunks.displacements != nullptr ? chunks.displacements[index]
-                                                                        : index * count;
+                                                                        : index * stride;
     return {chunk_begin + std::min(whole, begin_of_segment(segment)), size};
   }
   // Elements of a block in a segment.

@@ -29,7 +29,7 @@ StreamTransport::StreamTransport(StreamGroup group, std::unique_ptr<Control> con
     : group_(std::move(group)),
       options_(std::move(options)),
       offers_(offers_of_streams(options_, slot_bytes)),
-      scratch_(map_private(static_cast<std::size_t>(options_.channels) * offers_.scratch_bytes)),
+      scratch_(map_private(static_cast<std::size_t>(options_.channels * options_.parts) * offers_.scratch_bytes)),
       flags_(std::make_unique<Flags[]>(index_of(options_.channels, 0))),
       control_(std::move(control)) {}
 
@@ -49,7 +49,9 @@ void StreamTransport::stop_listening() {
 
 std::byte* StreamTransport::scratch(int channel, int rank) {
   if (rank != group_.rank) return nullptr;
-  return static_cast<std::byte*>(scratch_.get()) + static_cast<std::size_t>(channel) * offers_.scratch_bytes;
+  const int part = channel / channel_of_part(0, 1);
+  const int place = part * options_.channels + (channel - channel_of_part(0, part));
+  return static_cast<std::byte*>(scratch_.get()) + static_cast<std::size_t>(place) * offers_.scratch_bytes;
 }
 
 std::shared_ptr<void> StreamTransport::allocate(std::size_t bytes, const Deadline&) {

@@ -33,6 +33,7 @@ struct StreamGroup {
 struct StreamOptions {
   int channels = 1;
   int per_channel = 1;  // channels of an edge for one program: channel + n * channels, for n < per_channel
+  int parts = 1;        // of a call: behind the channels of the first as many for each of the others
   Hosts hosts = {};     // which ranks share one, though they share no memory
   bool oversubscribed = false;
   // Where this rank's flags are elsewhere: what they say of its call on a channel.
@@ -51,6 +52,10 @@ class StreamTransport : public Transport {
 
   Flags* flags(int channel, int rank) override { return &flags_[index_of(channel, rank)]; }
   std::byte* scratch(int channel, int rank) override;
+  int parts() const override { return options_.parts; }
+  int channel_of_part(int channel, int part) const override {
+    return channel + part * options_.per_channel * options_.channels;
+  }
 
   std::shared_ptr<void> allocate(std::size_t bytes, const Deadline& deadline) override;
   bool has_allocations() const override { return false; }
@@ -92,7 +97,7 @@ class StreamTransport : public Transport {
     return static_cast<std::size_t>(channel) * group_.ranks.size() + static_cast<std::size_t>(peer);
   }
   // Of all channels.
-  std::size_t edge_count() const { return index_of(options_.channels * options_.per_channel, 0); }
+  std::size_t edge_count() const { return index_of(channel_of_part(0, options_.parts), 0); }
   int job_rank(int peer) const { return group_.ranks[static_cast<std::size_t>(peer)]; }
   std::uint64_t group_number() const { return group_.number; }
   const std::vector<int>& job_ranks() const { return group_.ranks; }

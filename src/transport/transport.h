@@ -84,6 +84,9 @@ struct Piece {
 inline constexpr std::size_t kLabelBytes = 32;
 using Label = std::array<std::byte, kLabelBytes>;
 
+// The most parts of a call (Transport::parts).
+inline constexpr int kMostCallParts = 4;
+
 // The most pieces of a message that is exposed.
 inline constexpr std::size_t kMostExposedPieces = 6;
 
@@ -163,6 +166,13 @@ class Transport {
   virtual Flags* flags(int channel, int rank) = 0;
   // Of this rank; of its peers where the edge offers windows_to_scratch, else nullptr.
   virtual std::byte* scratch(int channel, int rank) = 0;
+  // In how many parts a call may go at once, by a thread each: all but the first, 0, on channels of their own, where
+  // there are neither flags nor statements. The same on all ranks.
+  virtual int parts() const { return 1; }
+  virtual int channel_of_part(int channel, int part) const {
+    static_cast<void>(part);
+    return channel;
+  }
   // Where all ranks of the group share memory, else nullptr.
   virtual DeviceCard* device_card(int channel, int rank) {
     static_cast<void>(channel), static_cast<void>(rank);

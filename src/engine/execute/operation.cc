@@ -28,7 +28,7 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   if (binding.input_chunks.counts != nullptr || binding.output_chunks.counts != nullptr) {
     plan.places.fit_uneven(plan, binding.input_chunks, binding.output_chunks, binding.element_bytes);
   } else {
-    plan.places.fit(plan, binding.count, binding.element_bytes);
+    plan.places.fit(plan, binding.count, binding.stride, binding.element_bytes);
   }
   places_ = &plan.places;
   if (binding.mover != nullptr) require_movable(plan, binding);
@@ -150,6 +150,8 @@ StepOutcome Operation::try_step(const PlanStep& step, LaneHead& head) {
   if (!head.started) {
     if (step.waits_begin != step.waits_end && !waits_hold(step, head.segment)) return StepOutcome::blocked;
     if (step.op == StepOp::wait) return StepOutcome::done;
+    if (binding_->arriving != nullptr && !input_is_there(step, head.segment)) [[unlikely]]
+      return StepOutcome::blocked;
     if (step.writes_output && !(gate_open_ && heard_all_) && !may_write()) return StepOutcome::blocked;
   }
   if (!step.reaches_peers) return run(step, head);
@@ -223,6 +225,14 @@ bool Operation::wait_holds(const PlanWait& wait, std::uint64_t segment) const {
   return static_cast<std::int64_t>(wait.word->load(std::memory_order_acquire) - needed) >= 0;
 }
 
+std::uint64_t Operation::elements_done() const {
+  std::uint64_t segments = layout().segments;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    if (!is_done(heads_[i], plan_->lanes[i])) segments = std::min(segments, heads_[i].segment);
+  }
+  return std::min(layout().count, layout().begin_of_segment(segments));
+}
+
 Blocked Operation::blocked() const {
   for (std::size_t i = 0; plan_ != nullptr && i < heads_.size(); ++i) {
     const LaneHead& head = heads_[i];
@@ -232,6 +242,8 @@ Blocked Operation::blocked() const {
     const auto at = [&](Blocked::On on, int peer) {
       return Blocked{on, peer, static_cast<std::uint32_t>(i), head.step - lane.steps_begin, head.segment};
     };
+    if (binding_->arriving != nullptr && !head.started && !input_is_there(step, head.segment))
+      return at(Blocked::On::device, -1);
     for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
       if (!wait_holds(plan_->waits[w], head.segment)) return at(Blocked::On::progress, plan_->waits[w].rank);
     }

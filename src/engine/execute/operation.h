@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mix.h"
+#include "device/staging.h"
 #include "engine/execute/mover.h"
 #include "engine/execute/own_operator.h"
 #include "engine/execute/plan.h"
@@ -25,6 +26,7 @@ struct Binding {
   std::byte* output = nullptr;
   transport::MemoryRef input_ref = 0;  // of the input, where peers copy from it and nothing else
   std::uint64_t count = 0;             // elements of the vector, or of each chunk
+  std::uint64_t stride = 0;            // elements from chunk to chunk; 0: one lies behind the other
   // Chunks of different counts, which stay alive until the operation has finished; `count` is then of no meaning. For
   // programs with a lane per edge the counts of this rank's own buffers are enough; others need those of all ranks,
   // in both. Displacements of a buffer that peers see through windows must be the same on all ranks.
@@ -38,8 +40,12 @@ struct Binding {
   std::uint64_t fingerprint = 0;
   const trace::GroupRecorder* recorder = nullptr;  // where set, it records the steps that are done
   std::uint64_t sequence = 0;                      // of the call: what a trace knows it by
-  bool outgrows_caches = false;                    // what goes to outputs need not be kept in them
-  std::uint64_t epoch = 0;                         // of this channel's flags; unused by plans without flags
+  // Where set, the input is on its way from a device to this place: a step waits for what it touches of it.
+  device::Staging* arriving = nullptr;
+  const std::byte* arriving_at = nullptr;
+  std::uint64_t arriving_bytes = 0;
+  bool outgrows_caches = false;  // what goes to outputs need not be kept in them
+  std::uint64_t epoch = 0;       // of this channel's flags; unused by plans without flags
   // Addresses of the ranks' buffers in this process, by rank; only read by plans with windows onto them.
   std::byte* const* input_windows = nullptr;
   std::byte* const* output_windows = nullptr;
@@ -90,6 +96,8 @@ class Operation {
   // Whether the caller's output is no longer what it was.
   bool touched_output() const { return touched_output_; }
   const Plan* plan() const { return plan_; }
+  // Elements at the beginning of the vector, or of each chunk, that no step of this rank touches any more.
+  std::uint64_t elements_done() const;
 
  private:
   struct LaneHead {
@@ -122,6 +130,7 @@ class Operation {
     if (++head.segment == head.segments) --lanes_left_;
   }
   bool has_lost_peers(const PlanStep& step) const;
+  bool input_is_there(const PlanStep& step, std::uint64_t segment) const;
   bool may_write();
   bool gate_opens();
   int first_outside() const;

@@ -43,6 +43,25 @@ void Operation::for_each_run(const PlanStep& step, std::uint64_t segment, Visit&
   }
 }
 
+// The output, too, may lie in the place where the input is to come, and must not be overwritten by that.
+bool Operation::input_is_there(const PlanStep& step, std::uint64_t segment) const {
+  const std::byte* const input = binding_->arriving_at;
+  bool there = true;
+  for_each_run(step, segment, [&](std::uint64_t count, const auto& address_of) {
+    for (std::uint32_t k = 0; k < step.operands_end - step.operands_begin; ++k) {
+      const PlanOperand& operand = plan_->operands[step.operands_begin + k];
+      if (operand.kind != Operand::Kind::own || operand.buffer == Buffer::scratch) continue;
+      const std::byte* const begin = std::max<const std::byte*>(address_of(k), input);
+      const std::byte* const end =
+          std::min<const std::byte*>(address_of(k) + count * binding_->element_bytes, input + binding_->arriving_bytes);
+      if (begin >= end) continue;
+      const auto first = static_cast<std::uint64_t>(begin - input), behind = static_cast<std::uint64_t>(end - input);
+      there = there && binding_->arriving->has_arrived(first, behind);
+    }
+  });
+  return there;
+}
+
 // Calls use(elements) for every stretch of the step, whose places are then in pieces_.
 template <class Use>
 void Operation::for_each_stretch(const PlanStep& step, std::uint64_t segment, Use&& use) {

@@ -7,14 +7,15 @@ namespace tutti::engine {
 using schedule::Buffer;
 using schedule::Layout;
 
-void Places::fit(const Plan& plan, std::uint64_t count, std::uint32_t element_bytes) {
-  if (kept() && layout.count == count && layout.element_bytes == element_bytes) return;
+void Places::fit(const Plan& plan, std::uint64_t count, std::uint64_t stride, std::uint32_t element_bytes) {
+  if (kept() && stride == 0 && layout.count == count && layout.element_bytes == element_bytes) return;
   const schedule::Program& program = plan.lowered.program;
   layout = Layout::of(program.verb, count, element_bytes, static_cast<std::uint32_t>(program.blocks),
                       plan.lowered.segment_bytes);
+  if (stride != 0) layout.stride = stride;
   scratch_copy_bytes = layout.plane_count() * element_bytes;
   step_bytes.clear();
-  if (layout.segments == 1) keep(plan);
+  if (layout.segments == 1 && layout.contiguous()) keep(plan);
 }
 
 void Places::fit_uneven(const Plan& plan, const schedule::Chunks& input, const schedule::Chunks& output,

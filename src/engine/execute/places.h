@@ -1,7 +1,7 @@
 // A plan's places for one count: what a step moves, and where that lies, worked out once and kept from call to call.
 //
 // Calls repeat: a training step makes the same ones over and over, and small ones take less time than finding their
-// places. Kept for calls of one segment; longer ones, and chunks of different counts, find a place when they need it.
+// places. Kept for calls of one segment; longer ones, and chunks of different counts or apart, find a place when they need it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ struct Places {
   std::vector<std::uint64_t> step_bytes, run_counts, offsets;
 
   bool kept() const { return !step_bytes.empty(); }
-  // The places of a call with chunks of one count; does nothing where they are those of the call before.
-  void fit(const Plan& plan, std::uint64_t count, std::uint32_t element_bytes);
+  // The places of a call with chunks of one count, which begin `stride` apart (0: one behind the other); does nothing
+  // where they are those of the call before.
+  void fit(const Plan& plan, std::uint64_t count, std::uint64_t stride, std::uint32_t element_bytes);
   void fit_uneven(const Plan& plan, const schedule::Chunks& input, const schedule::Chunks& output,
                   std::uint32_t element_bytes);
 

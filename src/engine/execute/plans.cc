@@ -58,7 +58,7 @@ void Plans::require_verified(const schedule::Algorithm& row, const schedule::Pla
   verified_.insert(key);
 }
 
-const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int channel) {
+const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int channel, int part) {
   const std::lock_guard lock(mutex_);
   Offers offers = transport_->offers();
   offers.segment_bytes = choice::segment_bytes_for(offers);
@@ -71,19 +71,20 @@ const Plan& Plans::make(const Call& call, const schedule::Algorithm& row, int ch
     offers = offers.pair(offers.hosts.share(transport_->rank(), call.peer));
     placement = {2, sending ? 0 : 1, 0, offers.hosts};
   }
-  auto& plan = plans_[index_of(call, row, channel)];
+  const std::size_t index = index_of(call, row, channel);
+  auto& plan = part == 0 ? plans_[index] : plans_of_parts_[{part, index}];
+  const PlanChannel on{transport_->channel_of_part(channel, part), channels_};
   if (choice::is_given(row)) {
     const choice::Given& given = *given_[static_cast<std::size_t>(row.verb)];
     const schedule::Lowered& mine = given.programs[static_cast<std::size_t>(transport_->rank())];
-    plan = std::make_unique<Plan>(mine, *transport_, PlanChannel{channel, channels_}, members,
-                                  mine.program.scratch_planes);
+    plan = std::make_unique<Plan>(mine, *transport_, on, members, mine.program.scratch_planes);
     return *plan;
   }
   if (verify_) require_verified(row, placement, offers);
   schedule::Program program = row.generate(placement);
   const int landing_plane = program.scratch_planes;
-  plan = std::make_unique<Plan>(schedule::lower(std::move(program), schedule::offers_for(row, offers)), *transport_,
-                                PlanChannel{channel, channels_}, members, landing_plane);
+  plan = std::make_unique<Plan>(schedule::lower(std::move(program), schedule::offers_for(row, offers)), *transport_, on,
+                                members, landing_plane);
   return *plan;
 }
 

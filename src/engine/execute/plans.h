@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -28,7 +29,16 @@ class Plans {
   // Never fails after the first call of a places. May be called from several threads for different channels.
   const Plan& get(const Call& call, const schedule::Algorithm& row, int channel) {
     const std::unique_ptr<Plan>& plan = plans_[index_of(call, row, channel)];
-    return plan ? *plan : make(call, row, channel);
+    return plan ? *plan : make(call, row, channel, 0);
+  }
+  // For a part of a call, on the channel that is its own.
+  const Plan& get(const Call& call, const schedule::Algorithm& row, int channel, int part) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = plans_of_parts_.find({part, index_of(call, row, channel)});
+      if (found != plans_of_parts_.end() && found->second) return *found->second;
+    }
+    return make(call, row, channel, part);
   }
 
  private:
@@ -40,7 +50,7 @@ class Plans {
     const auto number = static_cast<std::size_t>(number_of(row));
     return (static_cast<std::size_t>(channel) * kNumbers + number) * 2 * ranks + variant;
   }
-  const Plan& make(const Call& call, const schedule::Algorithm& row, int channel);
+  const Plan& make(const Call& call, const schedule::Algorithm& row, int channel, int part);
   void require_verified(const schedule::Algorithm& row, const schedule::Placement& placement, const Offers& offers);
 
   static constexpr std::size_t kNumbers = schedule::kMostAlgorithms + kVerbs;
@@ -49,11 +59,13 @@ class Plans {
   std::size_t ranks_;
   bool verify_;
   std::array<const choice::Given*, kVerbs> given_{};
-  mutable std::mutex mutex_;  // held while a plan is made
+  mutable std::mutex mutex_;  // held while a plan is made, and guards plans_of_parts_
   // By number of the row, ranks and root; and of messages, whether the two share memory.
   std::set<std::tuple<std::ptrdiff_t, int, int, bool>> verified_;
   // By ((channel, algorithm), root or peer and direction).
   std::vector<std::unique_ptr<Plan>> plans_;
+  // By part and that: few of them are ever made.
+  std::map<std::pair<int, std::size_t>, std::unique_ptr<Plan>> plans_of_parts_;
 };
 
 }  // namespace tutti::engine

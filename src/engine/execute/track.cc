@@ -19,7 +19,8 @@ bool may_leave_early(Verb verb) {
 
 }  // namespace
 
-Track::Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check)
+Track::Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check,
+             const PartThreads& threads)
     : transport_(&transport),
       plans_(&plans),
       chooser_(&chooser),
@@ -27,6 +28,7 @@ Track::Track(transport::Transport& transport, Plans& plans, const choice::Choose
       check_(check),
       launch_(transport, channel),
       operation_(transport),
+      parts_(transport, channel, threads),
       checking_(transport) {
   for (int rank = 0; rank < transport.size(); ++rank) {
     flags_.push_back(transport.flags(channel, rank));
@@ -43,7 +45,8 @@ Track::Track(transport::Transport& transport, Plans& plans, const choice::Choose
 void Track::start() {
   const Call& call = call_;
   moved_ = true;
-  entered_ = looked_ = prepared_ = scaled_ = all_symmetric_ = false;
+  entered_ = looked_ = prepared_ = first_ended_ = returns_early_ = scaled_ = all_symmetric_ = false;
+  parts_.forget();
   algorithm_ = nullptr;
   binding_.input = call.input;
   binding_.output = call.output;
@@ -52,15 +55,17 @@ void Track::start() {
     call_.input_ref = call_.output_ref = 0;
   }
   binding_.count = call.count;
+  binding_.stride = 0;
   binding_.input_chunks = call.input_chunks;
   binding_.output_chunks = call.output_chunks;
   binding_.element_bytes = call.unit_bytes;
-  chosen_ = chooser_->choose(call.question());
+  chosen_ = chooser_->choose(question_of(*transport_, call));
   const std::uint64_t mine = programs();
   call_.kinds |= Statement::programs_bits(mine);
   binding_.fingerprint = mix(call.fingerprint, mine);
   binding_.sequence = call.sequence;
   binding_.recorder = call.recorder;
+  binding_.arriving = nullptr;
   binding_.gate = {};
   binding_.reduce = call.reduce;
   binding_.own = call.own;
@@ -81,7 +86,7 @@ void Track::start_on_device() {
     }
     go_through_host();
   }
-  if (call_.staging->has_input()) return move();
+  if (has_fetched()) return move();
   state();
   phase_ = Phase::fetching;
 }
@@ -90,6 +95,15 @@ void Track::go_through_host() {
   call_.staging->begin();
   binding_.input = call_.input = call_.staging->input_memory();
   binding_.output = call_.output = call_.staging->output_memory();
+}
+
+// Whether there is so much of the input that the call may begin: some of it, where steps wait for the rest one by one.
+bool Track::has_fetched() {
+  device::Staging& staging = *call_.staging;
+  if (!staging.comes_in_slices() || call_.whole || call_.scale != nullptr || chosen_ == nullptr ||
+      keeps_input(call_, *chosen_))
+    return staging.has_input();
+  return staging.any_has_arrived();
 }
 
 void Track::begin_check() {
@@ -160,9 +174,22 @@ Advance Track::advance() {
   return advance;
 }
 
+// Of an output that steps fill from its beginning on, what is done goes back to the device while the rest is on its way.
+void Track::return_slices(bool all) {
+  const auto return_part = [&](std::size_t part, std::uint64_t first, std::uint64_t done) {
+    const std::uint64_t bytes = done * call_.unit_bytes, from = returned_[part];
+    if (bytes == from || (!all && bytes - from < device::Staging::kSliceBytes)) return;
+    call_.staging->return_slice(first * call_.unit_bytes + from, first * call_.unit_bytes + bytes);
+    returned_[part] = bytes;
+  };
+  return_part(0, 0, first_ended_ || all ? binding_.count : operation_.elements_done());
+  for (std::size_t i = 0; i < parts_.size(); ++i) return_part(i + 1, parts_[i].first(), parts_[i].elements_done());
+}
+
 // Once the operation has finished: what it left in host memory goes to the device.
 Advance Track::return_output() {
   const bool begins = phase_ != Phase::returning;
+  if (begins && returns_early_) return_slices(true);
   if (begins) call_.staging->start_output(~std::uint64_t{0});
   phase_ = Phase::returning;
   if (call_.staging->has_output()) return Advance::finished;
@@ -183,7 +210,7 @@ Advance Track::advance_phases() {
     moved = true;
   }
   if (phase_ == Phase::fetching) [[unlikely]] {
-    if (!call_.staging->has_input()) return moved ? Advance::moved : Advance::stuck;
+    if (!has_fetched()) return moved ? Advance::moved : Advance::stuck;
     move();
     moved = true;
   }
@@ -217,13 +244,23 @@ Advance Track::advance_phases() {
     phase_ = Phase::running;
     moved = true;
   }
-  const Advance advance = operation_.advance();
+  const Advance advance = parts_.any() ? advance_parts() : operation_.advance();
+  if (returns_early_ && advance == Advance::moved) [[unlikely]]
+    return_slices(false);
   if (advance == Advance::finished) {
     finish();
     if (call_.staging != nullptr) [[unlikely]]
       return return_output();
   }
   return advance == Advance::stuck && moved ? Advance::moved : advance;
+}
+
+Advance Track::advance_parts() {
+  const Advance first = first_ended_ ? Advance::stuck : operation_.advance();
+  const Advance others = parts_.look();
+  first_ended_ = first_ended_ || first == Advance::finished;
+  if (first_ended_ && others == Advance::finished) return Advance::finished;
+  return first == Advance::stuck && others != Advance::moved ? Advance::stuck : Advance::moved;
 }
 
 // Says what this rank is in.
@@ -292,6 +329,19 @@ void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
     kept_input_.assign(binding_.input, binding_.input + call_.input_bytes);
     binding_.input = kept_input_.data();
   }
+  if (call_.staging != nullptr) [[unlikely]] {
+    if (call_.staging->comes_in_slices() && !call_.staging->input_seen()) {
+      binding_.arriving = call_.staging;
+      binding_.arriving_at = call_.input;
+      binding_.arriving_bytes = call_.input_bytes;
+    }
+    const schedule::VerbFacts& facts = schedule::facts_of(call_.verb);
+    const bool from_beginning = facts.cut == schedule::Cut::vector || facts.output == schedule::Share::own;
+    returns_early_ = from_beginning && !call_.uneven && !call_.whole && call_.staging->returns_slices();
+    returned_ = {};
+  }
+  const int parts = choice::is_given(algorithm) ? 1 : parts_of(*transport_, call_);
+  if (parts > 1) parts_.start(parts, *plans_, call_, algorithm, binding_);
   operation_.start(plan, binding_);
   prepared_ = true;
 }
@@ -318,6 +368,7 @@ void Track::finish() {
 int Track::mismatched_peer() const {
   const Operation& at_hand = phase_ == Phase::checking ? checking_ : operation_;
   if (phase_ != Phase::entering && at_hand.mismatched_peer() >= 0) return at_hand.mismatched_peer();
+  if (const int peer = parts_.mismatched_peer(); peer >= 0) return peer;
   const Statement mine = call_.statement();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags& flags = *flags_[static_cast<std::size_t>(rank)];
@@ -348,7 +399,7 @@ Blocked Track::blocked() const {
     return awaited < 0 ? Blocked{Blocked::On::device} : Blocked{Blocked::On::entry, awaited};
   }
   const std::uint64_t awaited = reuses ? scratch_epoch_ : phase_ == Phase::following ? open_epoch_ : 0;
-  if (phase_ == Phase::running) return operation_.blocked();
+  if (phase_ == Phase::running) return first_ended_ ? parts_.blocked() : operation_.blocked();
   for (int rank = 0; rank < transport_->size(); ++rank) {
     const Flags* flags = in_sight_[static_cast<std::size_t>(rank)];
     if (flags == nullptr) continue;
@@ -393,7 +444,8 @@ bool Track::hopeless() {
   diagnosis_.uneven = call_.uneven && !schedule::facts_of(call_.verb).all_know_counts;
   const int waited_for = diagnosis_.blocked.peer;
   // Asked before the failure: a peer that gave up and then left has said so first.
-  const bool departed = waited_for >= 0 && transport_->drained(channel_, waited_for);
+  const int channel = first_ended_ && phase_ == Phase::running ? parts_.blocked_channel() : channel_;
+  const bool departed = waited_for >= 0 && transport_->drained(channel, waited_for);
   if (const int peer = mismatched_peer(); peer >= 0) {
     diagnosis_.blocked.peer = peer;
     diagnosis_.kind = Diagnosis::Kind::mismatch;

@@ -2,14 +2,15 @@
 //
 // A call goes through phases: *launching* (one rank does the work of all on the device that all buffers lie on, and the
 // call ends there, or goes on through host memory); *fetching* (wait until input that lies on a device is in host
-// memory); *checking* (all ranks learn that all are in this very call) where that was asked for; *following* (wait
+// memory, or of large input the beginning); *checking* (all ranks learn that all are in this very call) where that was asked for; *following* (wait
 // until all ranks have finished an earlier call that this one may have left before they had seen where its buffers
 // were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn theirs) where the
 // choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch on behalf of the
-// call before); *running* (the operation); *returning* (wait until output that belongs on a device is back there).
+// call before); *running* (the operation, of which other threads may run parts); *returning* (wait until output that belongs on a device is back there).
 // Resumable in each. Driven by one thread at a time.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -21,6 +22,7 @@
 #include "base/deadline.h"
 #include "choice/chooser.h"
 #include "engine/call.h"
+#include "engine/execute/call_part.h"
 #include "engine/execute/device_launch.h"
 #include "engine/execute/operation.h"
 #include "engine/execute/plans.h"
@@ -39,8 +41,10 @@ inline constexpr std::string_view kOneLaunch = "one_launch";
 
 class Track {
  public:
-  // `check`: every call of the whole group is checked on all ranks before any buffer is touched.
-  Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check);
+  // `check`: every call of the whole group is checked on all ranks before any buffer is touched. `threads`: of those that
+  // run parts of calls.
+  Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check,
+        const PartThreads& threads);
 
   // The algorithm, of an all_reduce of one byte, after which every rank knows that all ranks are in the same call:
   // every result depends on every rank, along messages that were all compared.
@@ -61,12 +65,13 @@ class Track {
   bool touched_output() const {
     if (call_.staging != nullptr && call_.staging->is_deferred()) return launch_.arrived();
     if (call_.staging != nullptr) return call_.staging->output_started();
-    return scaled_ || (prepared_ && !call_.whole && operation_.touched_output());
+    return scaled_ || (prepared_ && !call_.whole && operation_.touched_output()) || parts_.touched_output();
   }
 
   // The call that is under way has failed here: from now on nobody writes to its buffers, as far as that can be had.
   void withdraw() {
     if (phase_ == Phase::launching) launch_.withdraw(call_);
+    parts_.withdraw();
   }
   // Why this rank could not launch the call for all; empty where it was not that.
   const std::optional<Error>& why_not_launched() const { return launch_.why_not(); }
@@ -86,8 +91,11 @@ class Track {
   enum class Phase : std::uint8_t { launching, fetching, checking, following, entering, reusing, running, returning };
 
   Advance advance_phases();
+  Advance advance_parts();
   void start_on_device();
   void go_through_host();
+  bool has_fetched();
+  void return_slices(bool all);
   Advance return_output();
   // From here on bytes move, or the ranks compare their calls.
   void move() {
@@ -120,6 +128,7 @@ class Track {
   bool check_;
   DeviceLaunch launch_;
   Operation operation_;
+  OtherParts parts_;  // of the call, where it goes in several
   Operation checking_;
   std::byte checked_{};  // what checking_ reduces
   Call call_;
@@ -127,10 +136,13 @@ class Track {
   Phase phase_ = Phase::running;
   const schedule::Algorithm* chosen_ = nullptr;  // nullptr: entering will tell
   const schedule::Algorithm* algorithm_ = nullptr;
-  bool entered_ = false;   // this rank's call is shown to all
-  bool looked_ = false;    // and all ranks' buffers were looked up
-  bool prepared_ = false;  // the operation is this call's, not that of the call before
-  bool scaled_ = false;    // premul_sum: the output holds the scaled input
+  bool entered_ = false;        // this rank's call is shown to all
+  bool looked_ = false;         // and all ranks' buffers were looked up
+  bool prepared_ = false;       // the operation is this call's, not that of the call before
+  bool returns_early_ = false;  // what is done of the output goes back to the device meanwhile
+  std::array<std::uint64_t, transport::kMostCallParts> returned_{};  // bytes of each part that have
+  bool first_ended_ = false;                                         // the first part of a call that goes in several
+  bool scaled_ = false;                                              // premul_sum: the output holds the scaled input
   bool all_symmetric_ = false;
   std::uint64_t epoch_ = 0;               // operations on this channel that used flags
   std::uint64_t scratch_epoch_ = 0;       // the last of them that used scratch

@@ -11,6 +11,7 @@
 #include "base/hosts.h"
 #include "base/log.h"
 #include "choice/size_table.h"
+#include "engine/execute/call_part.h"
 #include "engine/schedule_files.h"
 #include "engine/tracing/tracer.h"
 #include "rendezvous/roster.h"
@@ -30,6 +31,7 @@ struct Linked {
   std::vector<rendezvous::Member> members;  // of the job, by rank
   Hosts hosts;                              // of the job
   bool mixed = false;                       // ranks of a host share memory
+  int parts = 1;                            // of large calls, each by a thread of its own
   int rank = 0;                             // of the job
 };
 
@@ -48,6 +50,7 @@ struct Origin {
   // Those that the caller brought, for all groups whose number of ranks is theirs.
   std::shared_ptr<const ScheduleFiles> schedules = std::make_shared<const ScheduleFiles>();
   std::shared_ptr<runtime::ProgressThreads> threads = std::make_shared<runtime::ProgressThreads>();
+  std::shared_ptr<const PartThreads> part_threads = std::make_shared<const PartThreads>(make_part_threads());
   std::shared_ptr<Tracer> tracer = std::make_shared<Tracer>();
   std::uint64_t number = 0;  // of the group, alike on all its ranks; 0: the one that all were made of
   // That this rank was the first of.
