@@ -87,16 +87,23 @@ class Staging {
   }
   // Memory of other processes that the launch is to touch, which stays open until it has ended.
   std::byte* use(SharedAllocations::Opened opened) { return uses_.emplace_back(std::move(opened)).data(); }
-  // Runs launch(driver, device, stream), which puts work into the stream.
+  // Runs launch(driver, device, stream), which puts work into the stream; what it has put there before it throws
+  // counts.
   template <class Launch>
   void start_launch(Launch&& launch) {
     const Current current(*driver(), home().context);
-    launch(*driver(), home(), launched().stream);
     launching_ = true;
     launched().marked = false;
     begin_to_look();
+    launch(*driver(), home(), launched().stream);
   }
   bool has_launched();
+
+  // Of a call that is given up: waits until what still writes to its buffers, a launch or the way back, has ended;
+  // false: for so long nobody waits. Throws Error(system) where the device failed, and writes nothing any more.
+  bool await_writing();
+  // For how long, from the first time that somebody asks.
+  const Deadline& patience();
 
  private:
   friend class StagingPool;
@@ -164,8 +171,9 @@ class Staging {
   CuContext earlier_context_ = nullptr;
   std::vector<SharedAllocations::Opened> uses_;  // by the launch
   bool launching_ = false;                       // it has not been seen to have ended
-  int looks_ = 0;                // at a stream that has not come to the call, or a launch that has not ended
-  bool asked_ = false;           // because of that, for a call by the driver
+  int looks_ = 0;       // at a stream that has not come to the call, or a launch that has not ended
+  bool asked_ = false;  // because of that, for a call by the driver
+  std::optional<Deadline> patience_;
   Deadline asking_;              // of a caller who has looked often
   bool output_ready_ = false;    // start_output() was called
   std::uint64_t new_bytes_ = 0;  // with this, where the output is chained
