@@ -28,7 +28,7 @@ bool by_chunks(const Call& call) { return schedule::facts_of(call.verb).cut == s
 
 device::OwnSource own_source_of(const Operator& own) {
   const Element& element = own.element;
-  return {.text = own.device_source,
+  return {.text = own.device_source.text(),
           .type = element.opaque() ? std::nullopt : std::optional(element.dtype()),
           .bytes = element.bytes(),
           .alignment = element.alignment()};
@@ -105,7 +105,7 @@ void DeviceShare::find_kernel(const Call& call, const device::Driver& driver, co
     wanted.op = static_cast<ReduceOp>(statement.op());
     wanted.function = compiler.reduce(driver, device.device, wanted.type, wanted.op, ranks);
   } else {
-    wanted.own = call.own->device_source;
+    wanted.own = call.own->device_source.text();
     wanted.of_own = call.own->element;
     wanted.function = compiler.reduce(driver, device.device, own_source_of(*call.own), ranks);
   }
@@ -115,7 +115,7 @@ void DeviceShare::find_kernel(const Call& call, const device::Driver& driver, co
 bool DeviceShare::Kernel::serves(const Call& call, device::CuContext in) const {
   if (function == nullptr || context != in || reduces != schedule::facts_of(call.verb).reduces) return false;
   if (!reduces) return true;
-  if (call.own != nullptr) return own == call.own->device_source && of_own == call.own->element;
+  if (call.own != nullptr) return own == call.own->device_source.text() && of_own == call.own->element;
   const Statement statement = call.statement();
   return own.empty() && type == static_cast<DType>(statement.type()) && op == static_cast<ReduceOp>(statement.op());
 }
