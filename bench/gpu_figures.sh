@@ -27,7 +27,7 @@ wanted=${*:-build tests rates torch steps busy tcp table}
 began_all=$(date +%s)
 out=${OUT:-build/gpu_figures}
 python=${TORCH_PYTHON:-python3}
-tests="staging_test device_calls_test device_launch_test launch_hazards_test held_streams_test device_verbs_test"
+tests=$(scripts/test-gpu.sh --list)
 failed=""
 
 wants() {

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds the tests of device memory and runs them on the first GPU of this machine: scripts/test-gpu.sh [gtest options]
+# With --list it only names them.
 #
 # They are the tests that `make test` runs over a driver without a device. Where there is no GPU nothing is built, a
 # sentence says so, and it is no failure. NVRTC, which compiles the kernels, is looked for beside PyTorch where the
@@ -8,7 +9,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-programs="staging_test device_calls_test device_launch_test launch_hazards_test held_streams_test device_verbs_test device_tune_test"
+# Those of tests/device that ask nothing but what a real driver does.
+programs="staging_test device_calls_test device_launch_test held_streams_test device_verbs_test device_tune_test own_operators_test"
+if [ "${1:-}" = --list ]; then
+  echo "$programs"
+  exit 0
+fi
 
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] && [ ! -e /dev/nvhost-gpu ]; then
   echo "test-gpu: skipped, this machine has no NVIDIA GPU; make test runs the same tests over a driver without a device"

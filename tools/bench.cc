@@ -47,6 +47,7 @@ constexpr const char* kBenchExamples = R"(Examples:
   tutti bench all_reduce -n 8 --netns a,b,c,d --map-by node      four hosts, as `ip netns add` makes them
   tutti bench all_reduce -n 2 --json out.json --csv out.csv --svg out.svg
   tutti bench all_reduce -n 4 --memory device --against torch-gloo   four ranks on the first GPU
+  tutti bench all_reduce -n 4 --memory devices    a GPU to each of four ranks, as far as there are that many
   tutti bench figures                                            the figures that Tutti is held to, on this machine
 
 Columns are those of nccl-tests: algbw = size / time, busbw = algbw x what the hardware has to move, 1 GB = 1e9 bytes;
@@ -151,7 +152,8 @@ Plan plan_of(const BenchOptions& asked) {
   plan.root = asked.root;
   plan.ordinary = asked.buffers != "symmetric";
   plan.symmetric = asked.buffers != "ordinary";
-  plan.on_device = asked.memory == "device";
+  plan.on_device = asked.memory != "host";
+  plan.own_devices = asked.memory == "devices";
   plan.rotate_bytes = asked.rotate ? parse_bytes(asked.rotate_bytes, "--rotate-bytes") : 0;
   plan.all_algorithms = asked.algorithms == "all";
   plan.pinned = !asked.no_pin;
@@ -324,9 +326,12 @@ void add_what(CLI::App& app, BenchOptions& asked) {
   app.add_option("--buffers", asked.buffers, "ordinary, symmetric (reachable by all ranks) or both")
       ->type_name("KIND")
       ->check(CLI::IsMember({"ordinary", "symmetric", "both"}));
-  app.add_option("--memory", asked.memory, "Where buffers lie: host, or device for the first GPU; host if left out")
+  app.add_option(
+         "--memory", asked.memory,
+         "Where buffers lie: host, device for the first GPU, or devices for those of the host, dealt out among its "
+         "ranks; host if left out")
       ->type_name("PLACE")
-      ->check(CLI::IsMember({"host", "device"}));
+      ->check(CLI::IsMember({"host", "device", "devices"}));
   app.add_flag("--rotate", asked.rotate, "Other buffers for every call: cold caches");
   app.add_option("--rotate-bytes", asked.rotate_bytes, "Memory to rotate over, all ranks together")->type_name("BYTES");
   app.add_option("--against", asked.against, "Peers to measure in the same run, with commas between, or all")

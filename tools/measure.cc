@@ -191,7 +191,7 @@ void print_tables(const MeasuredPairs& measured, const Map& map) {
   print_matrix(measured, [](const topology::LinkSpeed& speed) { return speed.bytes_per_s / 1e9; });
 }
 
-void print_measured_json(const MeasuredPairs& measured, const Map& map, const std::optional<MeasuredGpu>& gpu) {
+void print_measured_json(const MeasuredPairs& measured, const Map& map, const std::vector<MeasuredGpu>& gpus) {
   nlohmann::ordered_json latencies = nlohmann::ordered_json::array(), bandwidths = latencies, hosts = latencies,
                          cores = latencies;
   for (int from = 0; from < measured.ranks(); ++from) {
@@ -210,13 +210,16 @@ void print_measured_json(const MeasuredPairs& measured, const Map& map, const st
                                   {"cores_of_rank", cores},
                                   {"latency_s", latencies},
                                   {"bytes_per_s", bandwidths}};
-  if (gpu && gpu->why_not.empty())
-    document["gpu"] = {{"way", gpu->way}, {"latency_s", gpu->short_s}, {"bytes_per_s", gpu->bytes_per_s}};
+  for (const MeasuredGpu& gpu : gpus) {
+    if (!gpu.why_not.empty()) continue;
+    document[gpu.device == kOwnDevice ? "own_gpus" : "gpu"] = {
+        {"way", gpu.way}, {"latency_s", gpu.short_s}, {"bytes_per_s", gpu.bytes_per_s}};
+  }
   fmt::print("{}\n", document.dump(2));
 }
 
 void report(const MeasureOptions& asked, const MeasuredPairs& measured, const Map& map,
-            const std::optional<MeasuredGpu>& gpu) {
+            const std::vector<MeasuredGpu>& gpus) {
   const bool shape = asked.text || !asked.file.empty() || !asked.svg.empty();
   if (shape) {
     const topology::Topology topology = topology::topology_of(measured, "measured");
@@ -230,10 +233,11 @@ void report(const MeasureOptions& asked, const MeasuredPairs& measured, const Ma
       if (!file) refuse(fmt::format("cannot write '{}'; is the path right, and the disk not full?", asked.file));
     }
   }
-  if (asked.json) print_measured_json(measured, map, gpu);
+  if (asked.json) print_measured_json(measured, map, gpus);
   if (asked.json || asked.text) return;
   print_tables(measured, map);
-  if (gpu) fmt::print("\n{}\n", words_of(*gpu));
+  if (!gpus.empty()) fmt::print("\n");
+  for (const MeasuredGpu& gpu : gpus) fmt::print("{}\n", words_of(gpu));
   if (!asked.file.empty()) fmt::print("\nwrote {0}; next: tutti cost all_reduce --topology {0}\n", asked.file);
   if (asked.file.empty()) fmt::print("\nnext: -o mine.topology keeps it for tutti sim and tutti cost\n");
 }
@@ -246,8 +250,8 @@ void measure_among(Communicator& comm, const MeasureOptions& asked) {
                     comm.size(), kMostMeasured));
   const Map map = map_of(comm);
   const MeasuredPairs measured = measure_pairs(comm, map.hosts);
-  const std::optional<MeasuredGpu> gpu = measure_gpu(comm);
-  if (comm.rank() == 0) report(asked, measured, map, gpu);
+  const std::vector<MeasuredGpu> gpus = measure_gpus(comm);
+  if (comm.rank() == 0) report(asked, measured, map, gpus);
   std::fflush(stdout);
   comm.barrier();  // nobody leaves before it is told
 }

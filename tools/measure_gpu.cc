@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,14 +37,13 @@ Timed time_of(Communicator& comm, std::span<float> values, int rounds) {
   return {times[static_cast<std::size_t>(rounds / 2)], way};
 }
 
-}  // namespace
-
-std::optional<MeasuredGpu> measure_gpu(Communicator& comm) {
+std::optional<MeasuredGpu> measure_gpu(Communicator& comm, int device) {
   MeasuredGpu gpu;
+  gpu.device = device;
   std::optional<DeviceMemory<float>> memory;
   std::vector<int> drivers = {1};
   try {
-    memory = comm.allocate_device<float>(kLongGpu);  // on all ranks or on none
+    memory = comm.allocate_device<float>(kLongGpu, device);  // on all ranks or on none
   } catch (const Error& error) {
     drivers = {error.code() == ErrorCode::unsupported ? 0 : 1};
     gpu.why_not = error.what();
@@ -59,11 +59,26 @@ std::optional<MeasuredGpu> measure_gpu(Communicator& comm) {
   return gpu;
 }
 
+}  // namespace
+
+std::vector<MeasuredGpu> measure_gpus(Communicator& comm) {
+  std::vector<MeasuredGpu> gpus;
+  for (const int device : {0, kOwnDevice}) {
+    const std::optional<MeasuredGpu> gpu = measure_gpu(comm, device);
+    const bool same = gpu && !gpus.empty() && gpu->way == gpus.front().way && gpu->why_not == gpus.front().why_not;
+    if (gpu && !same) gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
 std::string words_of(const MeasuredGpu& gpu) {
   if (!gpu.why_not.empty()) return "GPUs: ranks cannot use them: " + gpu.why_not;
   const std::string way = gpu.way == "one_launch" ? "all ranks share it, and one launches a kernel for all, by CUDA IPC"
-                                                  : "through host memory, by " + gpu.way;
-  return fmt::format("GPU 0 of every rank: {}; all_reduce of 64 bytes in {}, of 64 MB at {}", way,
+                          : gpu.way == "own_shares"
+                              ? "each does its share by a kernel of its own, by CUDA IPC and peer access"
+                              : "through host memory, by " + gpu.way;
+  return fmt::format("{}: {}; all_reduce of 64 bytes in {}, of 64 MB at {}",
+                     gpu.device == kOwnDevice ? "a GPU to each rank" : "GPU 0 of every rank", way,
                      rounded_time(gpu.short_s), rounded_bandwidth(gpu.bytes_per_s));
 }
 

@@ -16,7 +16,8 @@ if CORES:
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-DEVICE = "cuda" if os.environ.get("TUTTI_BENCH_MEMORY") == "device" else "cpu"
+DEVICE = {"device": "cuda", "devices": f"cuda:{RANK % max(torch.cuda.device_count(), 1)}"}.get(
+    os.environ.get("TUTTI_BENCH_MEMORY"), "cpu")
 PERIOD = 251
 TYPES = {
     "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8,

@@ -71,6 +71,9 @@ struct Options {
   bool verify = false;
 };
 
+// Of the GPUs that this process sees, the one of its rank: for Communicator::allocate_device.
+inline constexpr int kOwnDevice = -1;
+
 class TUTTI_API Communicator {
  public:
   explicit Communicator(std::unique_ptr<engine::Engine> engine);
@@ -400,8 +403,8 @@ class TUTTI_API Communicator {
   }
 
   // Memory of a GPU, zeroed: collective as allocate() is, and fails on all ranks or on none. Ranks that share the
-  // device have opened each other's part when it returns, so that no call has to; `device` counts as the CUDA driver
-  // does.
+  // device, or whose devices reach each other, have opened each other's part when it returns, so that no call has to;
+  // `device` counts as the CUDA driver does, and kOwnDevice deals those of a host out among its ranks.
   std::shared_ptr<void> allocate_device_bytes(std::size_t bytes, int device = 0);
   template <class T>
   DeviceMemory<T> allocate_device(std::size_t count, int device = 0) {

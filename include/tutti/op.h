@@ -20,6 +20,21 @@
 
 namespace tutti {
 
+// CUDA C++, with a hash of its letters that every call compares and none makes.
+class TUTTI_API DeviceSource {
+ public:
+  DeviceSource() = default;
+  DeviceSource(std::string text);  // NOLINT(google-explicit-constructor): it is text
+  DeviceSource(const char* text) : DeviceSource(std::string(text)) {}  // NOLINT(google-explicit-constructor): likewise
+
+  const std::string& text() const { return text_; }
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  std::string text_;
+  std::uint64_t hash_ = 0;
+};
+
 // An operator of the caller's. It must be associative; it may be applied on any thread, one at a time per call, and
 // must touch nothing that the caller changes meanwhile. What it throws fails the call with Error(invalid_argument) that
 // carries its words, and the communicator with it; other ranks see Error(peer_failed). An element has at most 1 MB; one
@@ -35,11 +50,11 @@ class TUTTI_API Operator {
   bool commutative = true;
   std::string name;  // for people, and compared between ranks
   std::string type;  // of the code, where it is known: compared between ranks, too
-  // The same in CUDA C++, for buffers on a device that all ranks share; empty: they go through host memory. It defines
+  // The same in CUDA C++, for buffers on devices; empty: they go through host memory. It defines
   //   __device__ Element combine(const Element& left, const Element& right)
   // where Element is the element's type, of 16-bit floats their bits as unsigned short. Of elements of the caller's own
   // it defines Element, too. Compared between ranks.
-  std::string device_source;
+  DeviceSource device_source;
 };
 
 // A value and where it is: what Op::minloc and Op::maxloc reduce.

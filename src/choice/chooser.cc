@@ -21,9 +21,7 @@ bool is_whole_group(Verb verb) { return verb != Verb::send_recv; }
 
 // Of the text that all ranks read alike.
 std::uint64_t hash_of(const Given& given) {
-  std::uint64_t hash = static_cast<std::uint64_t>(given.row.verb);
-  for (const char letter : schedule::to_json(given.programs)) hash = mix(hash, static_cast<unsigned char>(letter));
-  return hash;
+  return mix_letters(static_cast<std::uint64_t>(given.row.verb), schedule::to_json(given.programs));
 }
 
 std::vector<std::string_view> verb_names() {

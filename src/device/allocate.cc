@@ -46,8 +46,7 @@ class Kept {
 
 std::shared_ptr<void> allocate(const Driver& driver, CuDevice device, std::size_t bytes) {
   driver.require_complete();
-  int devices = 0;
-  driver.check(driver.cuDeviceGetCount(&devices), "counting devices");
+  const int devices = count_devices(driver);
   if (device < 0 || device >= devices) {
     throw Error(ErrorCode::invalid_argument, "there is no device " + std::to_string(device) + "; this process sees " +
                                                  std::to_string(devices) + ", which CUDA_VISIBLE_DEVICES may limit");

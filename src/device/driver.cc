@@ -132,6 +132,12 @@ const Driver& load_driver() {
   return *driver();
 }
 
+int count_devices(const Driver& driver) {
+  int devices = 0;
+  driver.check(driver.cuDeviceGetCount(&devices), "counting devices");
+  return devices;
+}
+
 int device_of(const Driver& driver, const void* address) {
   unsigned type = 0, managed = 0;
   int ordinal = kOnHost;

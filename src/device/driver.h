@@ -46,7 +46,7 @@ struct CuCopyOfRows {
 };
 
 inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 2, kCuAlreadyMapped = 208,
-                          kCuNotReady = 600, kCuImplicitCapture = 906;
+                          kCuNotReady = 600, kCuPeerAccessAlreadyEnabled = 704, kCuImplicitCapture = 906;
 inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
 inline constexpr unsigned kCuPortable = 1, kCuDeviceMap = 2;  // registered for all contexts; shown to devices
 inline constexpr int kCuMemoryType = 2, kCuBufferNumber = 7, kCuIsManaged = 8,
@@ -71,6 +71,8 @@ inline constexpr unsigned kCuInHostMemory = 1, kCuOnDevice = 2;  // what memory 
   X(cuCtxPopCurrent_v2, (CuContext * context))                                                                   \
   X(cuDeviceGetAttribute, (int* value, int attribute, CuDevice device))                                          \
   X(cuDeviceGetUuid_v2, (CuUuid * name, CuDevice device))                                                        \
+  X(cuDeviceCanAccessPeer, (int* can, CuDevice device, CuDevice peer))                                           \
+  X(cuCtxEnablePeerAccess, (CuContext peer, unsigned flags))                                                     \
   X(cuCtxGetCurrent, (CuContext * context))                                                                      \
   X(cuModuleLoadData, (CuModule * module, const void* code))                                                     \
   X(cuModuleGetFunction, (CuFunction * function, CuModule module, const char* name))                             \
@@ -144,6 +146,9 @@ inline const Driver* driver() { return noticed_driver.load(std::memory_order_acq
 // The driver, which is loaded where the process has not done so yet: for whoever asks for memory of a device. Throws
 // Error(unsupported) where there is none.
 const Driver& load_driver();
+
+// Those that this process sees.
+int count_devices(const Driver& driver);
 
 // Where memory lies: on this device, or on none.
 inline constexpr int kOnHost = -1;

@@ -17,8 +17,10 @@ namespace {
 constexpr char kFetching[] = "copying the input from ", kReturning[] = "copying the output to ",
                kLaunching[] = "a kernel on ";
 
-// Of a call that was given up.
+// Of a call that was given up: most launches take less than a millisecond, and wait for as long as the device takes to
+// turn.
 constexpr std::chrono::milliseconds kPatienceWithWriting{2000};
+constexpr std::chrono::microseconds kLooksApart{50};
 
 // The driver hands the device copies to it of fewer bytes than these together with the work of a kernel, for which the
 // device has to turn to this process: where several share it, some 150 us each way. Rows are copied by the engine that
@@ -203,8 +205,10 @@ bool Staging::show(const void* buffer, DevicePlace& place) const {
   return SharedAllocations::of_process().show(*pool_->driver_, buffer, place);
 }
 
+// A launch may have taken one of the ways before.
 void Staging::begin() {
   deferred_ = false;
+  in_.marked = in_.ended = out_.marked = out_.ended = false;
   {
     const Current current(*pool_->driver_, context_);
     block_ = pool_->memory_->take(bytes_);
@@ -348,16 +352,28 @@ void Staging::start_output(std::uint64_t most_bytes) {
   let_output_go();
 }
 
+const Deadline& Staging::patience() {
+  if (!patience_) patience_ = Deadline::after(kPatienceWithWriting);
+  return *patience_;
+}
+
 // A stream that was held comes after the output; where none was, who is told of the failure frees its buffers.
+bool Staging::await_writing() {
+  const bool returns = out_.device != nullptr && out_.marked && !out_.ended && !(chained_ && callers_ != nullptr);
+  if (!returns && !launching_) return true;
+  const bool launches = launching_;
+  while (!(launches ? has_launched() : has_ended(out_, kReturning))) {
+    if (patience().passed()) return false;
+    std::this_thread::sleep_for(kLooksApart);
+  }
+  return true;
+}
+
 void Staging::finish_writing() {
-  const bool writes = out_.device != nullptr && out_.marked && !out_.ended && !(chained_ && callers_ != nullptr);
-  if (!writes && !launching_) return;
-  const Deadline patience = Deadline::after(kPatienceWithWriting);
   try {
-    const auto has_written = [&] { return launching_ ? has_launched() : has_ended(out_, kReturning); };
-    while (!has_written() && !patience.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (await_writing()) return;
     const bool asked = launching_ ? launched().marked : !returning_ || output_ready_;
-    if (has_written() || asked) return;
+    if (asked) return;
     Way& way = launching_ ? launched() : out_;
     to_come_.fetch_add(1, std::memory_order_relaxed);  // before which nothing of this stage is used again
     const Current current(*pool_->driver_, way.device->context);
@@ -587,6 +603,7 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   stage->background_ = plan.background;
   stage->loose_ = plan.loose && HeldStreams::of_process().begin_loose();
   stage->kept_.device = nullptr;
+  stage->patience_.reset();
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
   stage->callers_ = static_cast<CuStream>(plan.stream);

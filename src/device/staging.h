@@ -104,16 +104,23 @@ class Staging {
   }
   // Memory of other processes that the launch is to touch, which stays open until it has ended.
   std::byte* use(SharedAllocations::Opened opened) { return uses_.emplace_back(std::move(opened)).data(); }
-  // Runs launch(driver, device, stream), which puts work into the stream.
+  // Runs launch(driver, device, stream), which puts work into the stream; what it has put there before it throws
+  // counts.
   template <class Launch>
   void start_launch(Launch&& launch) {
     const Current current(*driver(), home().context);
-    launch(*driver(), home(), launched().stream);
     launching_ = true;
     launched().marked = false;
     begin_to_look();
+    launch(*driver(), home(), launched().stream);
   }
   bool has_launched();
+
+  // Of a call that is given up: waits until what still writes to its buffers, a launch or the way back, has ended;
+  // false: for so long nobody waits. Throws Error(system) where the device failed, and writes nothing any more.
+  bool await_writing();
+  // For how long, from the first time that somebody asks.
+  const Deadline& patience();
 
  private:
   friend class StagingPool;
@@ -185,11 +192,12 @@ class Staging {
   CuContext earlier_context_ = nullptr;
   std::vector<SharedAllocations::Opened> uses_;  // by the launch
   bool launching_ = false;                       // it has not been seen to have ended
-  int looks_ = 0;           // at a stream that has not come to the call, or a launch that has not ended
-  bool asked_ = false;      // because of that, for a call by the driver
-  Deadline asking_;         // of a caller who has looked often
-  std::size_t slices_ = 0;  // of the input; 0: it comes in one piece
-  int parts_ = 1;           // of the input that are wanted at once
+  int looks_ = 0;       // at a stream that has not come to the call, or a launch that has not ended
+  bool asked_ = false;  // because of that, for a call by the driver
+  std::optional<Deadline> patience_;
+  Deadline asking_;                           // of a caller who has looked often
+  std::size_t slices_ = 0;                    // of the input; 0: it comes in one piece
+  int parts_ = 1;                             // of the input that are wanted at once
   std::vector<std::uint32_t> order_, turns_;  // which slice comes next; and when each of them comes
   std::atomic<std::size_t> arrived_slices_{0};
   std::mutex asking_for_slices_;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mix.h"
@@ -109,6 +110,12 @@ struct Call {
   // is not known yet has no number, and leaves open what its caller left open.
   Statement statement() const { return {sequence + 1, kinds, elements, detail}; }
   std::string describe() const { return words_of(statement()); }
+};
+
+// What has done a call. `row`: nullptr where devices did it all.
+struct DoneBy {
+  const schedule::Algorithm* row = nullptr;
+  std::string_view name;
 };
 
 // Whether the call needs a copy of its input as it was: peers would copy what is being overwritten, or the program

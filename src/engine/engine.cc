@@ -137,8 +137,8 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   last_algorithm_ = track.algorithm();
   if (attended) [[unlikely]] {
     if (call.recorder != nullptr)
-      records_.record(*call.recorder, call, track.row(), {attended->entered, attended->entered}, false);
-    if (attended->staging != nullptr) tell_way(call.verb, attended->staging->is_deferred(), track.why_not_launched());
+      records_.record(*call.recorder, call, track.done_by(), {attended->entered, attended->entered}, false);
+    if (attended->staging != nullptr) tell_way(track);
   }
   return {};
 }

@@ -179,9 +179,11 @@ class Engine final {
   const trace::GroupRecorder* find_recorder(trace::Recorder& recorder, std::uint64_t bytes);
   void drive_recorded(Track& track);
   void meet_to_allocate(std::size_t bytes);
-  // engine_device.cc: says once for each verb which way its calls on device memory take, and once why one launch that
+  // engine_device.cc: says once for each verb which way its calls on device memory take, and once why a launch that
   // this rank tried for all ranks cannot be.
-  void tell_way(Verb verb, bool launched, const std::optional<Error>& why_not);
+  void tell_way(const Track& track);
+  // How many ranks of this host are lower than this one.
+  int place_on_host() const;
   void admit_message(Call& call);
 
   // Throws Error where the two are not what exchange() takes.
@@ -220,7 +222,7 @@ class Engine final {
   void* stream_ = nullptr;                    // of calls that name none
   bool holds_stream_ = true;                  // until async ones have ended
   bool own_call_ = false;                     // of the library's: neither counted nor recorded
-  std::array<std::uint32_t, 2> told_ways_{};  // by way, a bit for each verb
+  std::array<std::uint32_t, 3> told_ways_{};  // by way, a bit for each verb
   std::string told_why_not_;
   RequestCache request_cache_;
   UnevenChunks chunks_;                                // of the blocking call at hand

@@ -1,9 +1,12 @@
 // Memory on devices that all ranks ask for together.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 
 #include "base/mix.h"
 #include "device/allocate.h"
+#include "device/peer_access.h"
 #include "device/shared_allocations.h"
 #include "engine/engine.h"
 
@@ -27,14 +30,22 @@ std::uint32_t mark_of(std::size_t bytes) {
   return static_cast<std::uint32_t>(mix(kAllocates, bytes)) | 1;
 }
 
+std::uint64_t devices_of(const std::vector<PartOnDevice>& parts) {
+  std::set<std::array<std::byte, 16>> names;
+  for (const PartOnDevice& part : parts) names.insert(part.device);
+  return names.size();
+}
+
 class DevicePart {
  public:
-  DevicePart(std::size_t bytes, int device) {
+  // `place`: of this rank among those of its host.
+  DevicePart(std::size_t bytes, int device, int place) {
     try {
       driver_ = &device::load_driver();
+      if (device == kOwnDevice) device = place % std::max(1, device::count_devices(*driver_));
       memory_ = device::allocate(*driver_, device, bytes);
-      driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, device), "using the device");
-      device_ = device;
+      driver_->check(driver_->cuDevicePrimaryCtxRetain(&used_.context, device), "using the device");
+      used_.device = device;
       show();
     } catch (const Error& error) {
       memory_.reset();
@@ -42,7 +53,7 @@ class DevicePart {
     }
   }
   ~DevicePart() {
-    if (context_ != nullptr) driver_->cuDevicePrimaryCtxRelease_v2(device_);
+    if (used_.context != nullptr) driver_->cuDevicePrimaryCtxRelease_v2(used_.device);
   }
   DevicePart(const DevicePart&) = delete;
   DevicePart& operator=(const DevicePart&) = delete;
@@ -52,11 +63,13 @@ class DevicePart {
   std::shared_ptr<void> memory() const { return memory_; }
   // What cannot be opened now cannot be in a call either, which then takes another way.
   void open(const PartOnDevice& other) const {
-    if (other.shown == 0 || other.device != part_.device) return;
+    if (other.shown == 0) return;
     try {
-      const device::Current current(*driver_, context_);
+      auto& allocations = SharedAllocations::of_process();
+      const device::Current current(*driver_, used_.context);
+      device::PeerAccess::of_process().require(*driver_, used_, other.device, other.process == allocations.process());
       SharedAllocations::Last last;
-      SharedAllocations::of_process().open(*driver_, context_, other.process, other.place, last);
+      allocations.open(*driver_, used_.context, other.process, other.place, last);
     } catch (const Error&) {
       return;
     }
@@ -64,18 +77,17 @@ class DevicePart {
 
  private:
   void show() {
-    const device::Current current(*driver_, context_);
+    const device::Current current(*driver_, used_.context);
     device::CuUuid name{};
-    driver_->check(driver_->cuDeviceGetUuid_v2(&name, device_), "asking for the name of the device");
-    part_.device = name.bytes;
+    driver_->check(driver_->cuDeviceGetUuid_v2(&name, used_.device), "asking for the name of the device");
+    part_.device = used_.name = name.bytes;
     part_.process = SharedAllocations::of_process().process();
     part_.there = 1;
     part_.shown = SharedAllocations::of_process().show(*driver_, memory_.get(), part_.place) ? 1 : 0;
   }
 
   const device::Driver* driver_ = nullptr;
-  device::CuContext context_ = nullptr;
-  int device_ = 0;
+  device::UsedDevice used_;
   std::shared_ptr<void> memory_;
   PartOnDevice part_;
   std::optional<Error> error_;
@@ -83,7 +95,9 @@ class DevicePart {
 
 }  // namespace
 
-void Engine::tell_way(Verb verb, bool launched, const std::optional<Error>& why_not) {
+void Engine::tell_way(const Track& track) {
+  const std::optional<Error>& why_not = track.why_not_launched();
+  const Verb verb = track.call().verb;
   if (why_not && why_not->what() != told_why_not_) {
     told_why_not_ = why_not->what();
     const std::string words = "calls on device memory cannot be launched for all ranks: " + told_why_not_;
@@ -93,19 +107,27 @@ void Engine::tell_way(Verb verb, bool launched, const std::optional<Error>& why_
       log_.info(words);
     }
   }
-  std::uint32_t& told = told_ways_[launched ? 1 : 0];
+  const bool one = last_algorithm_ == kOneLaunch, several = last_algorithm_ == kOwnShares;
+  std::uint32_t& told = told_ways_[one ? 0 : several ? 1 : 2];
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(verb);
   if ((told & bit) != 0 || !log_.says(Log::Level::info)) return;
   told |= bit;
-  const std::string way = launched ? "one rank launches a kernel for all, by CUDA IPC"
-                                   : "through host memory, by " + std::string(last_algorithm_);
+  const std::string way = one       ? "one rank launches a kernel for all, by CUDA IPC"
+                          : several ? "each device does its share by a kernel of its own, by CUDA IPC and peer access"
+                                    : "through host memory, by " + std::string(last_algorithm_);
   log_.info(std::string(name_of(verb)) + " on device memory: " + way);
+}
+
+int Engine::place_on_host() const {
+  int place = 0;
+  for (int lower = 0; lower < rank(); ++lower) place += transport_->offers().hosts.share(lower, rank()) ? 1 : 0;
+  return place;
 }
 
 std::shared_ptr<void> Engine::allocate_device(std::size_t bytes, int device) {
   static_assert(std::is_trivially_copyable_v<PartOnDevice>);
   require_alive();
-  const DevicePart mine(bytes, device);
+  const DevicePart mine(bytes, device, place_on_host());
   std::vector<PartOnDevice> parts(static_cast<std::size_t>(size()));
   run_own({.verb = Verb::all_gather,
            .input = &mine.part(),
@@ -124,6 +146,7 @@ std::shared_ptr<void> Engine::allocate_device(std::size_t bytes, int device) {
     }
   }
   if (transport_->device_card(0, 0) == nullptr) return mine.memory();
+  transport_->device_card(0, 0)->devices.store(devices_of(parts), std::memory_order_relaxed);
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != this->rank()) mine.open(parts[static_cast<std::size_t>(rank)]);
   }

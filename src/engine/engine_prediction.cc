@@ -1,5 +1,6 @@
 // What a call is expected to take: the algorithm that would be chosen for it, at the prices it is chosen by; on device
-// memory one launch for all ranks, or that algorithm and the staging of the buffers, at the rates of the device.
+// memory one launch for all ranks, or that algorithm and the staging of the buffers, at the rates of the device. Where
+// the ranks have devices of their own, as their last call or allocation has told, there is no prediction.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +8,7 @@
 #include "device/shared_allocations.h"
 #include "engine/engine.h"
 #include "engine/execute/call_part.h"
-#include "engine/execute/device_launch.h"
+#include "engine/execute/device_share.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -76,7 +77,7 @@ bool can_be_shown(const std::byte* buffer, int device) {
 }
 
 bool can_launch(const Call& call, const Devices& on, int ranks) {
-  if (!DeviceLaunch::takes(call, ranks) || (call.verb == Verb::all_to_all && call.in_place)) return false;
+  if (!DeviceShare::takes(call, ranks) || (call.verb == Verb::all_to_all && call.in_place)) return false;
   const bool has_input = call.input_bytes != 0, has_output = call.output_bytes != 0;
   if (has_input && has_output && on.input != on.output) return false;
   return (!has_input || can_be_shown(call.input, on.input)) && (!has_output || can_be_shown(call.output, on.output));
@@ -92,7 +93,10 @@ double Engine::predict(const Request& request) const {
   const topology::DeviceRates& rates = chooser_.device_rates();
   if (!rates.known()) return 0;
   const bool shares = transport_->device_card(0, 0) != nullptr;
-  if (rates.launches() && shares && can_launch(call, on, size()))
+  const bool launches = shares && can_launch(call, on, size());
+  // What several devices do together nobody has measured.
+  if (launches && transport_->device_card(0, 0)->devices.load(std::memory_order_relaxed) > 1) return 0;
+  if (rates.launches() && launches)
     return choice::price_of_launch(rates, choice::bytes_touched(call.verb, size(), call.moved_bytes, call.in_place));
   return predict_in_host(call, chunks) + choice::price_of_staging(rates, staged_bytes(call, chunks, on));
 }

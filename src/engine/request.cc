@@ -337,9 +337,8 @@ std::uint32_t Checker::mark() const {
   if (facts_.reduces && request_.op.own() != nullptr) {
     const Operator& own = *request_.op.own();
     hash = mix(hash, own.commutative ? 1 : 2);
-    for (const std::string* words : {&own.name, &own.type, &own.device_source}) {
-      for (const char letter : *words) hash = mix(hash, static_cast<unsigned char>(letter));
-    }
+    for (const std::string* words : {&own.name, &own.type}) hash = mix_letters(hash, *words);
+    hash = mix(hash, own.device_source.hash());
   }
   if (request_.mark != 0) hash = mix(hash, request_.mark);
   return static_cast<std::uint32_t>(hash ^ hash >> 32);

@@ -79,7 +79,7 @@ ScheduleFile read_entry(std::string_view entry) {
   if (*verb == Verb::send_recv) refuse("send_recv is between two ranks; schedules are for verbs of the whole group");
   ScheduleFile file{*verb, std::string(entry.substr(equals + 1)), 0, {}};
   const std::string text = text_of_file(file.path, *verb);
-  for (const char letter : text) file.hash = mix(file.hash, static_cast<unsigned char>(letter));
+  file.hash = mix_letters(file.hash, text);
   file.programs = programs_of(text, file.path);
   const Verb written_for = file.programs.front().program.verb;
   if (written_for != *verb) {

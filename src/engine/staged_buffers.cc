@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/execute/device_launch.h"
+#include "engine/execute/device_share.h"
 #include "schedule/verbs.h"
 
 namespace tutti::engine {
@@ -113,7 +113,7 @@ device::StagingPool::Handle Stager::stage(device::StagingPool& pool, const Stage
   plan.stream = manner.stream;
   plan.holds = manner.holds;
   plan.deferred =
-      manner.may_launch && on_one_device(input_device, output_device) && DeviceLaunch::takes(call_, group_.size);
+      manner.may_launch && on_one_device(input_device, output_device) && DeviceShare::takes(call_, group_.size);
   plan.background = manner.background;
   plan.parts = manner.parts;
   plan.loose = manner.loose;

@@ -1,8 +1,8 @@
-// What a rank shows of its buffers on a device, so that one rank of a host can do a call's work for all of them.
+// What a rank shows of its buffers on a device, so that one rank of each device can do its share of a call's work for
+// all of them.
 //
 // A rank writes the card, then shows it, then states its call, so that whoever sees the statement of a call but no card
-// of it knows that the rank will show none. The words behind the places are those of rank 0's card alone, for all
-// ranks.
+// of it knows that the rank will show none. The words behind `share` are those of rank 0's card alone, for all ranks.
 #pragma once
 
 #include <array>
@@ -20,19 +20,26 @@ struct alignas(128) DeviceCard {
   std::array<std::byte, 16> device;        // the driver's name for it, the same in all processes
   std::uint64_t process;
   DevicePlace input, output;
+  std::atomic<std::uint64_t> share;  // of a rank that launches: sequence << 2 | how far it is with its share
 
   alignas(64) std::atomic<std::uint64_t> arrivals;  // sequence << 16 | how many ranks have shown a card of that call
   std::atomic<std::uint64_t> busy;                  // sequence << 16 | the last rank that had to wait for its stream
-  std::atomic<std::uint64_t> launcher;              // sequence << 16 | the rank that shall launch
-  std::atomic<std::uint64_t> outcome;               // sequence << 2 | what has become of the launch
-  // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule.
+  std::atomic<std::uint64_t> launchers;             // a bit for each rank that shall launch, once it is
+  std::atomic<std::uint64_t> appointed;             // the sequence of the call that they are of
+  std::atomic<std::uint64_t> outcome;               // sequence << 2 | what has become of the launches
+  // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule
+  // where all share a device.
   std::atomic<std::uint64_t> usual;
+  std::atomic<std::uint64_t> devices;  // likewise: how many the ranks had their buffers on when that was seen last
 };
 
 // Of a call that the word is not about yet nothing has become. It goes to `launching` or `through_host`, once, and from
-// there to `done` or `through_host`.
+// `launching` to `done` or `through_host`, once.
 enum class LaunchState : std::uint64_t { launching = 1, through_host = 2, done = 3 };
-inline std::uint64_t outcome_word(std::uint64_t sequence, LaunchState state) {
+// How far a rank is with its share: it can launch, or cannot, or could not; or its launch has ended well.
+enum class ShareState : std::uint64_t { prepared = 1, failed = 2, done = 3 };
+template <class State>
+std::uint64_t state_word(std::uint64_t sequence, State state) {
   return sequence << 2 | static_cast<std::uint64_t>(state);
 }
 
@@ -41,8 +48,14 @@ inline bool begin_outcome(DeviceCard& first, std::uint64_t sequence, LaunchState
   std::uint64_t seen = first.outcome.load(std::memory_order_acquire);
   do {
     if (seen >> 2 >= sequence) return false;
-  } while (!first.outcome.compare_exchange_weak(seen, outcome_word(sequence, state), std::memory_order_acq_rel));
+  } while (!first.outcome.compare_exchange_weak(seen, state_word(sequence, state), std::memory_order_acq_rel));
   return true;
+}
+
+// The first to find that all launches have ended says so; others may be in the next call by then.
+inline bool end_outcome(DeviceCard& first, std::uint64_t sequence, LaunchState state) {
+  std::uint64_t launching = state_word(sequence, LaunchState::launching);
+  return first.outcome.compare_exchange_strong(launching, state_word(sequence, state), std::memory_order_acq_rel);
 }
 
 // Takes note that one more rank has shown its card; returns how many have. 0 where a rank has come to a later call, and

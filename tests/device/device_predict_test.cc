@@ -14,6 +14,7 @@
 #include "cost_file.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/on_both.h"
 #include "topology/rates.h"
 #include "tutti/trace.h"
 
@@ -23,10 +24,10 @@ namespace {
 using testing::Costs;
 using testing::DeviceBytes;
 using testing::fake;
+using testing::kLaunched;
 using testing::require;
 using topology::DeviceRates;
 
-constexpr std::string_view kLaunched = "one_launch";
 constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(float);
 constexpr std::size_t kTraced = 4096;
 
@@ -190,6 +191,23 @@ std::map<std::string, double> predicted_in_trace(bool devices) {
   }
   std::filesystem::remove(file);
   return found;
+}
+
+// Nobody has measured several devices together: the rates are of one.
+TEST(PredictOnADevice, OfRanksWithADeviceEachNothingIsSaid) {
+  if (testing::on_real_device()) GTEST_SKIP() << "takes several devices, which only the fake driver has";
+  const Costs costs(costs_with(true));
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const DeviceMemory<float> own = comm.allocate_device<float>(kCount, kOwnDevice);
+    const Request request = request_of(Verb::all_reduce, own.data(), own.data());
+    require(comm.predicted_us(request) == 0, "predicted by what a single device takes");
+    comm.run(request);
+    require(comm.last_algorithm() == testing::kShared, "another way");
+    const DeviceBytes together(kBytes);
+    const Request shared = request_of(Verb::all_reduce, together.data(), together.data());
+    comm.run(shared);
+    require_near(comm.predicted_us(shared), 11 + 4 * kBytes / 1e3, "on one device again");
+  }));
 }
 
 TEST(PredictOnADevice, TracesHaveTheSame) {

@@ -42,6 +42,22 @@ TEST(BenchOnADevice, TimesEveryKindOfVerb) {
   }
 }
 
+TEST(BenchOnADevice, DealsTheDevicesOutAmongTheRanks) {
+  const auto file = std::filesystem::temp_directory_path() / ("devices-bench-" + std::to_string(::getpid()) + ".json");
+  const Ended ended = shell(std::string(kFake) +
+                            "bench all_reduce,all_to_all -n 3 -b 64 -e 64 --memory devices --rounds 2 "
+                            "--cell-seconds 0.05 --json " +
+                            file.string());
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  const json rows = json::parse(std::ifstream(file));
+  std::filesystem::remove(file);
+  ASSERT_GE(rows.size(), 3U);
+  for (const json& row : rows) {
+    EXPECT_EQ(row["wrong"], 0);
+    EXPECT_TRUE(row["algorithm"] == "own_shares" || (row["verb"] == "all_to_all" && row["in_place"] == true)) << row;
+  }
+}
+
 TEST(BenchOnADevice, WhatCannotBeIsTold) {
   EXPECT_THAT(shell(std::string(kFake) + "bench all_reduce --memory device --buffers both").output,
               HasSubstr("one kind of buffers"));
@@ -138,13 +154,16 @@ TEST(TuneOfADevice, WithoutOneThereIsNone) {
 TEST(TopoOfADevice, TellsHowRanksReachIt) {
   const Ended shared = shell(std::string(kFake) + "topo --measure -n 2");
   EXPECT_EQ(shared.exit_code, 0) << shared.output;
-  EXPECT_THAT(shared.output, AllOf(HasSubstr("GPU 0 of every rank: all ranks share it"), HasSubstr("of 64 MB at ")));
+  EXPECT_THAT(shared.output, AllOf(HasSubstr("GPU 0 of every rank: all ranks share it"), HasSubstr("of 64 MB at "),
+                                   HasSubstr("a GPU to each rank: each does its share by a kernel of its own")));
   const json told = json::parse(shell(std::string(kFake) + "topo --measure -n 2 --json").output);
   EXPECT_EQ(told["gpu"]["way"], "one_launch");
+  EXPECT_EQ(told["own_gpus"]["way"], "own_shares");
   EXPECT_GT(told["gpu"]["bytes_per_s"], 0);
   const Ended staged =
       shell("TUTTI_CUDA_DRIVER=" TUTTI_FAKE_CUDA " TUTTI_NVRTC=none " TUTTI_TOOL " topo --measure -n 2");
-  EXPECT_THAT(staged.output, HasSubstr("GPU 0 of every rank: through host memory, by "));
+  EXPECT_THAT(staged.output,
+              AllOf(HasSubstr("GPU 0 of every rank: through host memory, by "), Not(HasSubstr("a GPU to each"))));
   const Ended without = shell(std::string(kWithout) + "topo --measure -n 2");
   EXPECT_EQ(without.exit_code, 0) << without.output;
   EXPECT_THAT(without.output, Not(HasSubstr("GPU")));

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/on_both.h"
 #include "topology/rates.h"
 #include "tutti/tune.h"
 
@@ -15,10 +16,9 @@ namespace tutti {
 namespace {
 
 using testing::fake;
+using testing::kLaunched;
 using testing::require;
 using topology::DeviceRates;
-
-constexpr std::string_view kLaunched = "one_launch";
 
 topology::Survey survey_of(const Tuned& tuned) { return topology::costs_from_text(tuned.costs).surveys.at(0); }
 

@@ -2,9 +2,10 @@
 //
 // What makes it strict: the addresses of its device memory cannot be read or written by the processor; streams are
 // queues that one thread empties in a random order, so that nothing has ended before it was waited for; what needs a
-// current context, or handles of one context, is refused without; and any entry point fails on demand. As a real one,
-// it lets a thread that gives memory back, or copies to memory that is not registered, wait until the device has done
-// its work, and whoever puts work into a stream meanwhile waits for that thread.
+// current context, or handles of one context, is refused without; kernels touch the memory of other devices only where
+// that was asked for; and any entry point fails on demand. As a real one, it lets a thread that gives memory back, or
+// copies to memory that is not registered, wait until the device has done its work, and whoever puts work into a stream
+// meanwhile waits for that thread.
 #include "device/fake_cuda.h"
 
 #include <elf.h>
@@ -111,6 +112,10 @@ void fake_cuda_place_next(void* address) {
   const std::lock_guard lock(world().mutex);
   world().next_place = address;
 }
+void fake_cuda_part(int device, int peer) {
+  const std::lock_guard lock(world().mutex);
+  world().apart[device][peer] = true;
+}
 void fake_cuda_hold_kernels(int held) {
   const std::lock_guard lock(world().mutex);
   world().kernels_held = held != 0;
@@ -180,6 +185,8 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   if (--world().retained[device] == 0) {
     std::erase_if(world().registered, [device](const auto& each) { return each.second.device == device; });
     std::erase_if(world().device_of_kernel, [device](const auto& each) { return each.second == device; });
+    for (int other = 0; other < kDevices; ++other)
+      world().reaches[device][other] = world().reaches[other][device] = false;
   }
   return entry.result();
 }
@@ -243,19 +250,25 @@ int cuIpcGetMemHandle(Handle* handle, Address address) {
   if (entry.refuses()) return entry.result();
   const auto it = world().memory.find(address);
   if (it == world().memory.end() || it->second.opened) return kInvalidValue;
-  const Exported shown{::getpid(), it->second.pages, it->second.bytes, it->second.number, address};
+  const Memory& memory = it->second;
+  const Exported shown{::getpid(), memory.pages, memory.device, memory.bytes, memory.number, address};
   std::memcpy(handle->bytes, &shown, sizeof shown);
   return kSuccess;
 }
-int cuIpcOpenMemHandle_v2(Address* address, Handle handle, unsigned) {
+int cuIpcOpenMemHandle_v2(Address* address, Handle handle, unsigned flags) {
   const Entry entry(__func__);
   if (entry.refuses()) return entry.result();
   Exported shown{};
   std::memcpy(&shown, handle.bytes, sizeof shown);
   if (shown.process == ::getpid()) return kInvalidContext;  // as the real one: not by who made it
+  const int device = current.back()->device;
+  constexpr unsigned kLazyPeers = 1;
+  if (shown.device != device && (world().apart[device][shown.device] || flags != kLazyPeers)) return kPeersUnsupported;
   for (const auto& [begin, each] : world().memory) {
     const bool overlaps = each.origin < shown.address + shown.bytes && shown.address < each.origin + each.bytes;
-    if (each.opened && each.process == shown.process && each.number != shown.number && overlaps) return kAlreadyMapped;
+    if (each.opened && each.process == shown.process && each.opened_on == device && each.number != shown.number &&
+        overlaps)
+      return kAlreadyMapped;
   }
   const std::string file = "/proc/" + std::to_string(shown.process) + "/fd/" + std::to_string(shown.pages);
   const int pages = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
@@ -264,6 +277,8 @@ int cuIpcOpenMemHandle_v2(Address* address, Handle handle, unsigned) {
   if (result != kSuccess) return result;
   Memory& made = world().memory[*address];
   made.opened = true;
+  made.opened_on = device;
+  made.device = shown.device;
   made.process = shown.process;
   made.origin = shown.address;
   return kSuccess;
@@ -466,6 +481,19 @@ int cuDeviceGetUuid_v2(unsigned char* name, int device) {
   std::fill_n(name, 16, static_cast<unsigned char>(device + 1));
   return entry.result();
 }
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  const Entry entry(__func__, false);
+  if (entry.refuses()) return entry.result();
+  *can = device != peer && !world().apart[device][peer] ? 1 : 0;
+  return kSuccess;
+}
+int cuCtxEnablePeerAccess(void* context, unsigned) {
+  const Entry entry(__func__);
+  if (entry.refuses()) return entry.result();
+  const int device = current.back()->device, peer = static_cast<Context*>(context)->device;
+  if (device == peer || world().apart[device][peer]) return kPeersUnsupported;
+  return std::exchange(world().reaches[device][peer], true) ? kPeersEnabled : kSuccess;
+}
 int cuCtxGetCurrent(void** context) {
   const Entry entry(__func__, false);
   *context = current.empty() ? nullptr : current.back();
@@ -503,7 +531,9 @@ int cuLaunchKernel(void* function, unsigned, unsigned pieces, unsigned, unsigned
   const auto* const kernel = static_cast<const FakeKernel*>(function);
   const auto number = [&](int argument) { return *static_cast<const unsigned long long*>(arguments[argument]); };
   const auto small = [&](int argument) { return *static_cast<const int*>(arguments[argument]); };
-  const KernelLaunch launch{*static_cast<const KernelOperands*>(arguments[0]), small(1), pieces};
+  const int device = current.back()->device;
+  if (w.device_of_kernel.at(function) != device) return kInvalidHandle;  // it was loaded for another
+  const KernelLaunch launch{device, *static_cast<const KernelOperands*>(arguments[0]), small(1), pieces};
   const auto ready = [&w] { return !w.kernels_held; };
   if (kernel->copies) {
     const CopyLaunch copy{launch, small(2), number(3)};

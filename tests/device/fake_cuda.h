@@ -22,6 +22,8 @@ void fake_cuda_capture(void* stream, int captures);
 void fake_cuda_capture_elsewhere(int captures);
 // The newest CUDA that the driver serves, as cuDriverGetVersion() has it.
 void fake_cuda_set_version(int version);
+// A device has no peer access to another, from now on.
+void fake_cuda_part(int device, int peer);
 // Kernels do not end, or do.
 void fake_cuda_hold_kernels(int held);
 // Copies between the host and what lies at or behind the address do not end, until it is 0.

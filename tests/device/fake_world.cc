@@ -100,6 +100,15 @@ std::byte* alias_of(World& w, Address address, std::size_t bytes) {
   return it->second.alias + (address - it->first);
 }
 
+std::byte* reached_by(World& w, int device, Address address, std::size_t bytes) {
+  std::byte* const alias = alias_of(w, address, bytes);
+  if (alias == nullptr) return nullptr;
+  const Memory& memory = std::prev(w.memory.upper_bound(address))->second;
+  const bool reached =
+      memory.opened ? memory.opened_on == device : memory.device == device || w.reaches[device][memory.device];
+  return reached ? alias : nullptr;
+}
+
 bool is_idle(const World& w) {
   const auto empty = [](const auto& stream) { return stream == nullptr || stream->queue.empty(); };
   for (const auto& [handle, stream] : w.streams) {
@@ -158,11 +167,12 @@ int run_kernel(World& w, const FakeKernel& kernel, const ReduceLaunch& launch) {
     std::vector<void*> destinations;
     for (std::size_t s = 0; s < kernel.sources; ++s) {
       const auto begin = reinterpret_cast<Address>(launch.operands.sources[s]) + block * launch.step * element;
-      sources.push_back(alias_of(w, begin, bytes));
+      sources.push_back(reached_by(w, launch.device, begin, bytes));
     }
     for (int d = 0; d < launch.destinations; ++d) {
       if (launch.pieces == 1 || static_cast<unsigned>(d) == block)
-        destinations.push_back(alias_of(w, reinterpret_cast<Address>(launch.operands.destinations[d]), bytes));
+        destinations.push_back(
+            reached_by(w, launch.device, reinterpret_cast<Address>(launch.operands.destinations[d]), bytes));
     }
     if (!std::ranges::all_of(sources, known) || !std::ranges::all_of(destinations, known)) return kIllegalAddress;
     take_time(w, bytes * (sources.size() + destinations.size()));
@@ -186,13 +196,13 @@ int run_kernel(World& w, const CopyLaunch& launch) {
   for (const unsigned piece : order) {
     const unsigned columns = static_cast<unsigned>(launch.columns), from = piece / columns, to = piece % columns;
     const auto begin = reinterpret_cast<Address>(launch.operands.sources[from]) + to * launch.bytes;
-    const std::byte* const source = alias_of(w, begin, launch.bytes);
+    const std::byte* const source = reached_by(w, launch.device, begin, launch.bytes);
     if (source == nullptr) return kIllegalAddress;
     take_time(w, launch.bytes);
     for (int d = 0; d < launch.destinations; ++d) {
       if (columns > 1 && static_cast<unsigned>(d) != to) continue;
       const auto place = reinterpret_cast<Address>(launch.operands.destinations[d]) + from * launch.bytes;
-      std::byte* const destination = alias_of(w, place, launch.bytes);
+      std::byte* const destination = reached_by(w, launch.device, place, launch.bytes);
       if (destination == nullptr) return kIllegalAddress;
       if (destination != source) take_time(w, launch.bytes);
       std::memmove(destination, source, launch.bytes);

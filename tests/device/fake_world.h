@@ -22,9 +22,10 @@
 namespace fake_cuda {
 
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101,
-                     kInvalidContext = 201, kAlreadyMapped = 208, kInvalidHandle = 400, kNotReady = 600,
-                     kIllegalAddress = 700, kAlreadyRegistered = 712, kNotRegistered = 713, kCaptureUnsupported = 900;
-inline constexpr int kDevices = 2;
+                     kInvalidContext = 201, kAlreadyMapped = 208, kPeersUnsupported = 217, kInvalidHandle = 400,
+                     kNotReady = 600, kIllegalAddress = 700, kPeersEnabled = 704, kAlreadyRegistered = 712,
+                     kNotRegistered = 713, kCaptureUnsupported = 900;
+inline constexpr int kDevices = 4;
 inline constexpr std::size_t kMostBytes = std::size_t{1} << 34;
 
 using Address = unsigned long long;
@@ -44,13 +45,14 @@ struct Memory {
   int pages = -1;                 // the file behind them, which other processes open by its number
   unsigned long long number = 0;  // never given twice
   bool opened = false;            // it is another process's, where it lies at `origin`
+  int opened_on = 0;              // for which device
   int process = 0;
   Address origin = 0;
 };
 
 // What a handle for other processes holds.
 struct Exported {
-  int process, pages;
+  int process, pages, device;
   std::size_t bytes;
   unsigned long long number;
   Address address;
@@ -104,7 +106,9 @@ struct World {
   bool kernels_held = false;
   Address copies_held_from = 0;  // 0: none
   void* next_place = nullptr;    // of the allocation that comes next
-  Context contexts[kDevices] = {{0}, {1}};
+  Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
+  bool apart[kDevices][kDevices] = {};    // the first has no peer access to the second
+  bool reaches[kDevices][kDevices] = {};  // the first's context was let touch the second's memory
   int retained[kDevices] = {};
   std::map<Address, Memory> memory;
   std::map<std::uintptr_t, Registered> registered;
@@ -137,6 +141,8 @@ bool may_spoil_captures(const std::string& function);
 const Registered* registered_around(const World& w, std::uintptr_t address);
 // Where a piece of device memory really is; nullptr where it is none.
 std::byte* alias_of(World& w, Address address, std::size_t bytes);
+// The same for a kernel of this device; nullptr where the device may not touch it, too.
+std::byte* reached_by(World& w, int device, Address address, std::size_t bytes);
 // What so many bytes of device memory take, where the pace is set.
 void take_time(const World& w, std::size_t bytes);
 bool is_idle(const World& w);
@@ -148,6 +154,7 @@ std::shared_ptr<Event> find_event(World& w, void* handle);
 int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number, Address* address);
 // Launches of reduce.cu and copy.cu, `pieces` of each, by the processor's own means.
 struct KernelLaunch {
+  int device;
   KernelOperands operands;
   int destinations;
   unsigned pieces;

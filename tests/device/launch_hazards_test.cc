@@ -12,6 +12,7 @@
 #include "check.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/on_both.h"
 #include "device/said.h"
 #include "device/shared_allocations.h"
 
@@ -22,10 +23,10 @@ using device::SharedAllocations;
 using testing::all_reduce_of;
 using testing::DeviceBytes;
 using testing::fake;
+using testing::kLaunched;
 using testing::require;
 using testing::TestStream;
 
-constexpr std::string_view kLaunched = "one_launch";
 constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(int);
 
 void fill(const DeviceBytes& buffer, int value) {

@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "device/device_memory.h"
+#include "device/on_both.h"
 #include "device/said.h"
 
 namespace tutti {
@@ -20,9 +21,8 @@ namespace {
 
 using testing::DeviceBytes;
 using testing::error_of;
+using testing::kLaunched;
 using testing::require;
-
-constexpr std::string_view kLaunched = "one_launch";
 
 // Both have each sum rounded by itself.
 Op farthest() {

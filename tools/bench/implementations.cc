@@ -115,7 +115,7 @@ Variables variables_for(const Group& group, const StartFacts& facts) {
   all[kBytesVariable] = std::to_string(facts.bytes);
   all[kCoresVariable] = fmt::format("{}", fmt::join(facts.processors, ","));
   all[kInterfaceVariable] = interface_of(facts);
-  all[kMemoryVariable] = facts.on_device ? "device" : "host";
+  all[kMemoryVariable] = facts.own_devices ? "devices" : facts.on_device ? "device" : "host";
   all["OMP_NUM_THREADS"] = "1";
   return all;
 }

@@ -25,6 +25,7 @@ struct StartFacts {
   int ranks = 2;
   std::string transport = "auto";       // a word of kTransportWords
   bool on_device = false;               // buffers lie on the first GPU
+  bool own_devices = false;             // or on those of the host, dealt out among its ranks
   std::uint64_t bytes = 0;              // the most memory that a rank will need
   std::vector<int> processors;          // rank r on the r-th (mod their number); none: not pinned
   std::size_t cores = 1;                // that this process may use

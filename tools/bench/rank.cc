@@ -16,7 +16,11 @@ namespace {
 // memory stand for them while they are filled and compared.
 class Ours {
  public:
-  Ours(int rank, int ranks) : rank_(rank), ranks_(ranks), on_device_(variable(kMemoryVariable) == "device") {
+  Ours(int rank, int ranks)
+      : rank_(rank),
+        ranks_(ranks),
+        device_(variable(kMemoryVariable) == "devices" ? kOwnDevice : 0),
+        on_device_(device_ == kOwnDevice || variable(kMemoryVariable) == "device") {
     current_ = &communicator_for({});
     if (on_device_) alone_ = current_->communicator.split(rank, 0);
   }
@@ -55,7 +59,7 @@ class Ours {
       mirror.host = ordinary_[slot].at_least(all_alike);
       if (mirror.bytes < all_alike) {
         mirror.device.reset();
-        mirror.device = current_->communicator.allocate_device_bytes(all_alike);
+        mirror.device = current_->communicator.allocate_device_bytes(all_alike, device_);
         mirror.bytes = all_alike;
       }
       return mirror.host;
@@ -178,7 +182,7 @@ class Ours {
     return {sent, received};
   }
 
-  int rank_, ranks_;
+  int rank_, ranks_, device_;
   bool on_device_;
   Seat seat_;
   Request request_;

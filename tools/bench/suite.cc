@@ -107,6 +107,7 @@ class Suite {
     facts.round_hosts = plan_.round_hosts;
     facts.transport = plan_.transport;
     facts.on_device = plan_.on_device;
+    facts.own_devices = plan_.own_devices;
     facts.cores = cores_.size();
     if (plan_.pinned) facts.processors = cores_;
     for (const auto& line : lines) {

@@ -22,6 +22,7 @@ struct Plan {
   bool ordinary = true;
   bool symmetric = false;
   bool on_device = false;          // buffers on the first GPU, which all ranks share
+  bool own_devices = false;        // or on the GPUs of the host, dealt out among its ranks
   std::uint64_t rotate_bytes = 0;  // of all ranks together; 0 = the same buffers again and again
   std::vector<std::string> against;
   bool all_algorithms = false;

@@ -16,7 +16,7 @@ struct Operation {
   nb::object function;  // none for premul_sum
   bool commutative = true;
   std::string name;
-  std::string device_source;
+  DeviceSource device_source;
 };
 
 void bind_operators(nb::module_& module);

@@ -217,7 +217,7 @@ Advance AsyncCalls::progress_track(Track& track) {
   }
   if (advance != Advance::finished) return advance;
   if (first->call.recorder != nullptr)
-    with_.records.record(*first->call.recorder, first->call, track.row(), first->times, true);
+    with_.records.record(*first->call.recorder, first->call, track.done_by(), first->times, true);
   {
     const std::lock_guard lock(queue_mutex_);
     track.queue.pop_front();

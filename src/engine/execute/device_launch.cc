@@ -1,25 +1,23 @@
 #include "engine/execute/device_launch.h"
 
 #include <algorithm>
-#include <optional>
+#include <bit>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/deadline.h"
-#include "choice/device_price.h"
 #include "device/kernel_compiler.h"
-#include "device/launch.h"
 #include "device/shared_allocations.h"
 #include "engine/execute/own_operator.h"
-#include "schedule/verbs.h"
 
 namespace tutti::engine {
 
 using device::SharedAllocations;
 using transport::DeviceCard;
 using transport::LaunchState;
-using transport::outcome_word;
+using transport::ShareState;
+using transport::state_word;
 
 namespace {
 
@@ -29,49 +27,36 @@ constexpr std::chrono::microseconds kTurnOfOthers{300};
 // The device has left others for this rank in the first of them, and would have stayed if it had work of its own.
 constexpr std::uint64_t kSlowInARow = 2;
 
-// Of a rank that gives up, with a launch that still writes to its buffer: most take less than a millisecond, and wait
-// for as long as the device takes to turn.
-constexpr std::chrono::milliseconds kPatienceWithLaunches{2000};
 constexpr std::chrono::microseconds kLooksApart{50};
 
-device::OwnSource own_source_of(const Operator& own) {
-  const Element& element = own.element;
-  return {.text = own.device_source,
-          .type = element.opaque() ? std::nullopt : std::optional(element.dtype()),
-          .bytes = element.bytes(),
-          .alignment = element.alignment()};
+static_assert(device::kMostOperands <= 64, "launchers are bits of a word");
+
+std::vector<DeviceCard*> cards_of(transport::Transport& transport, int channel) {
+  std::vector<DeviceCard*> cards;
+  if (transport.device_card(channel, 0) == nullptr) return cards;
+  for (int rank = 0; rank < transport.size(); ++rank) cards.push_back(transport.device_card(channel, rank));
+  return cards;
 }
+
+std::uint64_t bit_of(int rank) { return std::uint64_t{1} << rank; }
 
 }  // namespace
 
-DeviceLaunch::DeviceLaunch(transport::Transport& transport, int channel) : transport_(&transport), channel_(channel) {
-  if (transport.device_card(channel, 0) == nullptr) return;
-  for (int rank = 0; rank < transport.size(); ++rank) {
-    cards_.push_back(transport.device_card(channel, rank));
-    flags_.push_back(transport.flags(channel, rank));
-  }
-  opened_.resize(cards_.size());
-  usual_ = &transport.device_card(0, 0)->usual;
-}
-
-bool DeviceLaunch::takes(const Call& call, int ranks) {
-  const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
-  if (call.is_message() || facts.prefix || call.uneven || call.whole || call.row != nullptr) return false;
-  if (call.count == 0 || ranks < 2 || ranks > device::kMostOperands) return false;
-  if (!facts.reduces) return true;
-  if (call.own != nullptr) return own_source_of(*call.own).serves(ranks);
-  const Statement statement = call.statement();
-  return call.reduce != nullptr && call.scale == nullptr &&
-         device::KernelCompiler::has_reduce(static_cast<DType>(statement.type()), static_cast<ReduceOp>(statement.op()),
-                                            ranks);
+DeviceLaunch::DeviceLaunch(transport::Transport& transport, int channel)
+    : transport_(&transport), cards_(cards_of(transport, channel)), share_(cards_) {
+  if (cards_.empty()) return;
+  for (int rank = 0; rank < transport.size(); ++rank) flags_.push_back(transport.flags(channel, rank));
+  of_all_channels_ = transport.device_card(0, 0);
 }
 
 bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
-  under_way_ = waited_ = arrived_ = launched_ = false;
+  under_way_ = waited_ = arrived_ = false;
+  launchers_ = 0;
+  stage_ = Stage::none;
   why_not_.reset();
   if (cards_.empty()) return false;
   sequence_ = call.statement().sequence;
-  DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
+  DeviceCard& mine = card_of(transport_->rank());
   const auto place = [&](const std::byte* buffer, std::uint64_t bytes, DevicePlace& shown) {
     if (bytes != 0) return call.staging->show(buffer, shown);
     shown = {};
@@ -98,48 +83,69 @@ DeviceLaunch::Progress DeviceLaunch::advance(const Call& call) {
 
 DeviceLaunch::Progress DeviceLaunch::try_advance(const Call& call) {
   DeviceCard& first = *cards_[0];
-  const auto rank = static_cast<std::uint64_t>(transport_->rank());
-  if (launched_) {
-    if (!call.staging->has_launched()) return Progress::stuck;
-    judge(call);
-    tell(true);
-    return Progress::done;
-  }
+  const int rank = transport_->rank();
   if (!arrived_) {
     if (!call.staging->is_reached()) {
       waited_ = true;
       return some_show_none() ? Progress::through_host : Progress::stuck;
     }
     arrived_ = true;
-    if (waited_) first.busy.store(sequence_ << 16 | rank, std::memory_order_relaxed);
-    if (arrive(first, sequence_) == transport_->size()) appoint();
+    if (waited_) first.busy.store(sequence_ << 16 | static_cast<std::uint64_t>(rank), std::memory_order_relaxed);
+    if (arrive(first, sequence_) == transport_->size()) appoint(call);
   }
-  if (first.launcher.load(std::memory_order_acquire) == (sequence_ << 16 | rank)) return launch(call);
+  see_launchers();
+  if (is_launcher(rank)) return advance_share(call);
   if (const Progress told = outcome(); told != Progress::stuck) return told;
   if (!some_show_none()) return Progress::stuck;
   const Progress told = outcome();  // before which no rank with a card has gone on
   return told == Progress::stuck ? Progress::through_host : told;
 }
 
-DeviceLaunch::Progress DeviceLaunch::outcome() const {
+DeviceLaunch::Progress DeviceLaunch::outcome() {
   const std::uint64_t told = cards_[0]->outcome.load(std::memory_order_acquire);
-  if (told >> 2 < sequence_ || told == outcome_word(sequence_, LaunchState::launching)) return Progress::stuck;
+  if (told >> 2 < sequence_ || told == state_word(sequence_, LaunchState::launching)) return Progress::stuck;
+  see_launchers();  // whom one that ended well has had
   return static_cast<LaunchState>(told & 3) == LaunchState::done ? Progress::done : Progress::through_host;
 }
 
-// By the last to arrive.
-void DeviceLaunch::appoint() {
-  const std::uint64_t busy = cards_[0]->busy.load(std::memory_order_relaxed);
-  const std::uint64_t usual = usual_->load(std::memory_order_relaxed);
-  std::uint64_t appointed = usual & 0xffff;
-  if (busy >> 16 == sequence_) {
-    appointed = busy & 0xffff;
-  } else if (usual >> 16 >= kSlowInARow) {
-    appointed = static_cast<std::uint64_t>(transport_->rank());
-    usual_->store(appointed, std::memory_order_relaxed);
+bool DeviceLaunch::is_launching() const {
+  return cards_[0]->outcome.load(std::memory_order_acquire) == state_word(sequence_, LaunchState::launching);
+}
+
+void DeviceLaunch::appoint(const Call& call) {
+  const std::uint64_t mine = shown_fingerprint(transport_->rank());
+  const bool alike = std::ranges::all_of(cards_, [&](const DeviceCard* card) { return card->fingerprint == mine; });
+  if (!alike || exchanges_in_place(call)) {
+    begin_outcome(*cards_[0], sequence_, LaunchState::through_host);
+    return transport_->notify_all();
   }
-  cards_[0]->launcher.store(sequence_ << 16 | appointed, std::memory_order_release);
-  if (appointed != static_cast<std::uint64_t>(transport_->rank())) transport_->notify_all();
+  const std::uint64_t launchers = find_launchers();
+  cards_[0]->launchers.store(launchers, std::memory_order_relaxed);
+  cards_[0]->appointed.store(sequence_, std::memory_order_release);
+  if (launchers != bit_of(transport_->rank())) transport_->notify_all();
+}
+
+std::uint64_t DeviceLaunch::find_launchers() {
+  std::uint64_t launchers = 0;
+  for (auto card = cards_.begin(); card != cards_.end(); ++card) {
+    const auto shares = [&](const DeviceCard* lower) { return lower->device == (*card)->device; };
+    if (std::none_of(cards_.begin(), card, shares)) launchers |= bit_of(static_cast<int>(card - cards_.begin()));
+  }
+  const auto devices = static_cast<std::uint64_t>(std::popcount(launchers));
+  if (of_all_channels_->devices.load(std::memory_order_relaxed) != devices)
+    of_all_channels_->devices.store(devices, std::memory_order_relaxed);
+  if (devices > 1) return launchers;
+  const std::uint64_t busy = cards_[0]->busy.load(std::memory_order_relaxed);
+  const std::uint64_t usual = of_all_channels_->usual.load(std::memory_order_relaxed);
+  if (busy >> 16 == sequence_) return bit_of(static_cast<int>(busy & 0xffff));
+  if (usual >> 16 < kSlowInARow) return bit_of(static_cast<int>(usual & 0xffff));
+  of_all_channels_->usual.store(static_cast<std::uint64_t>(transport_->rank()), std::memory_order_relaxed);
+  return bit_of(transport_->rank());
+}
+
+void DeviceLaunch::see_launchers() {
+  if (launchers_ != 0 || cards_[0]->appointed.load(std::memory_order_acquire) != sequence_) return;
+  launchers_ = cards_[0]->launchers.load(std::memory_order_relaxed);
 }
 
 // A rank that has stated the call has shown its card before, if it shows one; a card of an earlier call does not count.
@@ -161,13 +167,6 @@ int DeviceLaunch::awaited() const {
   return -1;
 }
 
-bool DeviceLaunch::all_alike() const {
-  const DeviceCard& mine = *cards_[static_cast<std::size_t>(transport_->rank())];
-  return std::ranges::all_of(cards_, [&](const DeviceCard* card) {
-    return card->fingerprint == mine.fingerprint && card->device == mine.device;
-  });
-}
-
 // Where pieces of a rank's input lie in the place of others that it is to get, they would be overwritten before all are
 // read.
 bool DeviceLaunch::exchanges_in_place(const Call& call) const {
@@ -176,148 +175,141 @@ bool DeviceLaunch::exchanges_in_place(const Call& call) const {
          });
 }
 
-DeviceLaunch::Progress DeviceLaunch::launch(const Call& call) {
-  if (!all_alike() || exchanges_in_place(call)) {
-    tell(false);
-    return Progress::through_host;
+// ---- of a launcher
+
+DeviceLaunch::Progress DeviceLaunch::advance_share(const Call& call) {
+  if (stage_ == Stage::started) {
+    if (!call.staging->has_launched()) return Progress::stuck;
+    if (!is_shared()) judge(call);
+    end_share(true);
   }
-  // Buffers of a rank that gave up are its caller's again.
-  for (int rank = 0; rank < transport_->size(); ++rank) {
-    if (transport_->gave_up(rank)) return Progress::stuck;
-  }
+  if (stage_ == Stage::ended) settle();
+  if (const Progress told = outcome(); told != Progress::stuck) return told;
+  if (stage_ == Stage::ended || some_gave_up()) return Progress::stuck;
+  if (stage_ == Stage::none) prepare(call);
+  if (!is_launching()) decide();
+  if (const Progress told = outcome(); told != Progress::stuck) return told;
+  return is_launching() ? start(call) : Progress::stuck;
+}
+
+void DeviceLaunch::prepare(const Call& call) {
   try {
-    call.staging->prepare_launch(
-        [&](const device::Driver& driver, const device::UsedDevice& device) { prepare(call, driver, device); });
-  } catch (const Error& error) {
+    share_.prepare(call);
+    stage_ = Stage::prepared;
+  } catch (const Error& error) {  // nothing has been started, and host memory serves
     why_not_ = call.own == nullptr ? error : Error(error.code(), words_of(*call.own) + ": " + error.what());
-    tell(false);  // nothing has been started, and host memory serves
-    return Progress::through_host;
+    stage_ = Stage::failed;
   }
-  if (!begin_outcome(*cards_[0], sequence_, LaunchState::launching)) return Progress::through_host;  // one gave up
-  try {
-    start(call);
-  } catch (...) {
-    tell(false);
-    throw;
-  }
-  launched_ = true;
+  say(stage_ == Stage::prepared ? ShareState::prepared : ShareState::failed);
+}
+
+// Once all launchers have said whether they can; any of them does it.
+void DeviceLaunch::decide() {
+  if (!all_launchers([&](int rank) { return said_by(rank).has_value(); })) return;
+  const bool can = all_launchers([&](int rank) { return said_by(rank) != ShareState::failed; });
+  const LaunchState state = can ? LaunchState::launching : LaunchState::through_host;
+  if (begin_outcome(*cards_[0], sequence_, state) && (!can || is_shared())) transport_->notify_all();
+}
+
+DeviceLaunch::Progress DeviceLaunch::start(const Call& call) {
+  const std::uint64_t lower = launchers_ & (bit_of(transport_->rank()) - 1);
+  launched_at_ = Clock::now();
+  const bool starts = share_.start(call, {.index = static_cast<std::uint64_t>(std::popcount(lower)),
+                                          .of = static_cast<std::uint64_t>(std::popcount(launchers_))});
+  stage_ = Stage::started;
+  if (!starts) end_share(true);
   return Progress::moved;
 }
 
-void DeviceLaunch::start(const Call& call) {
-  launched_at_ = Clock::now();
-  call.staging->start_launch(
-      [&](const device::Driver& driver, const device::UsedDevice& device, device::CuStream stream) {
-        const schedule::VerbFacts& facts = schedule::facts_of(call.verb);
-        const auto ranks = static_cast<std::uint32_t>(transport_->size());
-        const bool by_chunks = facts.cut == schedule::Cut::chunks;
-        if (!facts.reduces) {
-          const bool in_columns = by_chunks && facts.input != schedule::Share::own;
-          return launch_copy(driver, device, stream, kernel_.function,
-                             {sources_, destinations_, call.count * call.unit_bytes, in_columns ? ranks : 1});
-        }
-        launch_reduce(driver, device, stream, kernel_.function,
-                      {.element_bytes = call.unit_bytes,
-                       .divisor = call.divisor,
-                       .sources = sources_,
-                       .destinations = destinations_,
-                       .count = call.count,
-                       .blocks = by_chunks ? ranks : 1});
-      });
+void DeviceLaunch::end_share(bool well) {
+  stage_ = well ? Stage::ended : Stage::failed;
+  say(well ? ShareState::done : ShareState::failed);
+  settle();
 }
 
-void DeviceLaunch::withdraw(const Call& call) {
-  if (!std::exchange(under_way_, false) || !arrived_) return;
-  if (launched_) return finish_launch(call);
-  if (begin_outcome(*cards_[0], sequence_, LaunchState::through_host)) return transport_->notify_all();
-  await_launch();
+void DeviceLaunch::settle() {
+  if (!all_launchers([&](int rank) { return has_ended(rank); })) return;
+  const bool well = all_launchers([&](int rank) { return said_by(rank) == ShareState::done; });
+  if (end_outcome(*cards_[0], sequence_, well ? LaunchState::done : LaunchState::through_host))
+    transport_->notify_all();
 }
 
-void DeviceLaunch::finish_launch(const Call& call) {
-  const Deadline patience = Deadline::after(kPatienceWithLaunches);
-  try {
-    while (!call.staging->has_launched()) {
-      if (patience.passed()) return;
-      std::this_thread::sleep_for(kLooksApart);
-    }
-  } catch (const Error&) {
-    return tell(false);
+void DeviceLaunch::say(ShareState state) {
+  card_of(transport_->rank()).share.store(state_word(sequence_, state), std::memory_order_release);
+  if (is_shared()) transport_->notify_all();
+}
+
+std::optional<ShareState> DeviceLaunch::said_by(int rank) const {
+  const std::uint64_t said = card_of(rank).share.load(std::memory_order_acquire);
+  if (said >> 2 != sequence_) return std::nullopt;
+  return static_cast<ShareState>(said & 3);
+}
+
+bool DeviceLaunch::has_ended(int rank) const {
+  const auto said = said_by(rank);
+  return said == ShareState::done || said == ShareState::failed;
+}
+
+template <class Holds>
+bool DeviceLaunch::all_launchers(Holds&& holds) const {
+  for (std::uint64_t left = launchers_; left != 0; left &= left - 1) {
+    if (!holds(std::countr_zero(left))) return false;
   }
-  tell(true);
+  return true;
 }
 
-// By another rank. The driver ends what a process that is gone has launched.
-void DeviceLaunch::await_launch() const {
-  const Deadline patience = Deadline::after(kPatienceWithLaunches);
-  const std::uint64_t launching = outcome_word(sequence_, LaunchState::launching);
-  const auto launcher = static_cast<int>(cards_[0]->launcher.load(std::memory_order_relaxed) & 0xffff);
-  while (cards_[0]->outcome.load(std::memory_order_acquire) == launching && !patience.passed()) {
-    if (const auto failure = transport_->failure(); failure && failure->died && failure->rank == launcher) return;
-    std::this_thread::sleep_for(kLooksApart);
+// Their buffers are their callers' again.
+bool DeviceLaunch::some_gave_up() const {
+  for (int rank = 0; rank < transport_->size(); ++rank) {
+    if (transport_->gave_up(rank)) return true;
   }
-}
-
-// All that may fail before anything is started.
-void DeviceLaunch::prepare(const Call& call, const device::Driver& driver, const device::UsedDevice& device) {
-  auto& allocations = SharedAllocations::of_process();
-  sources_.clear();
-  destinations_.clear();
-  for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
-    const DeviceCard& card = *cards_[rank];
-    const auto open = [&](const DevicePlace& place, SharedAllocations::Last& last, std::vector<void*>& operands) {
-      if (place.address == 0) return;
-      operands.push_back(call.staging->use(allocations.open(driver, device.context, card.process, place, last)));
-    };
-    open(card.input, opened_[rank].input, sources_);
-    open(card.output, opened_[rank].output, destinations_);
-  }
-  find_kernel(call, driver, device);
-}
-
-void DeviceLaunch::find_kernel(const Call& call, const device::Driver& driver, const device::UsedDevice& device) {
-  if (kernel_.serves(call, device.context)) return;
-  auto& compiler = device::KernelCompiler::of_process();
-  Kernel wanted{.context = device.context, .reduces = schedule::facts_of(call.verb).reduces};
-  if (!wanted.reduces) {
-    wanted.function = compiler.copy(driver, device.device);
-  } else if (call.own == nullptr) {
-    const Statement statement = call.statement();
-    wanted.type = static_cast<DType>(statement.type());
-    wanted.op = static_cast<ReduceOp>(statement.op());
-    wanted.function = compiler.reduce(driver, device.device, wanted.type, wanted.op, transport_->size());
-  } else {
-    wanted.own = call.own->device_source;
-    wanted.of_own = call.own->element;
-    wanted.function = compiler.reduce(driver, device.device, own_source_of(*call.own), transport_->size());
-  }
-  kernel_ = std::move(wanted);
-}
-
-bool DeviceLaunch::Kernel::serves(const Call& call, device::CuContext in) const {
-  if (function == nullptr || context != in || reduces != schedule::facts_of(call.verb).reduces) return false;
-  if (!reduces) return true;
-  if (call.own != nullptr) return own == call.own->device_source && of_own == call.own->element;
-  const Statement statement = call.statement();
-  return own.empty() && type == static_cast<DType>(statement.type()) && op == static_cast<ReduceOp>(statement.op());
+  return false;
 }
 
 // Whether the device had to turn to this rank for the launch, if it is the one that launches as a rule.
 void DeviceLaunch::judge(const Call& call) {
-  const std::uint64_t usual = usual_->load(std::memory_order_relaxed);
+  const std::uint64_t usual = of_all_channels_->usual.load(std::memory_order_relaxed);
   const auto took = static_cast<double>((Clock::now() - launched_at_).count());
-  const auto bytes = static_cast<double>(choice::bytes_touched(
-      call.verb, call.count * call.unit_bytes, call.moved_bytes, sources_.size(), destinations_.size()));
+  const auto bytes = static_cast<double>(share_.bytes_touched(call));
   const bool slow = best_rate_ > 0 && took > 2 * bytes / best_rate_ + std::chrono::nanoseconds(kTurnOfOthers).count();
   best_rate_ = std::max(best_rate_, bytes / took);
   if ((usual & 0xffff) != static_cast<std::uint64_t>(transport_->rank())) return;
   const std::uint64_t next = slow ? usual + (1 << 16) : usual & 0xffff;
-  if (next != usual) usual_->store(next, std::memory_order_relaxed);
+  if (next != usual) of_all_channels_->usual.store(next, std::memory_order_relaxed);
 }
 
-void DeviceLaunch::tell(bool done) {
-  const LaunchState state = done ? LaunchState::done : LaunchState::through_host;
-  cards_[0]->outcome.store(outcome_word(sequence_, state), std::memory_order_release);
-  transport_->notify_all();
+// ---- of a rank that gives up
+
+void DeviceLaunch::withdraw(const Call& call) {
+  if (!std::exchange(under_way_, false) || !arrived_) return;
+  if (begin_outcome(*cards_[0], sequence_, LaunchState::through_host)) return transport_->notify_all();
+  if (!is_launching()) return;
+  see_launchers();
+  if (is_launcher(transport_->rank())) give_up_share(call);
+  await_shares(call);
+}
+
+// One that has not been started never will be.
+void DeviceLaunch::give_up_share(const Call& call) {
+  if (stage_ == Stage::ended || stage_ == Stage::failed) return;
+  const bool started = stage_ == Stage::started;
+  try {
+    if (call.staging->await_writing()) end_share(started);
+  } catch (const Error&) {
+    end_share(false);
+  }
+}
+
+// The driver ends what a process that is gone has launched.
+void DeviceLaunch::await_shares(const Call& call) const {
+  const auto over = [&](int rank) {
+    if (has_ended(rank)) return true;
+    const auto failure = transport_->failure();
+    if (!failure || failure->cause != ErrorCode::peer_lost) return false;
+    return (failure->died ? failure->rank : failure->blamed) == rank;
+  };
+  while (is_launching() && !all_launchers(over) && !call.staging->patience().passed())
+    std::this_thread::sleep_for(kLooksApart);
 }
 
 }  // namespace tutti::engine

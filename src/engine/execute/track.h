@@ -1,12 +1,13 @@
 // A track: one channel and the collectives that run on it, one after the other. Different tracks run independently.
 //
-// A call goes through phases: *launching* (one rank does the work of all on the device that all buffers lie on, and the
-// call ends there, or goes on through host memory); *fetching* (wait until input that lies on a device is in host
-// memory, or of large input the beginning); *checking* (all ranks learn that all are in this very call) where that was asked for; *following* (wait
-// until all ranks have finished an earlier call that this one may have left before they had seen where its buffers
-// were: the next entry replaces it); *entering* (tell all ranks where the buffers lie, and learn theirs) where the
-// choice of algorithm depends on it; *reusing* (wait until no peer still reads this channel's scratch on behalf of the
-// call before); *running* (the operation, of which other threads may run parts); *returning* (wait until output that belongs on a device is back there).
+// A call goes through phases: *launching* (a rank of each device that buffers lie on does the device's share of the
+// work of all, and the call ends there, or goes on through host memory); *fetching* (wait until input that lies on a
+// device is in host memory, or of large input the beginning); *checking* (all ranks learn that all are in this very
+// call) where that was asked for; *following* (wait until all ranks have finished an earlier call that this one may
+// have left before they had seen where its buffers were: the next entry replaces it); *entering* (tell all ranks where
+// the buffers lie, and learn theirs) where the choice of algorithm depends on it; *reusing* (wait until no peer still
+// reads this channel's scratch on behalf of the call before); *running* (the operation, of which other threads may run
+// parts); *returning* (wait until output that belongs on a device is back there).
 // Resumable in each. Driven by one thread at a time.
 #pragma once
 
@@ -36,8 +37,6 @@ struct Pending;
 
 // Channels of the calls of the whole group; messages between two ranks have one more.
 inline constexpr int kCollectiveChannels = 4;
-// The name of the algorithm, where one launch on a device did it all.
-inline constexpr std::string_view kOneLaunch = "one_launch";
 
 class Track {
  public:
@@ -54,9 +53,8 @@ class Track {
   Call& draft() { return call_; }
   void start();
   Advance advance();
-  std::string_view algorithm() const { return algorithm_ == nullptr ? kOneLaunch : algorithm_->name; }
-  // nullptr: one launch on a device did it all.
-  const schedule::Algorithm* row() const { return algorithm_; }
+  std::string_view algorithm() const { return algorithm_ == nullptr ? launch_.name() : algorithm_->name; }
+  DoneBy done_by() const { return {algorithm_, algorithm()}; }
   const Call& call() const { return call_; }
   // What it waits for, of a call that is under way.
   Blocked blocked() const;

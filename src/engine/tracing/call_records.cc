@@ -11,14 +11,14 @@ namespace tutti::engine {
 
 using trace::TraceEvent;
 
-CallRecords::Known& CallRecords::find(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
+CallRecords::Known& CallRecords::find(const trace::GroupRecorder& group, const DoneBy& by, bool across) {
   for (const auto& known : all_)
-    if (is_it(*known, group, row, across)) return *known;
+    if (is_it(*known, group, by, across)) return *known;
   auto made = std::make_unique<Known>();
-  made->row = row;
+  made->by = by;
   made->recorder = group.recorder->id();
   made->across = across;
-  made->name = group.recorder->name(row == nullptr ? kOneLaunch : std::string_view(row->name));
+  made->name = group.recorder->name(by.name);
   made->seconds.fill(-1);
   return *all_.emplace_back(std::move(made));
 }
@@ -27,15 +27,15 @@ double CallRecords::seconds_of(Known& known, const Asked& asked, bool message, i
   float& seconds = known.seconds[static_cast<std::size_t>(size_class)];
   if (seconds >= 0) return seconds;
   const std::uint64_t bytes = std::uint64_t{1} << size_class;
-  const double price = !message        ? chooser_->price_of(*known.row, bytes)
-                       : asked.to_self ? chooser_->price_of_message_to_self(*known.row, bytes)
-                                       : chooser_->price_of_message(*known.row, bytes, known.across);
+  const double price = !message        ? chooser_->price_of(*known.by.row, bytes)
+                       : asked.to_self ? chooser_->price_of_message_to_self(*known.by.row, bytes)
+                                       : chooser_->price_of_message(*known.by.row, bytes, known.across);
   seconds = static_cast<float>(price);
   return seconds;
 }
 
 double CallRecords::price_of(Known& known, const Asked& asked, bool message) {
-  if (known.row == nullptr) {
+  if (known.by.row == nullptr) {
     return choice::price_of_launch(chooser_->device_rates(),
                                    choice::bytes_touched(asked.verb, transport_->size(), asked.bytes, asked.in_place));
   }
@@ -61,12 +61,12 @@ std::optional<CallRecords::Asked> CallRecords::asked_of(const Known& known, cons
   // Of v-variants not every rank knows all counts.
   if (call.uneven || call.moved_bytes >> 48 != 0) return std::nullopt;
   const topology::DeviceRates& device = chooser_->device_rates();
-  if (known.row == nullptr) {
-    if (!device.launches()) return std::nullopt;
+  if (known.by.row == nullptr) {
+    if (!device.launches() || known.by.name != kOneLaunch) return std::nullopt;
     return Asked{.bytes = call.moved_bytes, .verb = call.verb, .in_place = call.in_place};
   }
   Asked asked{.bytes = call.moved_bytes,
-              .kept = keeps_input(call, *known.row) ? call.input_bytes : 0,
+              .kept = keeps_input(call, *known.by.row) ? call.input_bytes : 0,
               .checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce),
               .to_self = call.is_message() && call.peer == transport_->rank()};
   if (call.staging == nullptr) [[likely]]
@@ -87,8 +87,8 @@ std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
   return known.predicted_ns;
 }
 
-void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,
-                         CallTimes times, bool async) {
+void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, CallTimes times,
+                         bool async) {
   TraceEvent event;
   event.kind = trace::EventKind::call;
   event.end = times.ended != 0 ? times.ended : group.recorder->now();
@@ -100,7 +100,7 @@ void CallRecords::record(const trace::GroupRecorder& group, const Call& call, co
   const bool message = call.is_message();
   event.amount = call.counted_bytes();
   const bool across = message && !transport_->offers().hosts.share(transport_->rank(), call.peer);
-  Known& known = this->known(group, row, across);
+  Known& known = this->known(group, by, across);
   event.name = known.name;
   event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
   if (async) event.flags |= TraceEvent::kAsync;
@@ -111,7 +111,8 @@ void CallRecords::record(const trace::GroupRecorder& group, const Call& call, co
 
 void CallRecords::record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async) {
   const bool across = !transport_->offers().hosts.share(transport_->rank(), call.peer);
-  record(group, call, chooser_->choose(call.question(across)), times, async);
+  const schedule::Algorithm& row = *chooser_->choose(call.question(across));
+  record(group, call, {&row, row.name}, times, async);
 }
 
 }  // namespace tutti::engine

@@ -30,9 +30,8 @@ class CallRecords {
   CallRecords(const transport::Transport& transport, const choice::Chooser& chooser, bool checks)
       : transport_(&transport), chooser_(&chooser), checks_(checks) {}
 
-  // At its end. `row`: nullptr where one launch on a device has done it all.
-  void record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row, CallTimes times,
-              bool async);
+  // At its end.
+  void record(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, CallTimes times, bool async);
   // A message, whose algorithm is chosen by its length.
   void record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async);
 
@@ -53,7 +52,7 @@ class CallRecords {
 
   // What is known of an algorithm. Seconds of 2^i bytes; below 0: not asked for.
   struct Known {
-    const schedule::Algorithm* row = nullptr;
+    DoneBy by;
     std::uint64_t recorder = 0;  // its id, whose number the name is
     bool across = false;
     std::uint16_t name = trace::TraceEvent::kNone;
@@ -62,15 +61,16 @@ class CallRecords {
     std::uint32_t predicted_ns = 0;
   };
 
-  Known& known(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
-    if (last_ == nullptr || !is_it(*last_, group, row, across)) [[unlikely]]
-      last_ = &find(group, row, across);
+  Known& known(const trace::GroupRecorder& group, const DoneBy& by, bool across) {
+    if (last_ == nullptr || !is_it(*last_, group, by, across)) [[unlikely]]
+      last_ = &find(group, by, across);
     return *last_;
   }
-  static bool is_it(const Known& it, const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across) {
-    return it.row == row && it.across == across && it.recorder == group.recorder->id();
+  static bool is_it(const Known& it, const trace::GroupRecorder& group, const DoneBy& by, bool across) {
+    return it.by.row == by.row && (by.row != nullptr || it.by.name == by.name) && it.across == across &&
+           it.recorder == group.recorder->id();
   }
-  Known& find(const trace::GroupRecorder& group, const schedule::Algorithm* row, bool across);
+  Known& find(const trace::GroupRecorder& group, const DoneBy& by, bool across);
   // Nothing where it cannot be told.
   std::optional<Asked> asked_of(const Known& known, const Call& call) const;
   std::uint32_t predicted_ns(Known& known, const Call& call);

@@ -25,10 +25,7 @@ int cores_here() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSOR
 // "costs-1234.json"
 std::string name_of(const std::string& kind, const std::vector<std::string>& words) {
   std::uint64_t hash = words.size();
-  for (const std::string& word : words) {
-    for (const char letter : word) hash = mix(hash, static_cast<unsigned char>(letter));
-    hash = mix(hash, 0x100);
-  }
+  for (const std::string& word : words) hash = mix(mix_letters(hash, word), 0x100);
   std::ostringstream text;
   text << kind << "-" << std::hex << hash << ".json";
   return text.str();

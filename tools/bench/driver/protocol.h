@@ -47,7 +47,7 @@ inline constexpr const char* kRanksVariable = "TUTTI_BENCH_RANKS";    //
 inline constexpr const char* kCoresVariable = "TUTTI_BENCH_CORES";    // rank r runs on the r-th (mod their number)
 inline constexpr const char* kBytesVariable = "TUTTI_BENCH_BYTES";    // the most memory that a rank will use
 inline constexpr const char* kInterfaceVariable = "TUTTI_BENCH_INTERFACE";  // over which ranks reach each other
-inline constexpr const char* kMemoryVariable = "TUTTI_BENCH_MEMORY";        // where buffers lie: host or device
+inline constexpr const char* kMemoryVariable = "TUTTI_BENCH_MEMORY";  // where buffers lie: host, device or devices
 inline constexpr const char* kDirectoryVariable = "TUTTI_BENCH_DIRECTORY";  // for files by which ranks meet
 
 // One thing to measure.
