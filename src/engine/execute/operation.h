@@ -90,6 +90,8 @@ class Operation {
   // Whether the caller's output is no longer what it was.
   bool touched_output() const { return touched_output_; }
   const Plan* plan() const { return plan_; }
+  // Of one that has finished: the recorder's time when its last step was done, where nothing came behind that; else 0.
+  std::uint64_t ended_at() const { return records() ? ended_at_ : 0; }
 
  private:
   struct LaneHead {
@@ -183,6 +185,7 @@ class Operation {
   const Places* places_ = nullptr;  // the plan's, fitted to this call
   std::vector<LaneHead> heads_;
   std::vector<std::uint64_t> started_at_;  // by lane, where that is recorded: when its step was started
+  std::uint64_t ended_at_ = 0;             // likewise: the end of the last step, and of all
   std::vector<std::byte*> slots_;          // per operand of the step at hand, for slots
   std::vector<void*> pieces_;              // per operand of the step at hand, the address of the piece at hand
   std::vector<transport::Piece> stream_;   // the pieces of a message

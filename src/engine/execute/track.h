@@ -54,6 +54,10 @@ class Track {
   // nullptr: one launch on a device did it all.
   const schedule::Algorithm* row() const { return algorithm_; }
   const Call& call() const { return call_; }
+  // Of a call that has finished and is recorded: when, where the clock was read at that very moment; else 0.
+  std::uint64_t ended_at() const {
+    return prepared_ && !call_.whole && call_.staging == nullptr ? operation_.ended_at() : 0;
+  }
   // What it waits for, of a call that is under way.
   Blocked blocked() const;
   const schedule::Program* program() const;

@@ -87,26 +87,49 @@ std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
   return known.predicted_ns;
 }
 
-void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,
-                         CallTimes times, bool async) {
-  TraceEvent event;
-  event.kind = trace::EventKind::call;
-  event.end = times.ended != 0 ? times.ended : group.recorder->now();
-  event.begin = times.entered;
-  event.middle = times.taken_up;
-  event.what = static_cast<std::uint8_t>(call.verb);
-  event.communicator = group.communicator;
-  event.sequence = call.sequence;
+void CallRecords::look_up(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,
+                          bool async) {
   const bool message = call.is_message();
-  event.amount = call.counted_bytes();
   const bool across = message && !transport_->offers().hosts.share(transport_->rank(), call.peer);
   Known& known = this->known(group, row, across);
-  event.name = known.name;
-  event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
+  TraceEvent event;
+  event.kind = trace::EventKind::call;
+  event.what = static_cast<std::uint8_t>(call.verb);
   if (async) event.flags |= TraceEvent::kAsync;
   if (message && call.sends) event.flags |= TraceEvent::kSends;
-  if (!async) event.thread = group.recorder->thread();
-  group.recorder->record(event);
+  event.communicator = group.communicator;
+  event.name = known.name;
+  event.amount = call.counted_bytes();
+  event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
+  latest_ = {.group = Latest::is_plain(call) ? &group : nullptr,
+             .row = row,
+             .moved_bytes = call.moved_bytes,
+             .input_bytes = call.input_bytes,
+             .root = call.root,
+             .peer = call.peer,
+             .verb = call.verb,
+             .sends = call.sends,
+             .in_place = call.in_place,
+             .scales = call.scale != nullptr,
+             .async = async,
+             .words = trace::words_of(event)};
+}
+
+void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const schedule::Algorithm* row,
+                         CallTimes times, bool async) {
+  const std::uint64_t ended = times.ended != 0 ? times.ended : group.recorder->now();
+  if (!latest_.is_like(group, call, row, async)) [[unlikely]]
+    look_up(group, call, row, async);
+  trace::EventWords words = latest_.words;
+  words[trace::kSequenceWord] = call.sequence;
+  words[trace::kBeginWord] = times.entered;
+  words[trace::kEndWord] = ended;
+  words[trace::kMiddleWord] = times.taken_up;
+  if (async) {
+    group.recorder->record(words);
+  } else {
+    group.recorder->record_of_thread(words);
+  }
 }
 
 void CallRecords::record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async) {
