@@ -80,10 +80,8 @@ std::set<std::pair<int, int>> edges_of(const Json& document) {
 Json simulated(const std::vector<Lowered>& programs, const View& asked, const topology::Topology& topology,
                std::uint64_t bytes) {
   const schedule::Program& first = programs.front().program;
-  const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
   schedule::SimulateOptions options = asked.conditions.conditions(topology);
-  const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(first.ranks) : 1);
-  options.count = schedule::moves_data(first.verb) ? std::max<std::uint64_t>(1, bytes / share) : 0;
+  options.count = VectorCount::of(first.verb, first.ranks, bytes, options.element_bytes).count;
   options.history = true;
   options.fold = false;  // so that every rank is seen
   return view::timeline_json(schedule::simulate(programs, topology, options), topology);
