@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/system_error.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/json.h"
@@ -244,7 +245,7 @@ std::string write_aside(const std::string& page) {
 }
 
 void show_page(const Json& document, const View& asked) {
-  if (asked.json) return fmt::print("{}\n", document.dump(-1, ' ', false, view::Json::error_handler_t::replace));
+  if (asked.json) return fmt::print("{}\n", json_text(document, -1));
   const std::string page = view::page_of(document);
   if (!asked.output.empty()) return write_page(asked.output, page);
   const std::optional<std::string> browser = find_browser();
