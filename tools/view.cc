@@ -26,6 +26,7 @@
 #include "tools/view/cluster.h"
 #include "tools/view/page.h"
 #include "tools/view/played.h"
+#include "tools/view/shape.h"
 #include "tools/view/timeline.h"
 #include "tools/view/traced.h"
 
@@ -210,19 +211,31 @@ Json document_of_file(const View& asked) {
   // What is no whole JSON may be a trace that was cut off.
   if (parsed.is_discarded() || parsed.contains("traceEvents")) return view::traced_json(text, title);
   if (analysis::nests_too_deep(text)) refuse(fmt::format("{} nests too deep to be shown", asked.file));
-  if (parsed.contains("bill") && parsed.contains("sentence"))
+  const auto require = [&](const char* kind, const std::string& wrong) {
+    if (!wrong.empty()) refuse(fmt::format("{} is no {} that can be shown: {}", title, kind, wrong));
+  };
+  if (parsed.contains("bill") && parsed.contains("sentence")) {
+    require("plan", view::wrong_with_plan(parsed));
     return {{"version", view::kViewVersion}, {"kind", "plan"}, {"plan", parsed}};
+  }
   if (parsed.contains("microbatches") && parsed.contains("programs")) {
+    require("pipeline", view::wrong_with_pipeline(parsed));
     Json document = {{"version", view::kViewVersion}, {"kind", "pipeline"}};
     document.update(parsed);
     return document;
   }
-  if (parsed.contains("topology") && parsed.contains("algorithms")) {
+  if (view::is_simulation(parsed)) {
     refuse(fmt::format(
         "{} has the times of a simulation, not what moved when; tutti view {} --topology {}:{} -b {} plays it, with "
         "--straggler and its like as tutti sim has them",
-        asked.file, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
+        title, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
         parsed.value("bytes", 0.0)));
+  }
+  if (parsed.contains("kind") || (!parsed.contains("verb") && !parsed.contains("ranks"))) {
+    refuse(fmt::format(
+        "{} is nothing that the page plays: programs (tutti show --json), a trace (tutti run --trace), a plan (tutti "
+        "plan --json) or a pipeline (tutti show pipeline --json)",
+        title));
   }
   return document_of(schedule::from_json(text), asked, true);
 }
