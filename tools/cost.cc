@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
 #include "tools/cost_sizes.h"
@@ -70,7 +71,7 @@ void print_json(const std::vector<PricedSize>& sizes, const topology::Topology& 
                                         {"ranks", sizes.front().rows.front().ranks},
                                         {"sizes", rows},
                                         {"left_out", chosen.json()}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 void plot(const std::vector<PricedSize>& sizes, const topology::Topology& topology, const CostRequest& asked) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/json_text.h"
 #include "tools/launch/job.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -140,7 +141,7 @@ void print_json(const std::vector<Row>& rows, const std::vector<Unknown>& unknow
     found["unknown"].push_back(std::move(entry));
   }
   // A value may hold any bytes.
-  fmt::print("{}\n", found.dump(2, ' ', false, json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(found, 2));
 }
 
 std::string cell(std::string_view text) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/json_text.h"
 #include "base/rank_list.h"
 #include "rendezvous/host.h"
 #include "rendezvous/launch/launch.h"
@@ -215,7 +216,7 @@ void print_measured_json(const MeasuredPairs& measured, const Map& map, const st
     document[gpu.device == kOwnDevice ? "own_gpus" : "gpu"] = {
         {"way", gpu.way}, {"latency_s", gpu.short_s}, {"bytes_per_s", gpu.bytes_per_s}};
   }
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 void report(const MeasureOptions& asked, const MeasuredPairs& measured, const Map& map,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "plan/search.h"
 #include "plan/told.h"
 #include "tools/bench/sizes.h"
@@ -75,7 +76,7 @@ bool compare(const CompareRequest& asked) {
     nlohmann::ordered_json document{{"why", sentences}};
     for (const auto& [name, plan] : {std::pair{"first", &first}, std::pair{"second", &second}})
       document[name] = json_of(*plan);
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", json_text(document, 2));
     return one_fits;
   }
   fmt::print("{:<16} {:>22} {:>22}\n", "", asked.first, asked.second);
@@ -255,7 +256,7 @@ void print_scale_json(const std::vector<ScaleRow>& rows) {
   const ScaleRow* end = last_that_pays(rows);
   nlohmann::ordered_json document{{"rows", std::move(array)}};
   document["pays_up_to"] = end == nullptr ? nlohmann::ordered_json() : nlohmann::ordered_json(end->devices);
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 std::string picture_of_scale(const std::vector<ScaleRow>& rows) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "plan/gamma.h"
 #include "tools/bench/sizes.h"
 #include "tools/chart.h"
@@ -146,7 +147,7 @@ void print_gamma_json(const GammaRequest& asked, const std::vector<double>& work
     document["latency_is_half_up_to"] = parameters_where_latency_is(settings, workers.back(), 0.5);
     document["latency_is_a_tenth_up_to"] = parameters_where_latency_is(settings, workers.back(), 0.1);
   }
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 std::string picture_of_gamma(const GammaSettings& settings, const std::vector<double>& workers) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "strategy/pipeline_text.h"
 #include "tools/pictures.h"
 #include "tools/pipeline_request.h"
@@ -47,7 +48,7 @@ int show_pipeline(const ShowPipeline& asked) {
   }
   if (!asked.svg.empty()) write_picture(asked.svg, picture_of(pipeline.shape, played));
   if (asked.json) {
-    fmt::print("{}\n", json_of(pipeline).dump(1));
+    fmt::print("{}\n", json_text(json_of(pipeline), 1));
     return 0;
   }
   fmt::print("{}{}\n", describe_pipeline(pipeline.shape, pipeline.times, played), pipeline.priced);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json_text.h"
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
 #include "tools/simulation.h"
@@ -192,7 +193,7 @@ void print_json(const std::vector<SimulatedRow>& outcomes, const topology::Topol
                       {"peak_memory_bytes", peak_memory()},
                       {"algorithms", rows},
                       {"left_out", chosen.json()}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 std::string title_of(const SimulatedRow& outcome, const topology::Topology& topology) {

@@ -99,6 +99,12 @@ std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t c
 
 }  // namespace
 
+VectorCount VectorCount::of(Verb verb, int ranks, std::uint64_t bytes, std::uint32_t element_bytes) {
+  const bool chunks = schedule::facts_of(verb).cut == schedule::Cut::chunks;
+  const std::uint64_t unit_bytes = element_bytes * (chunks ? static_cast<std::uint64_t>(ranks) : 1);
+  return {schedule::moves_data(verb) ? std::max<std::uint64_t>(1, bytes / unit_bytes) : 0, unit_bytes};
+}
+
 schedule::SimulateOptions::Straggler slow_rank(const std::string& text, const char* option, const char* form) {
   const Slowed slowed = slowed_by(text, option, form);
   return {number_in(slowed.what, fmt::format("{} {}: {}", option, text, form)), slowed.factor};
@@ -216,11 +222,8 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   if (result.ranks < 1 || result.ranks > topology.ranks())
     refuse(fmt::format("-n must be 1 to {}, the ranks of {}", topology.ranks(), topology.name));
   if (asked.root < 0 || asked.root >= result.ranks) refuse(fmt::format("--root must be 0 to {}", result.ranks - 1));
-  const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
   schedule::SimulateOptions options = asked.conditions(topology);
-  const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(result.ranks) : 1);
-  options.count = row.verb == Verb::barrier ? 0 : std::max<std::uint64_t>(1, bytes / share);
-  result.bytes = static_cast<double>(options.count * share);
+  VectorCount vector = VectorCount::of(row.verb, result.ranks, bytes, options.element_bytes);
   options.fold = !asked.unfolded;
   options.history = asked.history;
   const Offers offers =
@@ -229,11 +232,11 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
   const auto lowered = [&](int rank) {
     return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);
   };
-  result.asked_bytes = result.bytes;
-  if (options.fold && result.ranks >= kManyRanks && options.skew_s == 0 && options.background.flows == 0) {
-    options.count = count_that_folds(lowered(0), options.count, options.element_bytes);
-    result.bytes = static_cast<double>(options.count * share);
-  }
+  result.asked_bytes = vector.bytes();
+  if (options.fold && result.ranks >= kManyRanks && options.skew_s == 0 && options.background.flows == 0)
+    vector.count = count_that_folds(lowered(0), vector.count, options.element_bytes);
+  options.count = vector.count;
+  result.bytes = vector.bytes();
   const auto before = std::chrono::steady_clock::now();
   const schedule::ProgramSource programs{result.ranks, lowered, row.alike};
   result.simulated = schedule::simulate(programs, topology, options);

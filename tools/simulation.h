@@ -72,6 +72,15 @@ struct SimulatedRow {
   double busbw() const { return algbw() == 0 ? 0 : algbw() * schedule::least_moved(row->verb, ranks); }
 };
 
+// What a simulation moves of so many bytes, at least one element of each chunk: of the vector, or of each chunk.
+struct VectorCount {
+  std::uint64_t count = 0, unit_bytes = 1;  // of one element in every chunk
+
+  // `bytes`: of the vector, or of all chunks together.
+  static VectorCount of(Verb verb, int ranks, std::uint64_t bytes, std::uint32_t element_bytes);
+  double bytes() const { return static_cast<double>(count * unit_bytes); }
+};
+
 // The most memory that this process has had so far, in bytes.
 std::uint64_t peak_memory();
 

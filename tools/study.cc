@@ -10,6 +10,7 @@
 #include <fstream>
 #include <regex>
 
+#include "base/json_text.h"
 #include "tools/bench/row.h"
 #include "tools/studies.h"
 #include "tools/svg.h"
@@ -127,7 +128,7 @@ void StudyReport::deliver(const StudyOptions& options) {
   if (!options.svg.empty()) write_picture(options.svg, sheet_of(pictures));
   if (!options.html.empty()) write_picture(options.html, page_of(*this, machine));
   // Names of hosts and files may be no UTF-8.
-  const std::string document = json.dump(2, ' ', false, decltype(json)::error_handler_t::replace) + "\n";
+  const std::string document = json_text(json, 2) + "\n";
   if (options.json == "-") {
     fmt::print("{}", document);
     return;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
 #include "tools/placement.h"
@@ -153,7 +154,7 @@ void print_placement_json(const Mesh& mesh, const std::vector<Placement>& found,
                                         {"hosts", topology.hosts},
                                         {"seconds_as_numbered", as_numbered(found).seconds},
                                         {"placements", orders}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 void place(const PlaceRequest& asked) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/json_text.h"
 #include "tools/programs_file.h"
 #include "tools/svg.h"
 #include "tools/trace/calls.h"
@@ -115,7 +116,7 @@ int run_trace(const TraceRequest& asked) {
   if (files.size() > 1) title += fmt::format(" and {} more", files.size() - 1);
   if (!asked.svg.empty()) write_picture(asked.svg, picture_of(trace, title));
   if (asked.json)
-    fmt::print("{}\n", to_json(trace, call).dump(2, ' ', false, analysis::Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(trace, call), 2));
   else
     fmt::print("{}", to_text(trace, title, call));
   return 0;

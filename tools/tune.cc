@@ -21,6 +21,7 @@
 
 #include "base/environment.h"
 #include "base/file_descriptor.h"
+#include "base/json_text.h"
 #include "base/system_error.h"
 #include "rendezvous/host.h"
 #include "tools/bench/progress.h"
@@ -85,7 +86,7 @@ class Teller {
   }
   void end(const std::string& file) {
     say("wrote {}\n", file);
-    if (json_) fmt::print("{}\n", Json{{"file", file}, {"groups", groups_}}.dump(2));
+    if (json_) fmt::print("{}\n", json_text(Json{{"file", file}, {"groups", groups_}}, 2));
   }
 
  private:
@@ -167,7 +168,8 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
   const auto body = [&](Communicator& comm) {
     topology::pin_process(processors[static_cast<std::size_t>(comm.rank()) % processors.size()]);
     const Tuned tuned = tune_shown(comm, what, asked.quick);
-    if (comm.rank() == 0) write_all(to.get(), tuned.costs + '\0' + told_of(tuned, what, asked.with_calls()).dump());
+    if (comm.rank() == 0)
+      write_all(to.get(), tuned.costs + '\0' + json_text(told_of(tuned, what, asked.with_calls()), -1));
   };
   std::vector<tutti::RankEnd> ends_of_ranks;
   try {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "schedule/algorithms/table.h"
 #include "schedule/readers/verify_rotation.h"
 #include "schedule/verbs.h"
@@ -220,7 +221,7 @@ void print_json(const schedule::Program& first, const Findings& findings) {
   for (const auto& [edge, bytes] : findings.apart.edge_bytes) {
     json["edges"].push_back({{"from", edge.first}, {"to", edge.second}, {"bytes", bytes}});
   }
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json, 2));
 }
 
 }  // namespace

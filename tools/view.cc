@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/system_error.h"
 #include "schedule/algorithms/lower_row.h"
 #include "schedule/json.h"
@@ -25,6 +26,7 @@
 #include "tools/view/cluster.h"
 #include "tools/view/page.h"
 #include "tools/view/played.h"
+#include "tools/view/shape.h"
 #include "tools/view/timeline.h"
 #include "tools/view/traced.h"
 
@@ -80,10 +82,8 @@ std::set<std::pair<int, int>> edges_of(const Json& document) {
 Json simulated(const std::vector<Lowered>& programs, const View& asked, const topology::Topology& topology,
                std::uint64_t bytes) {
   const schedule::Program& first = programs.front().program;
-  const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
   schedule::SimulateOptions options = asked.conditions.conditions(topology);
-  const std::uint64_t share = options.element_bytes * (chunks ? static_cast<std::uint64_t>(first.ranks) : 1);
-  options.count = schedule::moves_data(first.verb) ? std::max<std::uint64_t>(1, bytes / share) : 0;
+  options.count = VectorCount::of(first.verb, first.ranks, bytes, options.element_bytes).count;
   options.history = true;
   options.fold = false;  // so that every rank is seen
   return view::timeline_json(schedule::simulate(programs, topology, options), topology);
@@ -211,19 +211,31 @@ Json document_of_file(const View& asked) {
   // What is no whole JSON may be a trace that was cut off.
   if (parsed.is_discarded() || parsed.contains("traceEvents")) return view::traced_json(text, title);
   if (analysis::nests_too_deep(text)) refuse(fmt::format("{} nests too deep to be shown", asked.file));
-  if (parsed.contains("bill") && parsed.contains("sentence"))
+  const auto require = [&](const char* kind, const std::string& wrong) {
+    if (!wrong.empty()) refuse(fmt::format("{} is no {} that can be shown: {}", title, kind, wrong));
+  };
+  if (parsed.contains("bill") && parsed.contains("sentence")) {
+    require("plan", view::wrong_with_plan(parsed));
     return {{"version", view::kViewVersion}, {"kind", "plan"}, {"plan", parsed}};
+  }
   if (parsed.contains("microbatches") && parsed.contains("programs")) {
+    require("pipeline", view::wrong_with_pipeline(parsed));
     Json document = {{"version", view::kViewVersion}, {"kind", "pipeline"}};
     document.update(parsed);
     return document;
   }
-  if (parsed.contains("topology") && parsed.contains("algorithms")) {
+  if (view::is_simulation(parsed)) {
     refuse(fmt::format(
         "{} has the times of a simulation, not what moved when; tutti view {} --topology {}:{} -b {} plays it, with "
         "--straggler and its like as tutti sim has them",
-        asked.file, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
+        title, parsed.value("verb", ""), parsed.value("topology", ""), parsed.value("hosts", 1),
         parsed.value("bytes", 0.0)));
+  }
+  if (parsed.contains("kind") || (!parsed.contains("verb") && !parsed.contains("ranks"))) {
+    refuse(fmt::format(
+        "{} is nothing that the page plays: programs (tutti show --json), a trace (tutti run --trace), a plan (tutti "
+        "plan --json) or a pipeline (tutti show pipeline --json)",
+        title));
   }
   return document_of(schedule::from_json(text), asked, true);
 }
@@ -246,7 +258,7 @@ std::string write_aside(const std::string& page) {
 }
 
 void show_page(const Json& document, const View& asked) {
-  if (asked.json) return fmt::print("{}\n", document.dump(-1, ' ', false, view::Json::error_handler_t::replace));
+  if (asked.json) return fmt::print("{}\n", json_text(document, -1));
   const std::string page = view::page_of(document);
   if (!asked.output.empty()) return write_page(asked.output, page);
   const std::optional<std::string> browser = find_browser();

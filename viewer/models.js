@@ -35,7 +35,7 @@ function scheduleModel(app) {
   return {
     title: `${document_.verb} by ${document_.algorithm}`,
     detail: plural(document_.ranks, "rank") + (document_.rooted ? `, root ${document_.root}` : ""),
-    layout: panes.cost ? "" : "wide", chips: chipsOf(document_, playback), panes, playback, problems: problemsOf(document_),
+    layout: panes.cost ? "" : panes.gantt ? "wide" : "high", chips: chipsOf(document_, playback), panes, playback, problems: problemsOf(document_),
     length: playback.length, pace: 1, rows: playback.rows, columns: playback.columns,
     seek: (position) => playback.seek(Math.floor(position)),
     stepFrom: (position, by) => (by > 0 ? Math.floor(position) + 1 : Math.ceil(position) - 1),

@@ -20,20 +20,28 @@ std::size_t most_own_bytes(const Offers& offers, int ranks) {
   return std::max<std::size_t>(schedule::kLineBytes, slot / static_cast<std::size_t>(ranks));
 }
 
-// Calls of fewer have no steps in traces: to record them would take longer than they do.
-constexpr std::uint64_t kFewestBytesWithSteps = 4 << 10;
-
-// A blocking call that may have buffers on a device, or is timed, or recorded.
+// A blocking call that may have buffers on a device, or is timed.
 struct Attended {
-  Attended(device::StagingPool::Handle stage, CallCounter& counter, Verb verb, const trace::GroupRecorder* recorder)
-      : staging(std::move(stage)), timed(counter, verb), entered(recorder == nullptr ? 0 : recorder->recorder->now()) {
+  Attended(device::StagingPool::Handle stage, CallCounter& counter, Verb verb)
+      : staging(std::move(stage)), timed(counter, verb) {
     if (staging != nullptr && staging->is_deferred()) staging->enter(current);
   }
 
   device::StagingPool::Handle staging;
   std::optional<device::Current> current;  // once, for all that a launch asks of the driver
   TimedBlockingCall timed;
-  std::uint64_t entered;
+};
+
+// Waits of a blocking call: the last of them ends no later than the call.
+template <class Ask>
+class RecordedCall : public WaitRecord<Ask> {
+ public:
+  RecordedCall(const Track& track, Ask ask) : WaitRecord<Ask>(*track.call().recorder, std::move(ask)), track_(track) {}
+
+  void over() { WaitRecord<Ask>::over(track_.ended_at()); }
+
+ private:
+  const Track& track_;
 };
 
 }  // namespace
@@ -127,19 +135,19 @@ Received Engine::run(const Request& request, const schedule::Algorithm* row) {
   Call& call = track.draft();
   request_cache_.call_of(request, view_, chunks_, call);
   call.row = row;
-  std::optional<Attended> attended;
   call.recorder = recorder_of(call.moved_bytes);
-  if (device::driver() != nullptr || counter_.timed() || call.recorder != nullptr) [[unlikely]]
-    attended.emplace(stage(call, chunks_, request, Waits::caller), counter_, call.verb, call.recorder);
+  const std::uint64_t entered = call.recorder == nullptr ? 0 : call.recorder->recorder->now();
+  std::optional<Attended> attended;
+  if (device::driver() != nullptr || counter_.timed()) [[unlikely]]
+    attended.emplace(stage(call, chunks_, request, Waits::caller), counter_, call.verb);
   admit(call);
   counter_.count(call.verb, call.counted_bytes());
   drive(track);
   last_algorithm_ = track.algorithm();
-  if (attended) [[unlikely]] {
-    if (call.recorder != nullptr)
-      records_.record(*call.recorder, call, track.done_by(), {attended->entered, attended->entered}, false);
-    if (attended->staging != nullptr) tell_way(track);
-  }
+  if (call.recorder != nullptr) [[unlikely]]
+    records_.record(*call.recorder, call, track.done_by(), {entered, entered, track.ended_at()}, false);
+  if (attended && attended->staging != nullptr) [[unlikely]]
+    tell_way(track);
   return {};
 }
 
@@ -184,19 +192,16 @@ void Engine::drive(Track& track, Watch&& watch) {
 }
 
 void Engine::drive_recorded(Track& track) {
-  drive(track, WaitRecord(*track.call().recorder, [&] { return AwaitedNow{track.blocked(), track.call().sequence}; }));
+  drive(track, RecordedCall(track, [&] { return AwaitedNow{track.blocked(), track.call().sequence}; }));
 }
 
-const trace::GroupRecorder* Engine::find_recorder(trace::Recorder& recorder, std::uint64_t bytes) {
-  if (own_call_) return nullptr;
-  if (recorders_.empty() || recorders_.back().id != recorder.id()) {
-    std::vector<int> members;
-    for (int rank = 0; rank < size(); ++rank) members.push_back(tracer().rank_in_trace(origin_.job_rank(rank)));
-    const std::uint64_t id = origin_.number == 0 ? tracer().id() : mix(tracer().id(), origin_.number) >> 16;
-    const std::uint16_t number = recorder.add_communicator(id, members);
-    recorders_.push_back({recorder.id(), {{{&recorder, number, false}, {&recorder, number, true}}}});
-  }
-  return &recorders_.back().groups[bytes >= kFewestBytesWithSteps ? 1 : 0];
+const Engine::Recorders& Engine::find_recorders(trace::Recorder& recorder) {
+  std::vector<int> members;
+  for (int rank = 0; rank < size(); ++rank) members.push_back(tracer().rank_in_trace(origin_.job_rank(rank)));
+  const std::uint64_t id = origin_.number == 0 ? tracer().id() : mix(tracer().id(), origin_.number) >> 16;
+  const std::uint16_t number = recorder.add_communicator(id, members);
+  return all_recorders_.emplace_back(
+      Recorders{recorder.id(), {{{&recorder, number, false}, {&recorder, number, true}}}});
 }
 
 std::shared_ptr<Pending> Engine::make_pending(const Request& request) {

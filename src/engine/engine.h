@@ -57,6 +57,8 @@ class Engine final {
   static constexpr int kPerChannel = 2;
   // Between two processes, for all parts of calls.
   static constexpr int kDataLinks = transport::kMostCallParts * kChannels * kPerChannel;
+  // Calls of fewer have no steps in traces: to record them would take longer than they do.
+  static constexpr std::uint64_t kFewestBytesWithSteps = 4 << 10;
 
   Engine(std::unique_ptr<transport::Transport> transport, Options options, Log log, Origin origin);
 
@@ -169,14 +171,21 @@ class Engine final {
   void drive(Track& track);
   template <class Watch>
   void drive(Track& track, Watch&& watch);
+  struct Recorders {
+    std::uint64_t id = 0;                        // of the recorder
+    std::array<trace::GroupRecorder, 2> groups;  // of calls without their steps, and with them
+  };
+  const Recorders& find_recorders(trace::Recorder& recorder);
   // What records a call of so many bytes; nullptr: nothing is recorded of it.
   const trace::GroupRecorder* recorder_of(std::uint64_t bytes) {
     trace::Recorder* const recorder = origin_.tracer->recorder();
     if (recorder == nullptr) [[likely]]
       return nullptr;
-    return find_recorder(*recorder, bytes);
+    if (own_call_) return nullptr;
+    if (recorders_ == nullptr || recorders_->id != recorder->id()) [[unlikely]]
+      recorders_ = &find_recorders(*recorder);
+    return &recorders_->groups[bytes >= kFewestBytesWithSteps ? 1 : 0];
   }
-  const trace::GroupRecorder* find_recorder(trace::Recorder& recorder, std::uint64_t bytes);
   void drive_recorded(Track& track);
   void meet_to_allocate(std::size_t bytes);
   // engine_device.cc: says once for each verb which way its calls on device memory take, and once why a launch that
@@ -236,12 +245,9 @@ class Engine final {
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
-  CallCounter counter_;  // the caller's thread counts
-  struct Recorders {
-    std::uint64_t id = 0;                        // of the recorder
-    std::array<trace::GroupRecorder, 2> groups;  // of calls without their steps, and with them
-  };
-  std::deque<Recorders> recorders_;  // so far: calls that are under way may have earlier ones
+  CallCounter counter_;                   // the caller's thread counts
+  std::deque<Recorders> all_recorders_;   // so far: calls that are under way may have earlier ones
+  const Recorders* recorders_ = nullptr;  // the last of them
   CallRecords records_, async_records_;
 
   FirstError first_error_;

@@ -112,8 +112,7 @@ double Engine::predict_in_host(Call call, const UnevenChunks& chunks) const {
   locate(call);
   const schedule::Algorithm* row = chooser_.choose(question_of(*transport_, call));
   if (row == nullptr) row = chooser_.choose_entered(call.question(), is_symmetric(call, rank()));
-  const bool in_parts = !call.uneven && !choice::is_given(*row);
-  double price = chooser_.price_of(*row, in_parts ? bytes_of_part(*transport_, call) : bytes);
+  double price = chooser_.price_of(*row, bytes_of_part(bytes, parts_of(*transport_, call, *row)));
   if (keeps_input(call, *row)) price += chooser_.price_of_copy(call.input_bytes);
   const bool checked = options_.check == Check::full || (call.scale != nullptr && call.verb == Verb::all_reduce);
   return checked && size() > 1 ? price + chooser_.price_of(Track::check(), 1) : price;

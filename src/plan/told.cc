@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formatted.h"
+#include "base/json_text.h"
 
 namespace tutti::plan {
 
@@ -268,7 +269,7 @@ ordered_json document_of(const JobPlan& plan, const JobVerdict& verdict) {
 
 }  // namespace
 
-std::string to_json(const JobPlan& plan, const JobVerdict& verdict) { return document_of(plan, verdict).dump(2); }
+std::string to_json(const JobPlan& plan, const JobVerdict& verdict) { return json_text(document_of(plan, verdict), 2); }
 
 std::string to_json(const Found& found, const JobVerdict& verdict) {
   ordered_json document = document_of(found.best.front(), verdict), best = ordered_json::array();
@@ -282,7 +283,7 @@ std::string to_json(const Found& found, const JobVerdict& verdict) {
                     {"memory_bytes_per_gpu", plan.memory.sum()}});
   document["found"] = {{"tried", found.tried}, {"fitting", found.fitting}, {"best", std::move(best)}};
   if (found.best.size() > 1) document["found"]["why"] = differences(found.best[1], found.best[0]);
-  return document.dump(2);
+  return json_text(document, 2);
 }
 
 }  // namespace tutti::plan

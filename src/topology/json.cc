@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "base/place_in_text.h"
 #include "tutti/error.h"
 
@@ -203,7 +204,7 @@ std::string to_json(const Topology& topology) {
                         {"parts", parts},
                         {"links", links}};
   for (const HostKind& kind : topology.kinds) document["kinds"].push_back({{"name", kind.name}, {"hosts", kind.hosts}});
-  return document.dump(2) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 Topology topology_from_json(std::string_view text, const std::string& file) { return JsonReader(text, file).read(); }

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tutti::topology {
 namespace {
 
@@ -145,6 +147,6 @@ std::string title_of(const MachinePart& part) {
 
 std::string to_tree(const MachinePart& machine) { return TreeText().of(machine); }
 
-std::string to_json(const MachinePart& machine) { return json_of(machine).dump(2) + "\n"; }
+std::string to_json(const MachinePart& machine) { return json_text(json_of(machine), 2) + "\n"; }
 
 }  // namespace tutti::topology

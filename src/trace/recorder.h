@@ -6,8 +6,6 @@
 // memory (/dev/shm) nothing is ever written to a disk.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -37,11 +35,15 @@ class Recorder {
 
   std::uint64_t now() const { return clock_.now(); }
   std::uint64_t at(std::chrono::steady_clock::time_point time) const;
-  void record(const TraceEvent& event) {
-    const std::uint64_t number = owned_here() ? ring_.record_own(event) : ring_.record_shared(event);
-    // Often at first, so that what is killed soon has its clock told as well.
-    if ((number & (number + 1)) == 0 || (number & (kPairEvery - 1)) == 0) [[unlikely]]
-      pair_clocks();
+  void record(const TraceEvent& event) { record(words_of(event)); }
+  void record(const EventWords& words) { record(words, owned_here()); }
+  // As one of the calling thread, whose number it gets.
+  void record_of_thread(const TraceEvent& event) { record_of_thread(words_of(event)); }
+  void record_of_thread(EventWords words) {
+    const bool own = owned_here();
+    if (!own) [[unlikely]]
+      words.front() |= std::uint64_t{other_thread()} << kThreadBit;
+    record(words, own);
   }
   // The number of the name, from now on; TraceEvent::kNone where there is no room for more.
   std::uint16_t name(std::string_view name);
@@ -61,7 +63,22 @@ class Recorder {
   static constexpr std::uint64_t kPairEvery = 1 << 12;
   static constexpr std::uint8_t kMostThreads = 255;
 
-  bool owned_here() const { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
+  // A place that no other thread has at the time; what pthread_self() tells, without the call.
+  static const void* this_thread() {
+#if __has_builtin(__builtin_thread_pointer)
+    return __builtin_thread_pointer();
+#else
+    static thread_local const char kHere = 0;
+    return &kHere;
+#endif
+  }
+  bool owned_here() const { return owner_ == this_thread(); }
+  void record(const EventWords& words, bool own) {
+    const std::uint64_t number = own ? ring_.record_own(words) : ring_.record_shared(words);
+    // Often at first, so that what is killed soon has its clock told as well.
+    if ((number & (number + 1)) == 0 || (number & (kPairEvery - 1)) == 0) [[unlikely]]
+      pair_clocks();
+  }
   std::uint8_t other_thread();
   void pair_clocks();
   template <class Entry>
@@ -76,7 +93,7 @@ class Recorder {
   RingShape shape_;
   RingHeader* header_;
   Ring ring_;
-  pthread_t owner_ = ::pthread_self();  // where another thread is known by it, the owner has ended
+  const void* owner_ = this_thread();  // where another thread is known by it, the owner has ended
   std::uint64_t id_;
   std::atomic<std::uint32_t> threads_{1};
   std::mutex adding_;  // communicators

@@ -72,12 +72,20 @@ static_assert(sizeof(RingHeader) % 64 == 0 && std::atomic<std::uint64_t>::is_alw
 
 using EventWords = std::array<std::uint64_t, sizeof(TraceEvent) / sizeof(std::uint64_t)>;
 
+// Places in them, for who keeps an event as words and fills in what changes.
+inline constexpr std::size_t kSequenceWord = offsetof(TraceEvent, sequence) / sizeof(std::uint64_t);
+inline constexpr std::size_t kBeginWord = offsetof(TraceEvent, begin) / sizeof(std::uint64_t);
+inline constexpr std::size_t kEndWord = offsetof(TraceEvent, end) / sizeof(std::uint64_t);
+inline constexpr std::size_t kMiddleWord = offsetof(TraceEvent, middle) / sizeof(std::uint64_t);
+// `thread` in the first of them.
+inline constexpr int kThreadBit = 8 * offsetof(TraceEvent, thread);
+
 static_assert(std::endian::native == std::endian::little);
 // As it lies in memory; put together in registers, because what is stored in small pieces and at once loaded as a whole
 // makes the processor wait.
 inline EventWords words_of(const TraceEvent& event) {
   const std::uint64_t first = static_cast<std::uint64_t>(event.kind) | std::uint64_t{event.what} << 8 |
-                              std::uint64_t{event.flags} << 16 | std::uint64_t{event.thread} << 24 |
+                              std::uint64_t{event.flags} << 16 | std::uint64_t{event.thread} << kThreadBit |
                               std::uint64_t{event.communicator} << 32 | std::uint64_t{event.name} << 48;
   return {first, event.sequence, event.begin, event.end, event.middle, event.amount, event.other};
 }
@@ -117,7 +125,7 @@ class Ring {
         mask_(shape.events - 1) {}
 
   // By its owner alone.
-  std::uint64_t record_own(const TraceEvent& event) {
+  std::uint64_t record_own(const EventWords& event) {
     const std::uint64_t number = header_->written.load(std::memory_order_relaxed);
     header_->written.store(number + 1, std::memory_order_relaxed);
     RingSlot& slot = slots_[number & mask_];
@@ -128,7 +136,7 @@ class Ring {
   }
 
   // By any other thread.
-  std::uint64_t record_shared(const TraceEvent& event) {
+  std::uint64_t record_shared(const EventWords& event) {
     const std::uint64_t number = header_->written_by_others.fetch_add(1, std::memory_order_relaxed);
     RingSlot& slot = others_[number & mask_];
     __builtin_prefetch(&others_[(number + 1) & mask_], 1);
@@ -140,9 +148,8 @@ class Ring {
   }
 
  private:
-  static void fill(RingSlot& slot, std::uint64_t number, const TraceEvent& event) {
+  static void fill(RingSlot& slot, std::uint64_t number, const EventWords& words) {
     std::atomic_thread_fence(std::memory_order_release);  // whoever sees a word of this event sees the odd stamp
-    const EventWords words = words_of(event);
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < words.size(); ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
     slot.stamp.store(RingSlot::whole(number), std::memory_order_release);

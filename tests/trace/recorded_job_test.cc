@@ -290,6 +290,41 @@ TEST_P(Recorded, GroupsHaveTheRanksOfTheJob) {
   EXPECT_EQ(broadcasts, kRanks);
 }
 
+// Of calls that differ in one thing alone, each is told as what it is.
+TEST_P(Recorded, CallsAreNotTakenForTheOneBefore) {
+  const Folder folder;
+  const Json trace = trace_of(GetParam(), folder, [](Communicator& comm) {
+    std::vector<float> all(2 * kRanks, 1.0f);
+    const std::vector<std::size_t> ones(kRanks, 1);
+    const std::vector<float> one(1, 1.0f);
+    const std::span<float> some = std::span(all).first(kRanks);
+    for (int turn = 0; turn < 2; ++turn) {
+      comm.all_gather(one, some);
+      comm.all_gather_v(one, some, Parts{ones});
+      comm.broadcast(some, 1);
+      comm.broadcast(some, 2);
+      comm.broadcast(std::span(all), 2);
+      comm.broadcast_async(std::span(all), 2).wait();
+    }
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::vector<std::string> told;
+    for (const Slice& call : slices_of(trace, "call")) {
+      if (call.rank != rank) continue;
+      const Json& args = call.args;
+      told.push_back(call.name + " " + std::to_string(args.at("bytes").get<int>()) +
+                     (args.contains("predicted_us") ? "" : " unpredicted") +
+                     (args.contains("root") ? " of " + std::to_string(args.at("root").get<int>()) : "") +
+                     (args.at("async").get<bool>() ? " async" : ""));
+    }
+    const std::vector<std::string> once = {"all_gather 12",     "all_gather 12 unpredicted", "broadcast 12 of 1",
+                                           "broadcast 12 of 2", "broadcast 24 of 2",         "broadcast 24 of 2 async"};
+    std::vector<std::string> twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    EXPECT_EQ(told, twice) << rank;
+  }
+}
+
 // However a program waits for what is under way, it does not compute meanwhile.
 TEST_P(Recorded, WaitsOfAllKindsHoldTheProgramUp) {
   constexpr double kLong_us = 20'000;  // of the 30 ms that the other rank computes

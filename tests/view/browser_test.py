@@ -152,6 +152,14 @@ class Page(unittest.TestCase):
         WebDriverWait(self.driver, 10).until(lambda driver: "Rank 0, block 2" in self.js("return tutti.detail.textContent"))
         self.assertIn("message from rank 3", self.js("return tutti.detail.textContent"))
 
+    def test_groups_of_many_ranks_fill_the_page(self):
+        self.open("all_reduce", "-a", "ring", "-n", "70")
+        heights = self.js("return [...document.querySelectorAll('.pane')].map((pane) => pane.clientHeight)")
+        room = self.js("return document.querySelector('.panes').clientHeight")
+        self.assertEqual(len(heights), 3)
+        self.assertGreater(min(heights), 0.9 * room)
+        self.assertEqual(self.js("return tutti.model.playback.rows"), 35)
+
     def test_both_themes(self):
         self.open("broadcast", "-n", "8", fragment="theme=light")
         background = "return getComputedStyle(document.body).backgroundColor"

@@ -224,7 +224,10 @@ TEST(ViewFile, OfATraceThatIsCutOffHasWhatIsReadable) {
   expect_refused("--file " + folder.with("head.json", whole.substr(0, 20)), "no trace that can be shown");
   expect_refused("--file " + folder.with("later.json", R"({"tutti": {"format": 9}, "traceEvents": []})"),
                  "its format is 9");
-  expect_refused("--file " + folder.with("other.json", R"({"traceEvents": []})"), "how many ranks");
+  expect_refused("--file " + folder.with("less.json", R"({"tutti": {"format": 1}, "traceEvents": []})"),
+                 "how many ranks");
+  expect_refused("--file " + folder.with("other.json", R"({"traceEvents": []})"),
+                 "`tutti trace` reads those of torch.profiler");
 }
 
 TEST(ViewFile, OfAPlanAndAPipelineAreKnown) {
@@ -234,6 +237,38 @@ TEST(ViewFile, OfAPlanAndAPipelineAreKnown) {
   EXPECT_EQ(document("--file " + folder.with("plan.json", plan)).at("kind"), "plan");
   const std::string pipeline = tutti::testing::shell(TUTTI_TOOL " show pipeline --json").output;
   EXPECT_EQ(document("--file " + folder.with("pipeline.json", pipeline)), document("pipeline"));
+}
+
+// A page of them would stop half drawn.
+TEST(ViewFile, ThatLacksWhatThePageReadsIsRefused) {
+  const Folder folder;
+  const auto expect = [&](const Json& file, const std::string& complaint) {
+    expect_refused("--file " + folder.with("odd.json", file.dump()), complaint);
+  };
+  const std::string told =
+      tutti::testing::shell(TUTTI_TOOL " plan --model llama3-8b --cluster dgx-h100:4 --strategy zero3 --json").output;
+  const Json plan = Json::parse(told);
+  Json odd = plan;
+  odd["bill"]["stages"][0].erase("backward_seconds");
+  expect(odd, "odd.json is no plan that can be shown: bill.stages[0].backward_seconds is missing");
+  odd = plan;
+  odd["mfu"] = nullptr;
+  expect(odd, "mfu should be a number");
+  odd = plan;
+  odd["bill"]["stages"] = Json::array();
+  expect(odd, "bill.stages is empty");
+  const Json pipeline = Json::parse(tutti::testing::shell(TUTTI_TOOL " show pipeline --json").output);
+  odd = pipeline;
+  odd["programs"][1]["steps"][0].erase("batch");
+  expect(odd, "odd.json is no pipeline that can be shown: programs[1].steps[0].batch is missing");
+  odd = pipeline;
+  odd["programs"].erase(0);
+  expect(odd, "stages is 4, and programs has 3");
+  const std::string nothing = "odd.json is nothing that the page plays";
+  expect(Json::object({{"a", 1}}), nothing);
+  expect(Json::array({1, 2}), nothing);
+  expect(Json::object({{"topology", 3}, {"algorithms", Json::array()}}), nothing);
+  expect(document("all_reduce -n 2"), nothing);
 }
 
 TEST(ViewUsage, IsRefusedInWords) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "tools/bench/driver/layout.h"
 #include "tools/bench/implementations.h"
 
@@ -115,7 +116,7 @@ std::string table_footer(const std::vector<Row>& rows) {
 std::string json_of(const std::vector<Row>& rows) {
   Json all = Json::array();
   for (const Row& row : rows) all.push_back(json_row(row));
-  return all.dump(1) + "\n";
+  return json_text(all, 1) + "\n";
 }
 
 std::string csv_of(const std::vector<Row>& rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/json_text.h"
 #include "tutti/error.h"
 
 namespace tutti::view {
@@ -48,7 +49,7 @@ std::string import_map() {
 // JSON in which nothing ends a script element: "<" stands in strings alone.
 std::string inside_script(const nlohmann::ordered_json& document) {
   std::string text;
-  for (const char c : document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) {
+  for (const char c : json_text(document, -1)) {
     if (c == '<') {
       text += "\\u003c";
     } else {

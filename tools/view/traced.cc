@@ -107,6 +107,7 @@ Json traced_json(std::string_view text, const std::string& title) {
   if (!file.is_whole()) document["notes"].push_back("cut off: what is readable is shown");
   try {
     const Json facts = file.members().value("tutti", Json::object());
+    if (facts.empty()) refuse_trace(title, "Tutti did not record it; `tutti trace` reads those of torch.profiler, too");
     if (const std::string why = analysis::why_unreadable(facts); !why.empty()) refuse_trace(title, why);
     const auto ranks = facts.at("ranks").get<std::int64_t>();
     document["rows"] = facts.value("rows", Json::array());

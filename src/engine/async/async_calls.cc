@@ -216,8 +216,10 @@ Advance AsyncCalls::progress_track(Track& track) {
     return Advance::moved;
   }
   if (advance != Advance::finished) return advance;
-  if (first->call.recorder != nullptr)
+  if (first->call.recorder != nullptr) {
+    first->times.ended = track.ended_at();
     with_.records.record(*first->call.recorder, first->call, track.done_by(), first->times, true);
+  }
   {
     const std::lock_guard lock(queue_mutex_);
     track.queue.pop_front();

@@ -29,17 +29,20 @@ namespace tutti::engine {
 // For less a thread is hardly awake in time.
 inline constexpr std::uint64_t kFewestBytesOfPart = 1 << 20;
 
-// In how many parts the call goes, which all ranks know alike; 1: in one piece.
+// In how many parts the call goes, which all ranks know alike; 1: in one piece, as whatever the caller brought goes.
 int parts_of(const transport::Transport& transport, const Call& call);
-// What a thread moves of it, for whoever prices it.
-inline std::uint64_t bytes_of_part(const transport::Transport& transport, const Call& call) {
-  const auto parts = static_cast<std::uint64_t>(parts_of(transport, call));
-  return (call.moved_bytes + parts - 1) / parts;
+inline int parts_of(const transport::Transport& transport, const Call& call, const schedule::Algorithm& row) {
+  return choice::is_given(row) ? 1 : parts_of(transport, call);
+}
+// What a thread moves of a call of so many bytes.
+inline std::uint64_t bytes_of_part(std::uint64_t bytes, int parts) {
+  const auto count = static_cast<std::uint64_t>(parts);
+  return (bytes + count - 1) / count;
 }
 // What the choice of its algorithm depends on.
 inline choice::Question question_of(const transport::Transport& transport, const Call& call) {
   choice::Question question = call.question();
-  question.bytes = bytes_of_part(transport, call);
+  question.bytes = bytes_of_part(call.moved_bytes, parts_of(transport, call));
   return question;
 }
 

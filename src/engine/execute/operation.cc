@@ -35,6 +35,7 @@ void Operation::start(const Plan& plan, const Binding& binding) {
   heads_.resize(plan.lanes.size());
   if (records()) {
     started_at_.resize(plan.lanes.size());
+    ended_at_ = 0;
     plan.find_peers();
   }
   slots_.resize(plan.most_operands);
@@ -112,7 +113,11 @@ Advance Operation::advance_lanes() {
       again = true;
       if (kRecords) last = record(i, last);
       go_on(lane, head);
-      if (lanes_left_ == 0) return ends() ? Advance::finished : Advance::moved;
+      if (lanes_left_ == 0) {
+        if (!ends()) return Advance::moved;
+        if (kRecords) ended_at_ = last;
+        return Advance::finished;
+      }
     }
   }
   if (lanes_left_ == 0) {

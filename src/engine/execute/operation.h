@@ -98,6 +98,8 @@ class Operation {
   const Plan* plan() const { return plan_; }
   // Elements at the beginning of the vector, or of each chunk, that no step of this rank touches any more.
   std::uint64_t elements_done() const;
+  // Of one that has finished: the recorder's time when its last step was done, where nothing came behind that; else 0.
+  std::uint64_t ended_at() const { return records() ? ended_at_ : 0; }
 
  private:
   struct LaneHead {
@@ -192,6 +194,7 @@ class Operation {
   const Places* places_ = nullptr;  // the plan's, fitted to this call
   std::vector<LaneHead> heads_;
   std::vector<std::uint64_t> started_at_;  // by lane, where that is recorded: when its step was started
+  std::uint64_t ended_at_ = 0;             // likewise: the end of the last step, and of all
   std::vector<std::byte*> slots_;          // per operand of the step at hand, for slots
   std::vector<void*> pieces_;              // per operand of the step at hand, the address of the piece at hand
   std::vector<transport::Piece> stream_;   // the pieces of a message

@@ -340,7 +340,7 @@ void Track::prepare(const schedule::Algorithm& algorithm, const Plan& plan) {
     returns_early_ = from_beginning && !call_.uneven && !call_.whole && call_.staging->returns_slices();
     returned_ = {};
   }
-  const int parts = choice::is_given(algorithm) ? 1 : parts_of(*transport_, call_);
+  const int parts = parts_of(*transport_, call_, algorithm);
   if (parts > 1) parts_.start(parts, *plans_, call_, algorithm, binding_);
   operation_.start(plan, binding_);
   prepared_ = true;

@@ -56,6 +56,10 @@ class Track {
   std::string_view algorithm() const { return algorithm_ == nullptr ? launch_.name() : algorithm_->name; }
   DoneBy done_by() const { return {algorithm_, algorithm()}; }
   const Call& call() const { return call_; }
+  // Of a call that has finished and is recorded: when, where the clock was read at that very moment; else 0.
+  std::uint64_t ended_at() const {
+    return prepared_ && !call_.whole && call_.staging == nullptr && !parts_.any() ? operation_.ended_at() : 0;
+  }
   // What it waits for, of a call that is under way.
   Blocked blocked() const;
   const schedule::Program* program() const;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/execute/call_part.h"
 #include "engine/execute/track.h"
 #include "schedule/verbs.h"
 
@@ -65,7 +66,7 @@ std::optional<CallRecords::Asked> CallRecords::asked_of(const Known& known, cons
     if (!device.launches() || known.by.name != kOneLaunch) return std::nullopt;
     return Asked{.bytes = call.moved_bytes, .verb = call.verb, .in_place = call.in_place};
   }
-  Asked asked{.bytes = call.moved_bytes,
+  Asked asked{.bytes = bytes_of_part(call.moved_bytes, parts_of(*transport_, call, *known.by.row)),
               .kept = keeps_input(call, *known.by.row) ? call.input_bytes : 0,
               .checked = checks_ || (call.scale != nullptr && call.verb == Verb::all_reduce),
               .to_self = call.is_message() && call.peer == transport_->rank()};
@@ -87,26 +88,48 @@ std::uint32_t CallRecords::predicted_ns(Known& known, const Call& call) {
   return known.predicted_ns;
 }
 
-void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, CallTimes times,
-                         bool async) {
-  TraceEvent event;
-  event.kind = trace::EventKind::call;
-  event.end = times.ended != 0 ? times.ended : group.recorder->now();
-  event.begin = times.entered;
-  event.middle = times.taken_up;
-  event.what = static_cast<std::uint8_t>(call.verb);
-  event.communicator = group.communicator;
-  event.sequence = call.sequence;
+void CallRecords::look_up(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, bool async) {
   const bool message = call.is_message();
-  event.amount = call.counted_bytes();
   const bool across = message && !transport_->offers().hosts.share(transport_->rank(), call.peer);
   Known& known = this->known(group, by, across);
-  event.name = known.name;
-  event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
+  TraceEvent event;
+  event.kind = trace::EventKind::call;
+  event.what = static_cast<std::uint8_t>(call.verb);
   if (async) event.flags |= TraceEvent::kAsync;
   if (message && call.sends) event.flags |= TraceEvent::kSends;
-  if (!async) event.thread = group.recorder->thread();
-  group.recorder->record(event);
+  event.communicator = group.communicator;
+  event.name = known.name;
+  event.amount = call.counted_bytes();
+  event.other = TraceEvent::peer_and_prediction(message ? call.peer : call.root, predicted_ns(known, call));
+  latest_ = {.group = Latest::is_plain(call) ? &group : nullptr,
+             .row = by.row,
+             .moved_bytes = call.moved_bytes,
+             .input_bytes = call.input_bytes,
+             .root = call.root,
+             .peer = call.peer,
+             .verb = call.verb,
+             .sends = call.sends,
+             .in_place = call.in_place,
+             .scales = call.scale != nullptr,
+             .async = async,
+             .words = trace::words_of(event)};
+}
+
+void CallRecords::record(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, CallTimes times,
+                         bool async) {
+  const std::uint64_t ended = times.ended != 0 ? times.ended : group.recorder->now();
+  if (!latest_.is_like(group, call, by.row, async)) [[unlikely]]
+    look_up(group, call, by, async);
+  trace::EventWords words = latest_.words;
+  words[trace::kSequenceWord] = call.sequence;
+  words[trace::kBeginWord] = times.entered;
+  words[trace::kEndWord] = ended;
+  words[trace::kMiddleWord] = times.taken_up;
+  if (async) {
+    group.recorder->record(words);
+  } else {
+    group.recorder->record_of_thread(words);
+  }
 }
 
 void CallRecords::record_message(const trace::GroupRecorder& group, const Call& call, CallTimes times, bool async) {

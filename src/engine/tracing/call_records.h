@@ -57,8 +57,29 @@ class CallRecords {
     bool across = false;
     std::uint16_t name = trace::TraceEvent::kNone;
     std::array<float, kClasses + 1> seconds = {};
-    std::optional<Asked> asked;  // most calls are like the one before
+    std::optional<Asked> asked;  // last
     std::uint32_t predicted_ns = 0;
+  };
+
+  // The last call that was recorded, and its event: most calls are like the one before, but for number and times.
+  struct Latest {
+    const trace::GroupRecorder* group = nullptr;
+    const schedule::Algorithm* row = nullptr;
+    std::uint64_t moved_bytes = 0, input_bytes = 0;
+    int root = 0, peer = -1;
+    Verb verb = Verb::all_reduce;
+    bool sends = false, in_place = false, scales = false, async = false;
+    trace::EventWords words = {};
+
+    bool is_like(const trace::GroupRecorder& group_now, const Call& call, const schedule::Algorithm* row_now,
+                 bool async_now) const {
+      return group == &group_now && row == row_now && moved_bytes == call.moved_bytes &&
+             input_bytes == call.input_bytes && root == call.root && peer == call.peer && verb == call.verb &&
+             sends == call.sends && in_place == call.in_place && scales == (call.scale != nullptr) &&
+             async == async_now && is_plain(call);
+    }
+    // Whether what is compared is all that the event depends on.
+    static bool is_plain(const Call& call) { return !call.uneven && call.own == nullptr && call.staging == nullptr; }
   };
 
   Known& known(const trace::GroupRecorder& group, const DoneBy& by, bool across) {
@@ -71,6 +92,7 @@ class CallRecords {
            it.recorder == group.recorder->id();
   }
   Known& find(const trace::GroupRecorder& group, const DoneBy& by, bool across);
+  void look_up(const trace::GroupRecorder& group, const Call& call, const DoneBy& by, bool async);
   // Nothing where it cannot be told.
   std::optional<Asked> asked_of(const Known& known, const Call& call) const;
   std::uint32_t predicted_ns(Known& known, const Call& call);
@@ -81,6 +103,7 @@ class CallRecords {
   const choice::Chooser* chooser_;
   bool checks_;
   double check_s_ = -1;
+  Latest latest_;
   std::vector<std::unique_ptr<Known>> all_;
   Known* last_ = nullptr;  // of all_, that was asked for last
 };

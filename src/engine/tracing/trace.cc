@@ -24,11 +24,10 @@ Span::~Span() {
   if (trace == nullptr || &trace->recorder() != recorder_) return;  // it has ended meanwhile
   trace::TraceEvent event;
   event.kind = trace::EventKind::span;
-  event.thread = trace->recorder().thread();
   event.name = name_;
   event.begin = begin_;
   event.end = trace->recorder().now();
-  trace->recorder().record(event);
+  trace->recorder().record_of_thread(event);
 }
 
 void Trace::start(const std::string& file, std::size_t events) {
@@ -58,11 +57,10 @@ void train_step(std::int64_t step, Moment begin, Moment end) {
   Recorder& recorder = current->recorder();
   TraceEvent event;
   event.kind = EventKind::train_step;
-  event.thread = recorder.thread();
   event.sequence = static_cast<std::uint64_t>(step);
   event.begin = recorder.at(begin);
   event.end = recorder.at(end);
-  recorder.record(event);
+  recorder.record_of_thread(event);
 }
 
 Held held_up() {

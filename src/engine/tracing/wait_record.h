@@ -23,18 +23,18 @@ struct AwaitedNow {
   std::uint64_t sequence = 0;  // of the call
 };
 
+// `until`: 0: now.
 inline void record_wait(const trace::GroupRecorder& group, trace::WaitedOn on, int peer, std::uint64_t sequence,
-                        std::uint64_t since) {
+                        std::uint64_t since, std::uint64_t until = 0) {
   trace::TraceEvent event;
   event.kind = trace::EventKind::wait;
   event.what = static_cast<std::uint8_t>(on);
-  event.thread = group.recorder->thread();
   event.communicator = group.communicator;
   event.sequence = sequence;
   event.begin = since;
-  event.end = group.recorder->now();
+  event.end = until != 0 ? until : group.recorder->now();
   event.other = static_cast<std::uint32_t>(peer);
-  group.recorder->record(event);
+  group.recorder->record_of_thread(event);
 }
 
 // The program is held up by an async call while this lives. `group`: nullptr where nothing is recorded.
@@ -75,16 +75,21 @@ class WaitRecord {
     awaited_ = now;
   }
   void looked() {}
-  void over() {
-    if (awaited_.blocked.on == Blocked::On::nothing) return;
-    record_wait(*group_, static_cast<trace::WaitedOn>(awaited_.blocked.on), awaited_.blocked.peer, awaited_.sequence,
-                since_);
-    awaited_ = {};
+  // `until`: 0: now.
+  void over(std::uint64_t until = 0) {
+    if (awaited_.blocked.on != Blocked::On::nothing) [[unlikely]]
+      end(until);
   }
 
  private:
   static_assert(static_cast<int>(Blocked::On::entry) == static_cast<int>(trace::WaitedOn::entry) &&
                 static_cast<int>(Blocked::On::device) == static_cast<int>(trace::WaitedOn::device));
+
+  void end(std::uint64_t until) {
+    record_wait(*group_, static_cast<trace::WaitedOn>(awaited_.blocked.on), awaited_.blocked.peer, awaited_.sequence,
+                since_, until);
+    awaited_ = {};
+  }
 
   const trace::GroupRecorder* group_;
   Ask ask_;
