@@ -166,6 +166,10 @@ double PlanMaker::bytes_of_dispatch() const {
          (shape_.sp ? shape_.tp : 1);
 }
 
+double PlanMaker::elements_of_embedding() const {
+  return std::ranges::find_if(tensors_, &ModelTensor::is_embedding)->all_elements();
+}
+
 int PlanMaker::layer_of_kind(bool experts) const {
   for (int layer = 0; layer < job_.model.layers; ++layer)
     if (job_.model.has_experts(layer) == experts) return layer;
@@ -209,7 +213,7 @@ void PlanMaker::plan_stages() {
       made.forward_s += logits.forward.sum();
       made.backward_s += logits.backward.sum() + output_tp_s();
       part += by_layer.back();
-      if (job_.model.tied && shape_.pp > 1) part += by_layer.front();
+      if (job_.model.tied && shape_.pp > 1) part.elements += elements_of_embedding();
     }
     close_stage(made, part, first);
     first += made.layers;
@@ -325,9 +329,8 @@ void PlanMaker::say_stages() {
 // The first stage looks tokens up in it, the last one multiplies by it: each has gradients of its own for the same
 // values, and the update waits for their sum.
 void PlanMaker::say_tied_embedding() {
-  const double elements = std::ranges::find(tensors_, "embedding", &ModelTensor::name)->all_elements();
   plan_.time.pp += say(Verb::all_reduce, "gradients of what embedding and output layer share, reduce_tied()", "pp",
-                       pair_, job_.gradient_bytes * elements, 1)
+                       pair_, job_.gradient_bytes * elements_of_embedding(), 1)
                        .exposed_s;
 }
 

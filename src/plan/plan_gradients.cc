@@ -217,7 +217,7 @@ std::vector<ModelTensor> PlanMaker::shared_tensors() const {
   std::vector<ModelTensor> shared;
   for (const ModelTensor& tensor : tensors_) {
     const bool here = (tensor.layer >= first && tensor.layer < last) || (tensor.layer == layers && has_last) ||
-                      (tensor.layer < 0 && (first == 0 || (has_last && job_.model.tied)));
+                      (tensor.layer < 0 && first == 0) || (tensor.is_embedding() && has_last && job_.model.tied);
     if (here && !tensor.of_experts) shared.push_back(tensor);
   }
   return shared;

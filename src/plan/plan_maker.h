@@ -68,6 +68,7 @@ class PlanMaker {
   double exposed_of_tensor_parallel(double communication_s, double products_s) const;
   void plan_gathers(LayerPlan& kind, const StageElements& layer);
   int layer_of_kind(bool experts) const;
+  double elements_of_embedding() const;
   StageElements elements_of_layer(int layer) const;
   void plan_stages();
   void close_stage(StagePlan made, const StageElements& part, int first);
