@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "choice/chooser.h"
+#include "plan/step_prices.h"
 #include "topology/rates.h"
 
 namespace tutti::plan {
@@ -31,12 +32,17 @@ class HostPrices {
   // `bytes` as Counters count them. What is reduced lies in symmetric memory, as gradients of tutti::train do; messages
   // go both ways at once, as between stages.
   HostPrice price(Verb verb, int ranks, double bytes);
+  // How many times as long the calls of a bucket, or of a unit, are under way in a step of a strategy, whose gradients
+  // are `whole` bytes all in all, as these prices say: 1 where no such steps were timed.
+  double factor_in_step(int stage, int ranks, double bytes, double whole);
 
  private:
   choice::Chooser& chooser(int ranks);
+  double bucket_seconds(int stage, int ranks, double bytes, int buckets);
 
   HostCosts costs_;
   std::map<int, std::unique_ptr<choice::Chooser>> choosers_;
+  std::map<int, StepPrices> steps_;  // by ranks
 };
 
 }  // namespace tutti::plan

@@ -19,6 +19,7 @@ PlanMaker::PlanMaker(const Job& job, CollectivePrices& prices, const CountedMode
     : job_(job), prices_(prices), shape_(job.parallel), tensors_(counted.tensors) {
   plan_.job = job;
   plan_.parameters = counted.parameters;
+  for (const ModelTensor& tensor : tensors_) stage_elements_ += tensor.all_elements() / shape_.pp;
   const int near = shape_.tp * shape_.cp, far = near * shape_.ep * shape_.pp;
   tp_ = span_of(job.cluster, shape_.tp, 1);
   cp_ = span_of(job.cluster, shape_.cp, shape_.tp);
@@ -146,10 +147,12 @@ void PlanMaker::plan_layers() {
 
 // Stage 3 gathers a layer while the one before it computes, forward and backward, and reduces behind backward.
 void PlanMaker::plan_gathers(LayerPlan& kind, const StageElements& layer) {
-  const double gather = prices_.seconds(Verb::all_gather, dp_, job_.value_bytes * layer.elements) +
-                        prices_.seconds(Verb::all_gather, expert_dp_, job_.value_bytes * layer.expert_elements);
-  const double reduce = prices_.seconds(Verb::reduce_scatter, dp_, gradient_bytes() * layer.elements) +
-                        prices_.seconds(Verb::reduce_scatter, expert_dp_, gradient_bytes() * layer.expert_elements);
+  const auto both = [&](Verb verb, double bytes) {
+    return seconds_in_step(verb, dp_, bytes * layer.elements, layer.elements) +
+           seconds_in_step(verb, expert_dp_, bytes * layer.expert_elements, layer.expert_elements);
+  };
+  const double gather = both(Verb::all_gather, job_.value_bytes);
+  const double reduce = both(Verb::reduce_scatter, gradient_bytes());
   const double hides = job_.overlap.dp ? prices_.stack().prefetch : 0;
   kind.gather_forward = std::max(0.0, gather - hides * kind.seconds.forward.sum());
   kind.gather_backward = std::max(0.0, gather + reduce - hides * (kind.seconds.backward.sum() + kind.again.sum()));
