@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
     tutti::Communicator comm = tutti::init();
     const topology::FoundCosts costs =
         topology::find_costs(tutti::Environment::of_process(), {tutti::rendezvous::host_name()}, tutti::Log());
-    const bool has_steps = !topology::steps_for(costs.table, comm.size()).empty();
+    const bool has_steps = survey_of_steps_for(costs.table, comm.size()).has_value();
     const std::vector<Row> rows = measure(comm, asked, costs.table);
     return tell(rows, asked, comm.size(), costs.tuned, has_steps, comm.rank() == 0) ? 0 : 1;
   } catch (const std::exception& error) {

@@ -43,11 +43,15 @@ double HostPrices::bucket_seconds(int stage, int ranks, double bytes, int bucket
 }
 
 double HostPrices::factor_in_step(int stage, int ranks, double bytes, double whole) {
-  const auto [found, is_new] = steps_.try_emplace(ranks, std::vector<topology::MeasuredStep>());
-  if (is_new) found->second = StepPrices(topology::steps_for(costs_.table, ranks));
-  const StepPrices& steps = found->second;
-  if (!steps.knows(stage)) return 1;
-  return steps.seconds(stage, bytes, whole) / bucket_seconds(stage, ranks, bytes, steps.buckets(stage));
+  const auto [found, is_new] = steps_.try_emplace(ranks);
+  if (is_new) {
+    const std::optional<topology::Survey> survey = survey_of_steps_for(costs_.table, ranks);
+    if (survey) found->second = Steps{survey->ranks, StepPrices(survey->steps)};
+  }
+  const std::optional<Steps>& steps = found->second;
+  if (!steps || !steps->prices.knows(stage)) return 1;
+  return steps->prices.seconds(stage, bytes, whole) /
+         bucket_seconds(stage, steps->ranks, bytes, steps->prices.buckets(stage));
 }
 
 }  // namespace tutti::plan

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "choice/chooser.h"
@@ -33,7 +34,8 @@ class HostPrices {
   // go both ways at once, as between stages.
   HostPrice price(Verb verb, int ranks, double bytes);
   // How many times as long the calls of a bucket, or of a unit, are under way in a step of a strategy, whose gradients
-  // are `whole` bytes all in all, as these prices say: 1 where no such steps were timed.
+  // are `whole` bytes all in all, as these prices say: 1 where no such steps were timed. Of a group that is larger than
+  // those that were timed, or more of whose ranks share a core, it is the factor of the one that is the most like it.
   double factor_in_step(int stage, int ranks, double bytes, double whole);
 
  private:
@@ -42,7 +44,11 @@ class HostPrices {
 
   HostCosts costs_;
   std::map<int, std::unique_ptr<choice::Chooser>> choosers_;
-  std::map<int, StepPrices> steps_;  // by ranks
+  struct Steps {
+    int ranks = 0;  // that were timed
+    StepPrices prices;
+  };
+  std::map<int, std::optional<Steps>> steps_;  // by ranks that are asked for
 };
 
 }  // namespace tutti::plan

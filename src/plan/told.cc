@@ -11,7 +11,7 @@ std::string words_of_prices(const Job& job) {
   if (!job.host) return std::string(job.stack.name) + " (" + std::string(job.stack.meaning) + ")";
   if (!job.host->tuned)
     return "as communicators here predict them, by built-in costs; `tutti tune` measures this host's";
-  const bool has_steps = !topology::steps_for(job.host->table, job.parallel.replicas()).empty();
+  const bool has_steps = survey_of_steps_for(job.host->table, job.parallel.replicas()).has_value();
   return std::string("as communicators here predict them, by what `tutti tune` measured") +
          (has_steps ? "; those of dp and zero as in steps that it timed" : "");
 }

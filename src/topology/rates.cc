@@ -199,10 +199,9 @@ std::optional<DeviceRates> device_rates_for(const CostTable& table, bool memory,
   return found ? found->device : std::nullopt;
 }
 
-std::vector<MeasuredStep> steps_for(const CostTable& table, int ranks) {
+std::optional<Survey> survey_of_steps_for(const CostTable& table, int ranks) {
   const auto has_steps = [](const Survey& survey) { return survey.hosts == 1 && !survey.steps.empty(); };
-  const std::optional<Survey> found = survey_for(with_surveys(table, has_steps), true, ranks);
-  return found ? found->steps : std::vector<MeasuredStep>();
+  return survey_for(with_surveys(table, has_steps), true, ranks);
 }
 
 void put_survey(CostTable& table, Survey survey) {

@@ -80,6 +80,16 @@ TEST(StepPrices, WhereNoneWereTimedCallsAreAsTheyArePredicted) {
     EXPECT_EQ(with.price(verb, 2, kMB).seconds, without.price(verb, 2, kMB).seconds) << "blocking calls are as ever";
 }
 
+// A group that was not timed takes as many times its own prices as the one that is the most like it.
+TEST(StepPrices, GroupsOfOtherSizesGoByTheFactorsOfThoseThatWereTimed) {
+  HostPrices prices({costs_with(timed_steps()), true, 4, 0});
+  for (const int stage : {0, 1, 2, 3}) {
+    const double timed = prices.factor_in_step(stage, 2, kMB, 2 * kMB);
+    EXPECT_NE(timed, 1);
+    for (const int ranks : {3, 4, 16}) EXPECT_EQ(prices.factor_in_step(stage, ranks, kMB, 2 * kMB), timed) << ranks;
+  }
+}
+
 // Models of buckets alike, as those that were timed, by the phrases of a plan.
 TEST(StepPrices, APlanOfWhatWasTimedSaysWhatItTook) {
   for (const int stage : {0, 1, 2, 3}) {

@@ -15,7 +15,6 @@ namespace tutti::topology {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 
 const std::vector<MeasuredStep> kMeasured{{0, 4096, 2, 1.5e-5}, {0, 1 << 20, 2, 9e-5}, {3, 4096, 6, 2.5e-4}};
@@ -65,7 +64,7 @@ TEST(MeasuredSteps, DamagedOnesAreRefusedWithTheReason) {
 
 TEST(MeasuredSteps, AreThoseOfTheGroupThatIsTheMostAlike) {
   CostTable costs = usual_costs(16);
-  EXPECT_THAT(steps_for(costs, 4), IsEmpty());
+  EXPECT_EQ(survey_of_steps_for(costs, 4), std::nullopt);
   std::vector<MeasuredStep> of_eight = kMeasured;
   of_eight[0].seconds *= 4;
   of_eight.pop_back();
@@ -73,9 +72,11 @@ TEST(MeasuredSteps, AreThoseOfTheGroupThatIsTheMostAlike) {
   put_survey(costs, {.ranks = 4, .rates = costs.memory});
   put_survey(costs, {.ranks = 8, .rates = costs.memory, .steps = of_eight});
   put_survey(costs, {.ranks = 4, .hosts = 2, .rates = costs.memory, .steps = of_eight});
-  EXPECT_EQ(steps_for(costs, 2), kMeasured);
-  EXPECT_EQ(steps_for(costs, 16), of_eight) << "beyond the last";
-  const std::vector<MeasuredStep> of_four = steps_for(costs, 4);
+  EXPECT_EQ(survey_of_steps_for(costs, 2).value().steps, kMeasured);
+  EXPECT_EQ(survey_of_steps_for(costs, 16).value().steps, of_eight) << "beyond the last";
+  EXPECT_EQ(survey_of_steps_for(costs, 16).value().ranks, 8);
+  EXPECT_EQ(survey_of_steps_for(costs, 4).value().ranks, 4);
+  const std::vector<MeasuredStep> of_four = survey_of_steps_for(costs, 4).value().steps;
   ASSERT_EQ(of_four.size(), kMeasured.size()) << "between two that were measured, on one host";
   EXPECT_NEAR(of_four[0].seconds, 2 * kMeasured[0].seconds, 1e-9);
   EXPECT_EQ(of_four[2], kMeasured[2]) << "which one of the two lacks";
