@@ -1,9 +1,7 @@
 // tutti plan: what a training job says, costs and is bound by, before it is launched.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "base/environment.h"
@@ -15,6 +13,7 @@
 #include "tools/machine_memory.h"
 #include "tools/plan_html.h"
 #include "tools/plan_request.h"
+#include "tools/programs_file.h"
 #include "tools/svg.h"
 #include "tools/verbs.h"
 #include "topology/discover/cost_file.h"
@@ -79,7 +78,7 @@ void print_found(const plan::Found& found) {
 }
 
 int run_plan(const PlanRequest& asked) {
-  const plan::JobQuestion question = plan::question_of(asked.words, read_text, costs_here);
+  const plan::JobQuestion question = plan::question_of(asked.words, text_of_file, costs_here);
   plan::CollectivePrices prices = prices_for(question.job);
   plan::Found found;
   if (question.any_strategy) found = find_strategies(question.job, prices, kBest, question.fixed);
@@ -101,14 +100,6 @@ int run_plan(const PlanRequest& asked) {
 }
 
 }  // namespace
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty()) refuse(fmt::format("cannot read '{}'; is the path right?", path));
-  return text.str();
-}
 
 plan::HostCosts costs_here() {
   const topology::FoundCosts found =

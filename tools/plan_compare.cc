@@ -13,6 +13,7 @@
 #include "tools/bench/sizes.h"
 #include "tools/chart.h"
 #include "tools/plan_request.h"
+#include "tools/programs_file.h"
 #include "tools/svg.h"
 #include "tools/verbs.h"
 #include "tutti/error.h"
@@ -44,7 +45,7 @@ nlohmann::ordered_json json_of(const plan::JobPlan& plan) {
 }
 
 plan::JobPlan planned(const plan::JobWords& words) {
-  const plan::JobQuestion question = plan::question_of(words, read_text, costs_here);
+  const plan::JobQuestion question = plan::question_of(words, text_of_file, costs_here);
   plan::CollectivePrices prices = prices_for(question.job);
   return answer(question, prices);
 }

@@ -10,8 +10,6 @@ namespace tutti::tools {
 
 // Adds an option for every setting; what is given comes into `words`, which must outlive the parsing.
 void add_plan_settings(CLI::App& app, plan::JobWords& words);
-// The text of a file. Ends the command, in words, where it cannot be read.
-std::string read_text(const std::string& path);
 // Of this host, as jobs that start here find them.
 plan::HostCosts costs_here();
 

@@ -30,6 +30,7 @@ std::string contents_of(std::istream& stream, const std::string& name, std::size
     }
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
   }
+  if (stream.bad()) refuse(fmt::format("cannot read {}; is it a file?", name));
   return text;
 }
 

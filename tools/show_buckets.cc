@@ -8,6 +8,7 @@
 #include "plan/search.h"
 #include "strategy/timeline.h"
 #include "tools/plan_request.h"
+#include "tools/programs_file.h"
 #include "tools/svg.h"
 #include "tools/verbs.h"
 
@@ -56,7 +57,7 @@ void draw(const plan::JobPlan& plan) {
 }
 
 void show_buckets(const ShowBuckets& asked) {
-  const plan::JobQuestion question = plan::question_of(asked.words, read_text, costs_here);
+  const plan::JobQuestion question = plan::question_of(asked.words, text_of_file, costs_here);
   if (question.any_strategy) refuse("buckets are those of one strategy: name it, such as --strategy dp");
   plan::CollectivePrices prices = prices_for(question.job);
   const plan::JobPlan plan = answer(question, prices);

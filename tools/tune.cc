@@ -25,6 +25,7 @@
 #include "base/system_error.h"
 #include "rendezvous/host.h"
 #include "tools/bench/progress.h"
+#include "tools/step_times.h"
 #include "tools/tune_told.h"
 #include "tools/verbs.h"
 #include "topology/discover/cores.h"
@@ -44,6 +45,7 @@ constexpr const char* kTuneExamples = R"(Examples:
   tutti run -n 8 -- tutti tune --job   a job, as the ranks of one; across hosts start it on each, with --nnodes
 Where ranks have a GPU, the first of each is measured as well: one launch for all ranks and what it reads and writes a
 second, staging in host memory each way, a copy within the device; with calls on its memory beside their predictions.
+Where ranks share memory, steps of data parallel and ZeRO come last, which `tutti plan --cluster here` goes by.
 Groups of other sizes go by the nearest one that was timed. Jobs on the same hosts find the result by themselves;
 TUTTI_COSTS names another file. Without one, built-in costs hold.)";
 
@@ -58,16 +60,23 @@ struct TuneOptions {
   bool with_calls() const { return show || json; }
 };
 
-// Times the group, and says on the terminal how far it is.
-Tuned tune_shown(Communicator& comm, const std::string& what, bool quick) {
+// Measures, and says on the terminal how far it is.
+template <class Measure>
+auto shown(const std::string& headline, const char* what, const Measure& measure) {
   bench::Progress progress;
-  progress.headline(what);
-  const auto say = [&](double part) {
-    progress.show(static_cast<std::size_t>(std::lround(part * 100)), 100, "every algorithm, every size");
-  };
-  Tuned tuned = tune(comm, say, quick);
+  progress.headline(headline);
+  auto found =
+      measure([&](double part) { progress.show(static_cast<std::size_t>(std::lround(part * 100)), 100, what); });
   progress.clear();
-  return tuned;
+  return found;
+}
+
+// Times the group.
+Tuned tune_shown(Communicator& comm, const std::string& what, bool quick) {
+  return shown(what, "every algorithm, every size", [&](const auto& say) { return tune(comm, say, quick); });
+}
+std::vector<topology::MeasuredStep> steps_shown(Communicator& comm, const std::string& what, bool quick) {
+  return shown(what, "steps of training", [&](const auto& say) { return measure_steps(comm, say, quick); });
 }
 
 // For people a group at a time, for scripts all of them at the end.
@@ -143,7 +152,7 @@ std::string named_file(const TuneOptions& asked) {
   return variable == topology::kBuiltIn ? "" : variable;
 }
 
-// What rank 0 of forked ranks has found comes back through a pipe: the table, a zero, and what is told of it.
+// What rank 0 of forked ranks has found comes back through a pipe.
 void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(descriptor, text.data(), text.size());
@@ -152,8 +161,9 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind transport, const std::string& what,
-                              Teller& teller) {
+// What `body` returns on rank 0.
+template <class Body>
+std::string found_by_ranks(int ranks, TransportKind transport, bool pinned, const Body& body) {
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("cannot make a pipe");
   const FileDescriptor from(ends[0]);
@@ -163,17 +173,13 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
   std::string found;
   // The pipe holds little, and ranks are waited for elsewhere.
   std::thread reader([&] { found = read_all(from.get()); });
-  // Where tutti bench puts them.
-  const std::vector<int> processors = topology::first_processors();
-  const auto body = [&](Communicator& comm) {
-    topology::pin_process(processors[static_cast<std::size_t>(comm.rank()) % processors.size()]);
-    const Tuned tuned = tune_shown(comm, what, asked.quick);
-    if (comm.rank() == 0)
-      write_all(to.get(), tuned.costs + '\0' + json_text(told_of(tuned, what, asked.with_calls()), -1));
+  const auto run = [&](Communicator& comm) {
+    const std::string text = body(comm);
+    if (comm.rank() == 0) write_all(to.get(), text);
   };
   std::vector<tutti::RankEnd> ends_of_ranks;
   try {
-    ends_of_ranks = run_processes(ranks, body, options, true);
+    ends_of_ranks = run_processes(ranks, run, options, pinned);
   } catch (...) {
     to.reset();
     reader.join();
@@ -185,9 +191,30 @@ topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind
     if (!ends_of_ranks[rank].ok())
       throw Error(ErrorCode::system, fmt::format("rank {}: {}", rank, ends_of_ranks[rank].message));
   }
+  return found;
+}
+
+topology::CostTable tune_here(const TuneOptions& asked, int ranks, TransportKind transport, const std::string& what,
+                              Teller& teller) {
+  // Where tutti bench puts them.
+  const std::vector<int> processors = topology::first_processors();
+  const std::string found = found_by_ranks(ranks, transport, true, [&](Communicator& comm) {
+    topology::pin_process(processors[static_cast<std::size_t>(comm.rank()) % processors.size()]);
+    const Tuned tuned = tune_shown(comm, what, asked.quick);
+    return tuned.costs + '\0' + told_of(tuned, what, asked.with_calls()).dump();  // a table has no zero
+  });
   const std::size_t zero = found.find('\0');
-  teller.tell(Json::parse(found.substr(zero + 1)));
-  return topology::costs_from_text(found.substr(0, zero));
+  topology::CostTable costs = topology::costs_from_text(found.substr(0, zero));
+  Json told = Json::parse(found.substr(zero + 1));
+  if (transport == TransportKind::shm) {
+    const std::string steps = found_by_ranks(ranks, transport, false, [&](Communicator& comm) {
+      return topology::to_text(steps_shown(comm, what, asked.quick));
+    });
+    costs.surveys.front().steps = topology::steps_from_text(steps);
+    told["steps"] = Json::parse(steps);
+  }
+  teller.tell(std::move(told));
+  return costs;
 }
 
 void tune_host(const TuneOptions& asked) {
@@ -223,10 +250,15 @@ void tune_job(const TuneOptions& asked) {
     kept.emplace(named.empty() ? topology::cost_file(Environment::of_process(), hosts) : named);
   }
   const Tuned tuned = tune_shown(comm, "the job", asked.quick);
+  topology::CostTable costs = topology::costs_from_text(tuned.costs);
+  topology::Survey& survey = costs.surveys.front();
+  if (survey.memory && survey.hosts == 1) survey.steps = steps_shown(comm, "the job", asked.quick);
   if (!kept) return;
   Teller teller(asked.json);
-  teller.tell(told_of(tuned, "the job", asked.with_calls()));
-  kept->add(topology::costs_from_text(tuned.costs));
+  Json told = told_of(tuned, "the job", asked.with_calls());
+  if (!survey.steps.empty()) told["steps"] = Json::parse(topology::to_text(survey.steps));
+  teller.tell(std::move(told));
+  kept->add(costs);
   kept->write();
   teller.end(kept->path());
 }

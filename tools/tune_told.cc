@@ -38,6 +38,17 @@ std::string words_of_device(const topology::DeviceRates& rates) {
   return text;
 }
 
+std::string words_of_steps(const Json& steps) {
+  std::string text = fmt::format("  {:<15} {:>10} {:>10} {:>16}\n", "step of", "buckets", "bytes each", "under way us");
+  for (const Json& step : steps) {
+    const int stage = step.at("stage").get<int>();
+    text += fmt::format("  {:<15} {:>10} {:>10} {:>16.2f}\n", stage == 0 ? "dp" : fmt::format("zero{}", stage),
+                        step.at("buckets").get<int>(), step.at("bytes").get<std::size_t>(),
+                        step.at("seconds").get<double>() * 1e6);
+  }
+  return text;
+}
+
 }  // namespace
 
 Json told_of(const Tuned& tuned, const std::string& what, bool with_calls) {
@@ -65,6 +76,7 @@ std::string words_of_tuned(const Json& told) {
     text += fmt::format("    predictions of calls on its memory are off by a factor of {:.2f}\n",
                         told.at("device_error").get<double>());
   if (!told.contains("calls")) return text;
+  if (told.contains("steps")) text += words_of_steps(told.at("steps"));
   text += fmt::format("  {:<15} {:<19} {:<6} {:>10} {:>12} {:>12}\n", "verb", "algorithm", "memory", "bytes",
                       "measured us", "predicted us");
   for (const Json& call : told.at("calls")) {

@@ -176,6 +176,11 @@ double CollectivePrices::seconds(Verb verb, const GroupSpan& span, double bytes)
   return quickest(verb, span, bytes).at(bytes) + accelerator_.call_s;
 }
 
+double CollectivePrices::factor_in_step(int stage, const GroupSpan& span, double bytes, double whole) {
+  if (!host_ || span.ranks() == 1 || bytes <= 0) return 1;
+  return host_->factor_in_step(stage, span.ranks(), bytes, whole);
+}
+
 std::string_view CollectivePrices::algorithm(Verb verb, const GroupSpan& span, double bytes) {
   if (span.ranks() == 1) return "none";
   return host_ ? host_->price(verb, span.ranks(), bytes).algorithm : quickest(verb, span, bytes).algorithm;

@@ -64,6 +64,9 @@ class CollectivePrices {
 
   // Seconds of a call, `bytes` as Counters count them: of the vector, or of all chunks together.
   double seconds(Verb verb, const GroupSpan& span, double bytes);
+  // How many times as long calls of a strategy's bucket are under way in a step as that: where `seconds` are those of
+  // blocking calls. See HostPrices::factor_in_step().
+  double factor_in_step(int stage, const GroupSpan& span, double bytes, double whole);
   // The algorithm that is the quickest there.
   std::string_view algorithm(Verb verb, const GroupSpan& span, double bytes);
   const Stack& stack() const { return stack_; }

@@ -60,11 +60,13 @@ std::vector<ModelMatrix> matrices_of(const ModelShape& model, int layer);
 struct ModelTensor {
   std::string name;
   std::uint64_t elements = 0;  // on a rank
-  int layer = 0;               // -1: the embedding; as many as there are layers: behind the last
+  int layer = 0;               // -1: before the first; as many as there are layers: behind the last
   bool of_experts = false;
   int copies = 1;  // of experts: as many alike
 
   double all_elements() const { return static_cast<double>(elements) * copies; }
+  // Which the output layer may be one matrix with; learned positions are not part of it.
+  bool is_embedding() const { return layer < 0 && name == "embedding"; }
 };
 // Of a rank that has 1 / tp of what is cut, and experts / ep experts; in the order of forward.
 std::vector<ModelTensor> tensors_of(const ModelShape& model, int tp = 1, int ep = 1);

@@ -19,6 +19,7 @@ PlanMaker::PlanMaker(const Job& job, CollectivePrices& prices, const CountedMode
     : job_(job), prices_(prices), shape_(job.parallel), tensors_(counted.tensors) {
   plan_.job = job;
   plan_.parameters = counted.parameters;
+  for (const ModelTensor& tensor : tensors_) stage_elements_ += tensor.all_elements() / shape_.pp;
   const int near = shape_.tp * shape_.cp, far = near * shape_.ep * shape_.pp;
   tp_ = span_of(job.cluster, shape_.tp, 1);
   cp_ = span_of(job.cluster, shape_.cp, shape_.tp);
@@ -146,10 +147,12 @@ void PlanMaker::plan_layers() {
 
 // Stage 3 gathers a layer while the one before it computes, forward and backward, and reduces behind backward.
 void PlanMaker::plan_gathers(LayerPlan& kind, const StageElements& layer) {
-  const double gather = prices_.seconds(Verb::all_gather, dp_, job_.value_bytes * layer.elements) +
-                        prices_.seconds(Verb::all_gather, expert_dp_, job_.value_bytes * layer.expert_elements);
-  const double reduce = prices_.seconds(Verb::reduce_scatter, dp_, gradient_bytes() * layer.elements) +
-                        prices_.seconds(Verb::reduce_scatter, expert_dp_, gradient_bytes() * layer.expert_elements);
+  const auto both = [&](Verb verb, double bytes) {
+    return seconds_in_step(verb, dp_, bytes * layer.elements, layer.elements) +
+           seconds_in_step(verb, expert_dp_, bytes * layer.expert_elements, layer.expert_elements);
+  };
+  const double gather = both(Verb::all_gather, job_.value_bytes);
+  const double reduce = both(Verb::reduce_scatter, gradient_bytes());
   const double hides = job_.overlap.dp ? prices_.stack().prefetch : 0;
   kind.gather_forward = std::max(0.0, gather - hides * kind.seconds.forward.sum());
   kind.gather_backward = std::max(0.0, gather + reduce - hides * (kind.seconds.backward.sum() + kind.again.sum()));
@@ -164,6 +167,10 @@ double PlanMaker::bytes_of_dispatch() const {
   const ModelShape& model = job_.model;
   return job_.value_bytes * tokens_on_rank(job_) * model.top_k * model.hidden * fullest_expert(model) /
          (shape_.sp ? shape_.tp : 1);
+}
+
+double PlanMaker::elements_of_embedding() const {
+  return std::ranges::find_if(tensors_, &ModelTensor::is_embedding)->all_elements();
 }
 
 int PlanMaker::layer_of_kind(bool experts) const {
@@ -209,7 +216,7 @@ void PlanMaker::plan_stages() {
       made.forward_s += logits.forward.sum();
       made.backward_s += logits.backward.sum() + output_tp_s();
       part += by_layer.back();
-      if (job_.model.tied && shape_.pp > 1) part += by_layer.front();
+      if (job_.model.tied && shape_.pp > 1) part.elements += elements_of_embedding();
     }
     close_stage(made, part, first);
     first += made.layers;
@@ -325,9 +332,8 @@ void PlanMaker::say_stages() {
 // The first stage looks tokens up in it, the last one multiplies by it: each has gradients of its own for the same
 // values, and the update waits for their sum.
 void PlanMaker::say_tied_embedding() {
-  const double elements = std::ranges::find(tensors_, "embedding", &ModelTensor::name)->all_elements();
   plan_.time.pp += say(Verb::all_reduce, "gradients of what embedding and output layer share, reduce_tied()", "pp",
-                       pair_, job_.gradient_bytes * elements, 1)
+                       pair_, job_.gradient_bytes * elements_of_embedding(), 1)
                        .exposed_s;
 }
 

@@ -30,6 +30,11 @@ std::vector<double> gathers_in_step(std::size_t units, double microbatches) {
 
 }  // namespace
 
+double PlanMaker::seconds_in_step(Verb verb, const GroupSpan& span, double bytes, double elements) {
+  return prices_.seconds(verb, span, bytes) * prices_.factor_in_step(shape_.zero, span, job_.gradient_bytes * elements,
+                                                                     job_.gradient_bytes * stage_elements_);
+}
+
 // Gradients, values and the optimizer's step, of the busiest stage.
 void PlanMaker::plan_gradients() {
   const StageElements& part = parts_[busiest_];
@@ -74,11 +79,15 @@ void PlanMaker::say_gradients(const StageElements& part) {
 
 // Stages 1 and 2 gather every bucket once its owners have updated it; experts have owners of their own.
 void PlanMaker::say_values(const StageElements& part, const strategy::BucketLayout& layout) {
-  double elements = 0;
-  for (const strategy::Bucket& bucket : layout.buckets) elements += static_cast<double>(bucket.elements);
+  double elements = 0, seconds = 0;
+  for (const strategy::Bucket& bucket : layout.buckets) {
+    const auto each = static_cast<double>(bucket.elements);
+    elements += each;
+    seconds += seconds_in_step(Verb::all_gather, dp_, job_.value_bytes * each, each);
+  }
   const double count = static_cast<double>(layout.buckets.size());
   const std::size_t begin = plan_.sentence.size();
-  say(Verb::all_gather, "values", dp_name_, dp_, job_.value_bytes * elements / count, count);
+  say(Verb::all_gather, "values", dp_name_, dp_, job_.value_bytes * elements / count, count).call_s = seconds / count;
   if (part.expert_elements > 0 && expert_dp_.ranks() > 1) {
     const double calls = calls_for_experts(part.expert_elements);
     say(Verb::all_gather, "values of experts", dp_name_, expert_dp_, job_.value_bytes * part.expert_elements / calls,
@@ -183,12 +192,15 @@ void PlanMaker::say_units() {
     sizes.push_back({tensor.elements, type_of(job_.value_bytes)});
   }
   const std::vector<double> gathers = gathers_in_step(layers.size(), m);
-  double gathered = 0, held = 0, calls = 0, expert_calls = 0, expert_layers = 0;
+  double gathered = 0, held = 0, calls = 0, expert_calls = 0, expert_layers = 0, gather_s = 0, reduce_s = 0;
   for (const strategy::Bucket& bucket : lay_out_units(sizes, units, dp_.ranks()).buckets) {
     const double times = gathers[units[bucket.parameters.front()]];
+    const auto elements = static_cast<double>(bucket.elements);
     calls += times;
-    gathered += times * static_cast<double>(bucket.elements);
-    held += static_cast<double>(bucket.elements);
+    gathered += times * elements;
+    held += elements;
+    gather_s += times * seconds_in_step(Verb::all_gather, dp_, job_.value_bytes * elements, elements);
+    reduce_s += seconds_in_step(Verb::reduce_scatter, dp_, gradient_bytes() * elements, elements);
   }
   for (std::size_t unit = 0; unit < layers.size(); ++unit) {
     if (layers[unit] < 0 || layers[unit] >= job_.model.layers || !job_.model.has_experts(layers[unit])) continue;
@@ -197,8 +209,13 @@ void PlanMaker::say_units() {
   }
   const double count = static_cast<double>(layers.size());
   const std::size_t begin = plan_.sentence.size();
-  say(Verb::all_gather, "values of a layer", dp_name_, dp_, job_.value_bytes * gathered / calls, calls);
-  say(Verb::reduce_scatter, "gradients of a layer", dp_name_, dp_, gradient_bytes() * held / count, m * count);
+  const auto say_of_units = [&](Verb verb, const char* what, double bytes, double times, double seconds) {
+    JobPhrase& phrase = say(verb, what, dp_name_, dp_, bytes, times);
+    phrase.call_s = seconds / times;
+    phrase.exposed_s = phrase.total_s();
+  };
+  say_of_units(Verb::all_gather, "values of a layer", job_.value_bytes * gathered / calls, calls, gather_s);
+  say_of_units(Verb::reduce_scatter, "gradients of a layer", gradient_bytes() * held / count, m * count, m * reduce_s);
   if (expert_layers > 0 && expert_dp_.ranks() > 1) {
     const double each = parts_[busiest_].expert_elements / expert_layers;
     say(Verb::all_gather, "values of a layer's experts", dp_name_, expert_dp_, job_.value_bytes * each, expert_calls);
@@ -217,7 +234,7 @@ std::vector<ModelTensor> PlanMaker::shared_tensors() const {
   std::vector<ModelTensor> shared;
   for (const ModelTensor& tensor : tensors_) {
     const bool here = (tensor.layer >= first && tensor.layer < last) || (tensor.layer == layers && has_last) ||
-                      (tensor.layer < 0 && (first == 0 || (has_last && job_.model.tied)));
+                      (tensor.layer < 0 && first == 0) || (tensor.is_embedding() && has_last && job_.model.tied);
     if (here && !tensor.of_experts) shared.push_back(tensor);
   }
   return shared;
@@ -253,8 +270,8 @@ void PlanMaker::play_timeline(Verb verb, const strategy::BucketLayout& layout) {
     const double bytes =
         static_cast<double>(verb == Verb::all_reduce ? bucket.filled : bucket.elements) * gradient_bytes();
     const double ready = job_.overlap.dp ? plan_.backward_us * so_far / elements : plan_.backward_us;
-    buckets.push_back(
-        {static_cast<std::uint64_t>(bytes), bucket.parameters.size(), ready, prices_.seconds(verb, dp_, bytes) * 1e6});
+    buckets.push_back({static_cast<std::uint64_t>(bytes), bucket.parameters.size(), ready,
+                       seconds_in_step(verb, dp_, bytes, static_cast<double>(bucket.elements)) * 1e6});
   }
   plan_.timeline = strategy::play_buckets(buckets, plan_.backward_us);
 }

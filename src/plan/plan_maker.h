@@ -52,6 +52,8 @@ class PlanMaker {
 
   double microbatches() const { return job_.microbatches(); }
   double gradient_bytes() const { return job_.gradient_bytes / job_.compress; }
+  // Of a call about a bucket, or a unit, of so many elements, as long as it is under way in a step.
+  double seconds_in_step(Verb verb, const GroupSpan& span, double bytes, double elements);
   double bytes_of_hidden() const { return job_.value_bytes * tokens_on_rank(job_) * job_.model.hidden; }
   double bytes_of_keys() const;
   double bytes_of_dispatch() const;
@@ -68,6 +70,7 @@ class PlanMaker {
   double exposed_of_tensor_parallel(double communication_s, double products_s) const;
   void plan_gathers(LayerPlan& kind, const StageElements& layer);
   int layer_of_kind(bool experts) const;
+  double elements_of_embedding() const;
   StageElements elements_of_layer(int layer) const;
   void plan_stages();
   void close_stage(StagePlan made, const StageElements& part, int first);
@@ -112,6 +115,7 @@ class PlanMaker {
       partners_;  // two stages, as far apart as any neighbours are; a worker and its server, a learner and its actor
   const char* dp_name_ = "dp";
   LayerPlan kinds_[2];
+  double stage_elements_ = 0;         // of the mean stage, on a rank
   std::vector<StageElements> parts_;  // by stage
   std::vector<int> firsts_;           // by stage: its first layer
   std::size_t busiest_ = 0;

@@ -10,8 +10,11 @@ namespace tutti::plan {
 
 std::string words_of_prices(const Job& job) {
   if (!job.host) return std::string(job.stack.name) + " (" + std::string(job.stack.meaning) + ")";
-  return job.host->tuned ? "as communicators here predict them, by what `tutti tune` measured"
-                         : "as communicators here predict them, by built-in costs; `tutti tune` measures this host's";
+  if (!job.host->tuned)
+    return "as communicators here predict them, by built-in costs; `tutti tune` measures this host's";
+  const bool has_steps = survey_of_steps_for(job.host->table, job.parallel.replicas()).has_value();
+  return std::string("as communicators here predict them, by what `tutti tune` measured") +
+         (has_steps ? "; those of dp and zero as in steps that it timed" : "");
 }
 
 namespace {

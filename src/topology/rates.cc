@@ -51,6 +51,7 @@ std::string text_of(const Survey& survey) {
                      ", \"ranks\": " + std::to_string(survey.ranks) + ", \"hosts\": " + std::to_string(survey.hosts) +
                      ",\n\"rates\": " + json_of(survey.rates).dump();
   if (survey.device) text += ",\n\"device\": " + to_text(*survey.device);
+  if (!survey.steps.empty()) text += ",\n\"steps\": " + to_text(survey.steps);
   text += ",\n\"factors\": {";
   for (const auto& [name, factors] : survey.factors) {
     Json list = Json::array();
@@ -75,6 +76,7 @@ Survey survey_of(const Json& json) {
   survey.rates = rates_of(json, "rates");
   if (const auto device = json.find("device"); device != json.end())
     survey.device = device_rates_from_text(device->dump());
+  if (const auto steps = json.find("steps"); steps != json.end()) survey.steps = steps_from_text(steps->dump());
   if (factors == json.end() || !factors->is_object()) reject("'factors' is missing");
   for (const auto& [name, list] : factors->items()) {
     if (!list.is_array() || list.size() != kSurveySizes) reject("'" + name + "' is not a list of factors");
@@ -141,6 +143,10 @@ Survey between(const Survey& here, const Survey& there, int ranks) {
     TUTTI_DEVICE_RATES(X)
 #undef X
   }
+  for (MeasuredStep& step : survey.steps) {
+    const auto like = std::ranges::find_if(there.steps, [&](const MeasuredStep& other) { return other.is_like(step); });
+    if (like != there.steps.end()) step.seconds = between(step.seconds, like->seconds, part);
+  }
   for (auto& [name, factors] : survey.factors) {
     const auto found = there.factors.find(name);
     for (std::size_t i = 0; found != there.factors.end() && i < kSurveySizes; ++i)
@@ -148,6 +154,13 @@ Survey between(const Survey& here, const Survey& there, int ranks) {
   }
   survey.factors.insert(there.factors.begin(), there.factors.end());
   return survey;
+}
+
+// Those alone of which this holds.
+template <class Holds>
+CostTable with_surveys(CostTable table, const Holds& holds) {
+  std::erase_if(table.surveys, [&](const Survey& survey) { return !holds(survey); });
+  return table;
 }
 
 }  // namespace
@@ -181,10 +194,14 @@ std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks,
 }
 
 std::optional<DeviceRates> device_rates_for(const CostTable& table, bool memory, int ranks, int hosts) {
-  CostTable with_devices = table;
-  std::erase_if(with_devices.surveys, [](const Survey& survey) { return !survey.device; });
-  const std::optional<Survey> found = survey_for(with_devices, memory, ranks, hosts);
+  const auto has_device = [](const Survey& survey) { return survey.device.has_value(); };
+  const std::optional<Survey> found = survey_for(with_surveys(table, has_device), memory, ranks, hosts);
   return found ? found->device : std::nullopt;
+}
+
+std::optional<Survey> survey_of_steps_for(const CostTable& table, int ranks) {
+  const auto has_steps = [](const Survey& survey) { return survey.hosts == 1 && !survey.steps.empty(); };
+  return survey_for(with_surveys(table, has_steps), true, ranks);
 }
 
 void put_survey(CostTable& table, Survey survey) {

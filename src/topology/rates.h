@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "topology/device_rates.h"
+#include "topology/measured_steps.h"
 
 namespace tutti::topology {
 
@@ -68,6 +69,7 @@ struct Survey {
   Rates rates = {};
   std::map<std::string, std::array<double, kSurveySizes>> factors = {};
   std::optional<DeviceRates> device = {};  // where its ranks had one
+  std::vector<MeasuredStep> steps = {};    // of strategies, where ranks share memory
 
   bool operator==(const Survey&) const = default;
 };
@@ -110,6 +112,9 @@ const Survey* nearest_survey(const CostTable& table, bool memory, int ranks, int
 std::optional<Survey> survey_for(const CostTable& table, bool memory, int ranks, int hosts = 1);
 // What calls of such a group on device memory take: as survey_for(), among the surveys of groups that had a device.
 std::optional<DeviceRates> device_rates_for(const CostTable& table, bool memory, int ranks, int hosts = 1);
+// Steps of strategies of ranks that share memory, likewise, in a survey whose `ranks` say of how many: where so many
+// were not measured, nor more and fewer of them, those of the group that is the most like.
+std::optional<Survey> survey_of_steps_for(const CostTable& table, int ranks);
 // Takes the place of the survey of the same kind, size and hosts, if there is one; groups that were never timed go by
 // its rates.
 void put_survey(CostTable& table, Survey survey);

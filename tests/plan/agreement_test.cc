@@ -63,7 +63,7 @@ TEST(Agreement, OfThePlannedSentenceWithTheCountedOne) {
           const train::Sentence planned = training_sentence(model, shape);
           ASSERT_FALSE(planned.empty());
           on_ranks(ranks, [&](Communicator& comm) {
-            const PlannedModel training(model);
+            const tools::IdleModel training = planned_model(model);
             train::Strategy strategy =
                 make(stage, comm, training.parameters, {.bucket_bytes = cap, .gathered_units = 2});
             const auto step = [&] {
@@ -187,7 +187,7 @@ TEST(Agreement, OfLocalUpdates) {
   const ModelShape model = small_model(true);
   for (const std::size_t fragments : {1, 3}) {
     on_ranks(3, [&](Communicator& comm) {
-      const PlannedModel training(model);
+      const tools::IdleModel training = planned_model(model);
       train::Replicas replicas = train::make_replicas(comm, 1);
       train::Strategy strategy = train::data_parallel(replicas.inside, training.parameters, train::AdamW{});
       train::LocalUpdates local(replicas, strategy, {.every = 6, .fragments = fragments});
@@ -212,7 +212,7 @@ TEST(Agreement, OfLocalUpdates) {
 TEST(Agreement, OfParameterServers) {
   const ModelShape model = small_model(false);
   on_ranks(4, [&](Communicator& comm) {
-    const PlannedModel training(model);
+    const tools::IdleModel training = planned_model(model);
     train::ServedParameters served;
     for (std::size_t i = 0; i < training.parameters.size(); ++i)
       served.push_back({.name = training.parameters[i].name,

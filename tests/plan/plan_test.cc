@@ -492,6 +492,20 @@ TEST(Plan, AddsGradientsOfATiedEmbeddingUpBetweenItsStages) {
   EXPECT_FALSE(summed("llama3-8b", "tp2.pp4.dp2")) << "two matrices";
 }
 
+TEST(Plan, PositionsBelongToTheFirstStageAlone) {
+  const JobPlan plan = plan_of({{"model", "gpt2"}, {"strategy", "pp2"}, {"accelerator", "h100"}, {"gpus", "2"}});
+  const ModelShape& model = plan.job.model;
+  ASSERT_TRUE(model.tied && model.positions > 0);
+  double layers = 0, behind = 0;
+  for (const ModelTensor& tensor : tensors_of(model)) {
+    if (tensor.layer >= model.layers / 2 && tensor.layer < model.layers) layers += tensor.all_elements();
+    if (tensor.layer == model.layers) behind += tensor.all_elements();
+  }
+  const double hidden = model.hidden, embedding = hidden * model.vocab;
+  EXPECT_EQ(plan.stages[1].parameters, layers + behind + embedding);
+  EXPECT_EQ(plan.stages[0].parameters, layers + embedding + hidden * model.positions);
+}
+
 TEST(Plan, HoldsTheUnitsThatAreGathered) {
   const JobWords job = with(kLlama, {{"strategy", "zero3"}});
   const JobPlan plan = plan_of(job);

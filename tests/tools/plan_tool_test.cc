@@ -203,6 +203,7 @@ TEST(PlanTool, RefusesWithTheRemedy) {
   refused("--model llama3-8b", "no cluster; give --cluster");
   refused("--model lama3-8b --cluster dgx-h100:8", "did you mean llama3-8b");
   refused("--model nowhere/config.json --cluster dgx-h100:8", "cannot read 'nowhere/config.json'");
+  refused("--model / --cluster dgx-h100:8", "cannot read '/'; is it a file?");
   refused(kJob + "--strategy tp8.dp16", "take dp8");
   refused(kJob + "--tp 8 --sp 2", "--sp 2: 0 or 1 belongs there");
   refused("compare zero1 " + kJob, "compare takes two sides");

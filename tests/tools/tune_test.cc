@@ -70,6 +70,38 @@ TEST(Tune, WhatItKeepsALaterJobTakes) {
   EXPECT_GT(predicted_us(folder, named, "tcp"), 2e6);
 }
 
+// Of ranks that share memory, by all stages; plans for this host go by them.
+TEST(Tune, KeepsStepsOfStrategies) {
+  const Folder folder;
+  const std::string file = folder.path("costs.json");
+  const Ended ended = tutti("tune --quick --json -n 2 --file " + file);
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  const json costs = content_of(file), told = json::parse(ended.output);
+  for (const json& survey : costs.at("surveys")) {
+    ASSERT_EQ(survey.contains("steps"), survey.at("kind") == "memory");
+    if (!survey.contains("steps")) continue;
+    std::set<int> stages;
+    for (const json& step : survey.at("steps")) {
+      stages.insert(step.at("stage").get<int>());
+      EXPECT_GT(step.at("seconds").get<double>(), 0);
+      EXPECT_LT(step.at("seconds").get<double>(), 60);
+    }
+    EXPECT_EQ(stages, (std::set<int>{0, 1, 2, 3}));
+    EXPECT_EQ(told.at("groups").at(0).at("steps"), survey.at("steps"));
+  }
+  EXPECT_FALSE(told.at("groups").at(1).contains("steps")) << "TCP";
+  const auto plan = [&](const std::string& of) {
+    return tutti("plan --cluster here --gpus 2 --layers 2 --hidden 64 --seq 64 --strategy zero3", "TUTTI_COSTS=" + of);
+  };
+  EXPECT_THAT(plan(file).output, HasSubstr("in steps that it timed"));
+  json older = costs;
+  for (json& survey : older["surveys"]) survey.erase("steps");
+  std::ofstream(folder.path("older.json")) << older;
+  const Ended by_calls = plan(folder.path("older.json"));
+  EXPECT_THAT(by_calls.output, HasSubstr("as communicators here predict them"));
+  EXPECT_THAT(by_calls.output, Not(HasSubstr("in steps that it timed")));
+}
+
 TEST(Tune, JobsFindItInTheCache) {
   const Folder folder;
   const std::string cache = folder.path("cache"), variables = "XDG_CACHE_HOME=" + cache;
