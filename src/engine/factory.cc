@@ -191,13 +191,17 @@ bool oversubscribed(const std::vector<rendezvous::Member>& members, const std::v
   return cores != 0 && ranks.size() > cores;
 }
 
-// In how many parts large calls go, by a thread each: where all of those have a core. Beside memory that ranks share they
-// go in one piece.
+// Of a process with all others, for all parts: many systems let it open 1024 files.
+constexpr int kMostPartConnections = 256;
+
+// In how many parts large calls go, by a thread each: where all of those have a core, and a call that needs all ranks
+// not too many connections. Beside memory that ranks share they go in one piece.
 int parts_of_calls(const FabricRow& row, const Options& options, const rendezvous::Met& met,
                    const std::vector<std::vector<int>>& hosts, bool mixed) {
   if (!row.in_parallel || mixed) return 1;
   if (options.tcp_threads != 0) return options.tcp_threads;
-  std::size_t least = transport::kMostCallParts;
+  const int of_a_part = Engine::kTracks * std::max(1, met.size - 1);
+  auto least = static_cast<std::size_t>(std::clamp(kMostPartConnections / of_a_part, 1, transport::kMostCallParts));
   for (const std::vector<int>& ranks : hosts) least = std::min(least, cores_of(met.members, ranks) / ranks.size());
   return static_cast<int>(std::max<std::size_t>(least, 1));
 }
