@@ -7,8 +7,8 @@
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates verbs     or calls, for one of the two alone
 //   TUTTI_CUDA_DRIVER=libcuda.so.1 build/bin/device_rates tcp       what goes through host memory over TCP
 //
-// Over TCP: the call, and the same in host memory, which is what staging could come to if all copies were hidden; by one
-// thread of each rank, by two and by four.
+// Over TCP: the call, and the same in host memory, which is what staging could come to if all copies were hidden; by
+// one thread of each rank, by two and by four.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -61,8 +61,8 @@ struct Options {
   std::string algorithm;                               // all ranks alike
   Check check = Check::quick;                          // all ranks alike
   TransportKind transport = TransportKind::automatic;  // all ranks alike
-  // Threads of a rank that carry a call of 2 MB or more over TCP at once, a part of it each: 1 to 4. 0: as many as every
-  // host has cores for each of its ranks, where ranks share no memory; among more than 16 ranks fewer.
+  // Threads of a rank that carry a call of 2 MB or more over TCP at once, a part of it each: 1 to 4. 0: as many as
+  // every host has cores for each of its ranks, where ranks share no memory; among more than 16 ranks fewer.
   int tcp_threads = 0;  // all ranks alike
   // Schedules of one's own, as verb=file,...: the programs of such a file, in the JSON that `tutti show --json` writes,
   // run wherever the verb, the number of ranks and the root are theirs. They are verified first, and refused if wrong.

@@ -11,11 +11,12 @@
 // into streams when it is made (chain_output), the way back behind a gate; from then on the driver is only asked about
 // events. A call that holds none is *loose* (held_streams.h): it moves, or launches, when its turn has come.
 //
-// Large input comes in slices, so that a call may begin when some of it is there, and output may go back in slices, too,
-// before all of it is there.
+// Large input comes in slices, so that a call may begin when some of it is there; output may go back so, too, before
+// all of it is there.
 //
 // Threads: the caller's thread opens stagings. Whoever drives the call asks them, starts the way back and closes them,
-// one thread at a time for each staging; any number may ask what of the input has arrived. What ends wakes the rank by `wake`, from a thread of the driver's.
+// one thread at a time for each staging; any number may ask what of the input has arrived. What ends wakes the rank by
+// `wake`, from a thread of the driver's.
 #pragma once
 
 #include <atomic>
@@ -58,7 +59,7 @@ class Staging {
   bool has_input();
   // As has_input() found it last.
   bool input_seen() const { return in_.device == nullptr || in_.ended; }
-  // Whether the input comes in slices, whether any of them is there, and whether those are that hold these of its bytes.
+  // Whether the input comes in slices, whether any of them is there, and whether those are that hold these bytes of it.
   // Throw as has_input().
   bool comes_in_slices() const { return slices_ != 0; }
   bool any_has_arrived() { return arrived_slices() != 0; }

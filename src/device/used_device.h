@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
 #include "device/driver.h"
 
@@ -14,5 +15,8 @@ struct UsedDevice {
   std::array<std::byte, 16> name{};  // the same in all processes
   unsigned multiprocessors = 1;
 };
+
+// In words, for errors.
+inline std::string name_of_device(CuDevice device) { return "device " + std::to_string(device); }
 
 }  // namespace tutti::device

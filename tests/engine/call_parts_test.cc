@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(, PartsOf,
                                            Verb::exclusive_scan),
                          [](const auto& verb) { return std::string(name_of(verb.param)); });
 
-// More than tracks, and of two groups that have the second thread in common.
+// More than tracks, and of two groups that share threads.
 TEST(Parts, ManyAreUnderWayAtOnce) {
   run(3, [](Communicator& comm) {
     Communicator turned = comm.split(0, -comm.rank());

@@ -1,5 +1,5 @@
-// Large calls over TCP in parts, by a thread each: to move bytes through sockets keeps a core busy, and where a rank has
-// several, the others would look on.
+// Large calls over TCP in parts, by a thread each: to move bytes through sockets keeps a core busy, and where a rank
+// has several, the others would look on.
 //
 //   the caller, or the progress thread:  start ── the first part, on the call's channel ───────── wait for the others
 //   other threads of the rank:              ├──── the second, on a channel of its own ── ended ──┤

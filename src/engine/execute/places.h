@@ -1,7 +1,8 @@
 // A plan's places for one count: what a step moves, and where that lies, worked out once and kept from call to call.
 //
 // Calls repeat: a training step makes the same ones over and over, and small ones take less time than finding their
-// places. Kept for calls of one segment; longer ones, and chunks of different counts or apart, find a place when they need it.
+// places. Kept for calls of one segment; longer ones, and chunks of
+// different counts or apart, find a place when they need it.
 #pragma once
 
 #include <cstdint>

@@ -174,7 +174,7 @@ Advance Track::advance() {
   return advance;
 }
 
-// Of an output that steps fill from its beginning on, what is done goes back to the device while the rest is on its way.
+// Of an output that steps fill from its beginning on, what is done goes back to the device while the rest is under way.
 void Track::return_slices(bool all) {
   const auto return_part = [&](std::size_t part, std::uint64_t first, std::uint64_t done) {
     const std::uint64_t bytes = done * call_.unit_bytes, from = returned_[part];

@@ -40,8 +40,8 @@ inline constexpr int kCollectiveChannels = 4;
 
 class Track {
  public:
-  // `check`: every call of the whole group is checked on all ranks before any buffer is touched. `threads`: of those that
-  // run parts of calls.
+  // `check`: every call of the whole group is checked on all ranks before any buffer is touched. `threads`: of those
+  // that run parts of calls.
   Track(transport::Transport& transport, Plans& plans, const choice::Chooser& chooser, int channel, bool check,
         const PartThreads& threads);
 
