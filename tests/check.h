@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
@@ -36,6 +37,19 @@ inline void expect_all_ok(const std::vector<RankEnd>& ends) {
     EXPECT_TRUE(ends[rank].ok()) << "rank " << rank << ": exit " << ends[rank].exit_code << ", signal "
                                  << ends[rank].signal << ", " << ends[rank].message;
   }
+}
+
+// One was killed, whichever, and all others are well.
+inline void expect_one_killed(const std::vector<RankEnd>& ends) {
+  int killed = 0;
+  for (const RankEnd& end : ends) {
+    if (end.signal == SIGKILL) {
+      ++killed;
+    } else {
+      EXPECT_TRUE(end.ok()) << end.message;
+    }
+  }
+  EXPECT_EQ(killed, 1);
 }
 
 // Why ranks of this machine cannot have it, in words; empty where they can.

@@ -27,18 +27,22 @@ constexpr std::chrono::microseconds kLooksApart{50};
 // does nothing else, whoever's turn it is (on an H200, driver 580: up to 24 KB).
 constexpr std::size_t kFewestForCopyEngine = 64 << 10;
 
-CuResult copy_to_device(const Driver& driver, CuAddress to, const std::byte* from, std::size_t bytes, CuStream stream) {
-  if (bytes < 2 || bytes >= kFewestForCopyEngine) return driver.cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
-  std::size_t rows = 2;
-  while (bytes % rows != 0) ++rows;
+CuResult copy_two_rows(const Driver& driver, CuAddress to, const std::byte* from, std::size_t row, CuStream stream) {
   CuCopyOfRows copy;
-  copy.rows = rows;
-  copy.row_bytes = copy.from.pitch = copy.to.pitch = bytes / rows;
+  copy.rows = 2;
+  copy.row_bytes = copy.from.pitch = copy.to.pitch = row;
   copy.from.memory_type = kCuInHostMemory;
   copy.from.host = from;
   copy.to.memory_type = kCuOnDevice;
   copy.to.device = to;
   return driver.cuMemcpy2DAsync_v2(&copy, stream);
+}
+
+CuResult copy_to_device(const Driver& driver, CuAddress to, const std::byte* from, std::size_t bytes, CuStream stream) {
+  if (bytes < 2 || bytes >= kFewestForCopyEngine) return driver.cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+  const CuResult result = copy_two_rows(driver, to, from, bytes / 2, stream);
+  if (bytes % 2 == 0 || result != kCuSuccess) return result;
+  return copy_two_rows(driver, to + bytes - 2, from + bytes - 2, 1, stream);  // the last byte, beside one that is there
 }
 
 // Handles of the default streams are small numbers; they belong to whatever context is current.

@@ -436,15 +436,7 @@ TEST(DeviceLaunch, ARankThatDiesWhileItLaunchesIsNamed) {
     const Error error = error_of([&] { comm.run(all_reduce_of(buffer.data(), buffer.data(), 1000, DType::int32)); });
     require(error.code() == ErrorCode::peer_lost && error.peer() >= 0, error.what());
   });
-  int killed = 0;
-  for (const RankEnd& end : ends) {
-    if (end.signal == SIGKILL) {
-      ++killed;
-    } else {
-      EXPECT_TRUE(end.ok()) << end.message;
-    }
-  }
-  EXPECT_EQ(killed, 1);
+  testing::expect_one_killed(ends);
 }
 
 TEST(DeviceLaunch, ADeviceThatRefusesTheLaunchIsTold) {

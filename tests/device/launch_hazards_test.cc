@@ -1,7 +1,6 @@
 // What may go wrong around a launch for all ranks: memory that goes while others have it open, kernels that cannot be
 // made, graphs that other threads capture, and ranks that give up while the kernel runs.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +11,7 @@
 #include "check.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/held_kernel.h"
 #include "device/on_both.h"
 #include "device/said.h"
 #include "device/shared_allocations.h"
@@ -23,16 +23,15 @@ using device::SharedAllocations;
 using testing::all_reduce_of;
 using testing::DeviceBytes;
 using testing::fake;
+using testing::fill;
+using testing::give_up_beside_a_held_kernel;
+using testing::kBytes;
+using testing::kCount;
 using testing::kLaunched;
+using testing::MeetingPoint;
 using testing::require;
+using testing::sum_of;
 using testing::TestStream;
-
-constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(int);
-
-void fill(const DeviceBytes& buffer, int value) {
-  const std::vector<int> values(kCount, value);
-  buffer.write(values.data(), kBytes);
-}
 
 void require_filled(const DeviceBytes& buffer, int value, const char* what) {
   std::vector<int> found(kCount);
@@ -48,8 +47,6 @@ std::uint64_t allocation_at(const std::byte* address) {
   testing::test_driver().cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<std::uintptr_t>(address));
   return number;
 }
-
-Request sum_of(const DeviceBytes& buffer) { return all_reduce_of(buffer.data(), buffer.data(), kCount, DType::int32); }
 
 // Which forbids all threads of the process what might spoil it, unless they ask for more.
 TEST(LaunchHazards, AnotherThreadMayCaptureAGraphMeanwhile) {
@@ -191,58 +188,16 @@ TEST(LaunchHazards, ACompilerNewerThanTheDriverIsNotUsed) {
   }
 }
 
-// What a rank shares with the others beside the communicator.
-class Word {
- public:
-  Word()
-      : memory_(::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
-  ~Word() { ::munmap(memory_, sizeof(std::atomic<int>)); }
-  Word(const Word&) = delete;
-  Word& operator=(const Word&) = delete;
-  std::atomic<int>& value() const { return *static_cast<std::atomic<int>*>(memory_); }
-
- private:
-  void* memory_;
-};
-
 // A rank whose time is over while the kernel still writes to its buffer, be it the one that launched or another: when
 // it is told, the buffer is its own again. Rank 0 launches.
 TEST(LaunchHazards, NobodyWritesToTheBuffersOfARankThatGaveUp) {
-  auto* const hold = fake<void(int)>("fake_cuda_hold_kernels");
-  if (hold == nullptr) GTEST_SKIP() << "a real device does not hold kernels on demand";
+  if (fake<void(int)>("fake_cuda_hold_kernels") == nullptr)
+    GTEST_SKIP() << "a real device does not hold kernels on demand";
   for (const bool async : {false, true}) {
     for (const int impatient : {0, 1}) {
-      const Word ended;
+      const MeetingPoint ended;
       testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
-        const DeviceBytes buffer(kBytes);
-        fill(buffer, 1);
-        comm.run(sum_of(buffer));  // loads the kernel
-        std::thread releasing;
-        if (comm.rank() == 0) {
-          hold(1);
-          releasing = std::thread([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            hold(0);
-          });
-        }
-        if (comm.rank() == impatient) comm.set_timeout(std::chrono::milliseconds(150));
-        try {
-          if (async) {
-            comm.submit(sum_of(buffer)).wait();
-          } else {
-            comm.run(sum_of(buffer));
-          }
-        } catch (const Error&) {
-          fill(buffer, 7);  // it is the caller's again
-        }
-        std::vector<int> before(kCount), after(kCount);
-        buffer.read(before.data(), kBytes);
-        if (releasing.joinable()) releasing.join();
-        ++ended.value();
-        while (ended.value() < 2) std::this_thread::yield();
-        const TestStream behind;
-        buffer.read(after.data(), kBytes);
-        require(before == after, "written to after the call was given up");
+        give_up_beside_a_held_kernel(comm, 0, comm.rank() == 0, comm.rank() == impatient, async, ended);
       }));
     }
   }

@@ -5,7 +5,6 @@
 // devices only where they asked for it.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -19,6 +18,7 @@
 #include "check.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "device/held_kernel.h"
 #include "device/on_both.h"
 #include "device/said.h"
 
@@ -30,16 +30,21 @@ using testing::Case;
 using testing::compare;
 using testing::DeviceBytes;
 using testing::error_of;
+using testing::expect_one_killed;
 using testing::fake;
+using testing::fill;
+using testing::give_up_beside_a_held_kernel;
+using testing::kBytes;
+using testing::kCount;
 using testing::kLaunched;
 using testing::kShared;
+using testing::MeetingPoint;
 using testing::Place;
 using testing::require;
 using testing::said_by;
+using testing::sum_of;
 using testing::TestStream;
 using testing::VerbOnBoth;
-
-constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(int);
 
 class OwnShares : public ::testing::Test {
  protected:
@@ -48,11 +53,6 @@ class OwnShares : public ::testing::Test {
   }
 };
 
-void fill(const DeviceBytes& buffer, int value) {
-  const std::vector<int> values(kCount, value);
-  buffer.write(values.data(), kBytes);
-}
-
 void require_filled(const DeviceBytes& buffer, int value, const std::string& what) {
   std::vector<int> found(kCount);
   buffer.read(found.data(), kBytes);
@@ -60,8 +60,6 @@ void require_filled(const DeviceBytes& buffer, int value, const std::string& wha
                                                         std::to_string(found[kCount - 1]) + ", not " +
                                                         std::to_string(value));
 }
-
-Request sum_of(const DeviceBytes& buffer) { return all_reduce_of(buffer.data(), buffer.data(), kCount, DType::int32); }
 
 // Over all ranks.
 int total_of(Communicator& comm, int value) {
@@ -337,18 +335,6 @@ TEST_F(OwnShares, ADeviceThatRefusesItsLaunchIsTold) {
   }
 }
 
-void expect_one_killed(const std::vector<RankEnd>& ends) {
-  int killed = 0;
-  for (const RankEnd& end : ends) {
-    if (end.signal == SIGKILL) {
-      ++killed;
-    } else {
-      EXPECT_TRUE(end.ok()) << end.message;
-    }
-  }
-  EXPECT_EQ(killed, 1);
-}
-
 // When all have prepared, some have launched, and one that should is gone.
 TEST_F(OwnShares, ARankThatDiesBeforeItsLaunchIsNamed) {
   for (const int killed : {0, 2}) {
@@ -381,60 +367,15 @@ TEST_F(OwnShares, ARankThatDiesWhileItsKernelRunsIsNamed) {
   }));
 }
 
-// What ranks share beside the communicator.
-class Counter {
- public:
-  Counter()
-      : memory_(::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
-  ~Counter() { ::munmap(memory_, sizeof(std::atomic<int>)); }
-  Counter(const Counter&) = delete;
-  Counter& operator=(const Counter&) = delete;
-  void meet(int ranks) const {
-    auto& arrived = *static_cast<std::atomic<int>*>(memory_);
-    for (++arrived; arrived < ranks;) std::this_thread::yield();
-  }
-
- private:
-  void* memory_;
-};
-
 // A rank whose time is over while a kernel of its own device or of another one still writes to its buffer: when it is
 // told, the buffer is its own again.
 TEST_F(OwnShares, NobodyWritesToTheBuffersOfARankThatGaveUp) {
-  auto* const hold = fake<void(int)>("fake_cuda_hold_kernels");
   for (const bool async : {false, true}) {
     for (const int slow : {0, 1}) {
       for (const int impatient : {0, 1}) {
-        const Counter ended;
+        const MeetingPoint ended;
         testing::expect_all_ok(run_processes(2, [&](Communicator& comm) {
-          const DeviceBytes buffer(kBytes, comm.rank());
-          fill(buffer, 1);
-          comm.run(sum_of(buffer));  // loads the kernel
-          std::thread releasing;
-          if (comm.rank() == slow) {
-            hold(1);
-            releasing = std::thread([&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(500));
-              hold(0);
-            });
-          }
-          if (comm.rank() == impatient) comm.set_timeout(std::chrono::milliseconds(150));
-          try {
-            if (async) {
-              comm.submit(sum_of(buffer)).wait();
-            } else {
-              comm.run(sum_of(buffer));
-            }
-          } catch (const Error&) {
-            fill(buffer, 7);  // it is the caller's again
-          }
-          std::vector<int> before(kCount), after(kCount);
-          buffer.read(before.data(), kBytes);
-          if (releasing.joinable()) releasing.join();
-          ended.meet(2);
-          const TestStream behind(comm.rank());
-          buffer.read(after.data(), kBytes);
-          require(before == after, "written to after the call was given up");
+          give_up_beside_a_held_kernel(comm, comm.rank(), comm.rank() == slow, comm.rank() == impatient, async, ended);
         }));
       }
     }
@@ -443,7 +384,7 @@ TEST_F(OwnShares, NobodyWritesToTheBuffersOfARankThatGaveUp) {
 
 // One prepares for so long that another gives up meanwhile: then nobody launches.
 TEST_F(OwnShares, NobodyLaunchesForARankThatGaveUp) {
-  const Counter ended;
+  const MeetingPoint ended;
   testing::expect_all_ok(run_processes(3, [&](Communicator& comm) {
     const DeviceBytes buffer(kBytes, comm.rank());
     fill(buffer, comm.rank() + 1);

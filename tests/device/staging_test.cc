@@ -139,7 +139,7 @@ TEST_F(StagingTest, TheStreamGoesOnWhenTheOutputIsBack) {
   }
 }
 
-// Those that are short go in rows, which takes no turn of the device: also where no number of rows is a round one.
+// Those that are short go in rows, which takes no turn of the device: also those of odd lengths.
 TEST_F(StagingTest, OutputsOfAllLengthsComeBack) {
   const TestStream stream;
   auto* const calls = fake<int(const char*)>("fake_cuda_calls");
