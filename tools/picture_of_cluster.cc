@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,15 +34,18 @@ std::string_view fill_of(PartKind kind) {
 
 class ClusterPicture {
  public:
-  explicit ClusterPicture(const Topology& topology)
-      : topology_(topology), hosts_(std::min(topology.hosts, kMostHosts)) {
+  explicit ClusterPicture(const Topology& topology, std::span<const PlacedRank> placed = {})
+      : topology_(topology), placed_(placed), hosts_(std::min(topology.hosts, kMostHosts)) {
     place_levels();
     place_parts();
   }
 
-  std::string svg() const {
-    Svg svg(width_, kTop + (top_level_ + 1) * kLevel + 14 + kLegendLine * (1 + static_cast<double>(kinds())));
-    svg.text({20, 26}, title(), {15, Svg::Anchor::start, "#222222", true, 0});
+  std::string svg(const std::string& named = {}) const {
+    const std::string heading = (named.empty() ? title() : named) + words_of_hosts();
+    // What is written is to be read whole.
+    const double width = std::max(width_, 40 + 7.6 * static_cast<double>(heading.size()));
+    Svg svg(width, kTop + (top_level_ + 1) * kLevel + 14 + kLegendLine * (1 + static_cast<double>(kinds())));
+    svg.text({20, 26}, heading, {15, Svg::Anchor::start, "#222222", true, 0});
     add_hosts(svg);
     add_links(svg);
     add_parts(svg);
@@ -61,10 +65,20 @@ class ClusterPicture {
   }
 
   std::string title() const {
-    std::string text = fmt::format("{}: {} host{}, {} ranks on {}", topology_.name, topology_.hosts,
-                                   topology_.hosts == 1 ? "" : "s", topology_.ranks(), topology_.devices().name);
-    if (hosts_ < topology_.hosts) text += fmt::format("; the first {} hosts are drawn", hosts_);
-    return text;
+    return fmt::format("{}: {} host{}, {} ranks on {}", topology_.name, topology_.hosts,
+                       topology_.hosts == 1 ? "" : "s", topology_.ranks(), topology_.devices().name);
+  }
+  std::string words_of_hosts() const {
+    return hosts_ < topology_.hosts ? fmt::format("; the first {} hosts are drawn", hosts_) : "";
+  }
+
+  // The rank of a mesh that is on this part, if there is one.
+  const PlacedRank* placed_on(const One& one) const {
+    const Part& of = part(one.first);
+    if (&of != &topology_.devices()) return nullptr;
+    const auto device =
+        static_cast<std::size_t>(topology_.first_rank(static_cast<int>(one.second / of.count)) + one.second % of.count);
+    return device < placed_.size() ? &placed_[device] : nullptr;
   }
 
   // A row for each part.
@@ -158,11 +172,18 @@ class ClusterPicture {
       const std::string number = std::to_string(of.in_host() ? one.second % of.count : one.second);
       const std::string words = of.in_host() ? fmt::format("{} {} of host {}", of.name, number, one.second / of.count)
                                              : fmt::format("{} {}", of.name, number);
-      svg.box({place.x - 12, place.y - 11, 24, 22}, fill_of(of.kind), words, "#666666");
-      svg.text({place.x, place.y + 4}, number, {10, Svg::Anchor::middle, "#222222", false, 0});
+      const PlacedRank* const rank = placed_on(one);
+      const bool is_left_out = !placed_.empty() && rank == nullptr && &of == &topology_.devices();
+      svg.box({place.x - 12, place.y - 11, 24, 22}, is_left_out ? "#ffffff" : fill_of(of.kind),
+              rank == nullptr ? words : fmt::format("rank {}: {}; {}", rank->rank, rank->note, words), "#666666");
+      if (rank != nullptr) svg.box({place.x - 12, place.y + 12, 24, 5}, svg_colour(rank->group));
+      if (is_left_out) continue;
+      svg.text({place.x, place.y + 4}, rank == nullptr ? number : std::to_string(rank->rank),
+               {10, Svg::Anchor::middle, "#222222", false, 0});
     }
     for (int i = 0; i < static_cast<int>(topology_.parts.size()); ++i) {
-      svg.text({kLeft - 14, y_of(i) + 4}, part(i).name, {12, Svg::Anchor::end, "#222222", true, 0});
+      const bool has_ranks = !placed_.empty() && &part(i) == &topology_.devices();
+      svg.text({kLeft - 14, y_of(i) + 4}, has_ranks ? "rank, on " + part(i).name : part(i).name, {12, Svg::Anchor::end, "#222222", true, 0});
       if (const std::string words = drawn_of(i); !words.empty())
         svg.text({kLeft - 14, y_of(i) + 18}, words, {10, Svg::Anchor::end, "#777777", false, 0});
     }
@@ -198,8 +219,9 @@ class ClusterPicture {
   }
 
   const Topology& topology_;
-  int hosts_;                // that are drawn
-  std::vector<int> levels_;  // of each part, from below
+  std::span<const PlacedRank> placed_;  // of a mesh
+  int hosts_;                           // that are drawn
+  std::vector<int> levels_;             // of each part, from below
   int inside_ = 0, top_level_ = 0;
   double host_width_ = 0, width_ = 0;
   std::map<One, Svg::Point> places_;  // of what is drawn
@@ -208,5 +230,9 @@ class ClusterPicture {
 }  // namespace
 
 std::string picture_of(const Topology& topology) { return ClusterPicture(topology).svg(); }
+
+std::string picture_of(const Topology& topology, std::span<const PlacedRank> ranks, const std::string& title) {
+  return ClusterPicture(topology, ranks).svg(title);
+}
 
 }  // namespace tutti::tools

@@ -12,6 +12,7 @@
 #include "plan/told.h"
 #include "tools/bench/sizes.h"
 #include "tools/chart.h"
+#include "tools/pictures.h"
 #include "tools/plan_request.h"
 #include "tools/programs_file.h"
 #include "tools/svg.h"
@@ -25,6 +26,7 @@ constexpr const char* kCompareExamples = R"(Examples:
   tutti plan compare gpus=16 gpus=64 --strategy zero1 --model llama2-7b --accelerator a100-80 --seq 1 --global-batch 512
   tutti plan compare zero3 tp8.zero1 --model llama3-70b --cluster dgx-h100:8 --global-batch 256 --seq 4096
   tutti plan compare stack=tutti stack=flat-ring --model gpt3-13b --cluster dgx-a100:8 --strategy zero3
+  tutti plan compare zero1 zero3 --model gpt3-13b --cluster dgx-a100:8 --svg both.svg   a picture: bars of every part
 
 Each side is a strategy, or settings between commas: gpus=64,strategy=zero1,micro-batch=2. What is the same on both
 sides are options. Exit status 3: neither fits into memory.)";
@@ -52,7 +54,7 @@ plan::JobPlan planned(const plan::JobWords& words) {
 
 struct CompareRequest {
   plan::JobWords words;
-  std::string first, second;
+  std::string first, second, svg;
   bool json = false;
 };
 
@@ -73,6 +75,7 @@ bool compare(const CompareRequest& asked) {
   const plan::JobPlan second = planned(side_of(asked.words, asked.second));
   const std::vector<std::string> sentences = differences(first, second, asked.first, asked.second);
   const bool one_fits = first.fits() || second.fits();
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(first, second, {asked.first, asked.second}, sentences));
   if (asked.json) {
     nlohmann::ordered_json document{{"why", sentences}};
     for (const auto& [name, plan] : {std::pair{"first", &first}, std::pair{"second", &second}})
@@ -285,6 +288,8 @@ void add_plan_compare(CLI::App& plan, int& exit_code) {
   verb->add_option("A", asked->first, "A strategy, or settings: gpus=16,strategy=zero1");
   verb->add_option("B", asked->second, "Another one");
   add_plan_settings(*verb, asked->words);
+  verb->add_option("--svg,--plot", asked->svg, "Writes a picture: what a step and memory are made of, side by side")
+      ->type_name("FILE.svg");
   verb->add_flag("--json", asked->json, "As JSON, for scripts");
   verb->footer(kCompareExamples);
   verb->callback([asked, &exit_code] {

@@ -8,7 +8,9 @@
 #include "base/json_text.h"
 #include "tools/bench/sizes.h"
 #include "tools/clusters.h"
+#include "tools/pictures.h"
 #include "tools/placement.h"
+#include "tools/svg.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
@@ -18,6 +20,7 @@ constexpr const char* kPlaceExamples = R"(Examples:
   tutti topo place --mesh dp2.tp8 --topology dgx-h100:2
   tutti topo place --mesh tp8.dp4 --topology dgx-h100:4 --traffic tp=all_reduce:64Mx32 --traffic dp=all_reduce:1G
   tutti topo place --mesh dp4.ep4.tp2 --topology mine.topology --traffic ep=all_to_all:16Mx8 --json
+  tutti topo place --mesh tp8.dp2 --topology dgx-h100:2 --svg placed.svg   a picture, for a browser
 
 A mesh numbers its ranks with the last dimension fastest, as PyTorch's init_device_mesh does. Every order in which its
 dimensions can lie along the devices is simulated: all groups of a dimension at once, each by its quickest algorithm,
@@ -29,7 +32,7 @@ all_reduces of 64M in a step, ep 64 all_to_alls, cp and sp 64 all_gathers, dp, f
 constexpr int kMostPlaced = 1024;
 
 struct PlaceRequest {
-  std::string mesh, topology;
+  std::string mesh, topology, svg;
   std::vector<std::string> traffic;
   bool json = false;
 };
@@ -157,6 +160,30 @@ void print_placement_json(const Mesh& mesh, const std::vector<Placement>& found,
   fmt::print("{}\n", json_text(document, 2));
 }
 
+// "dp 0, tp 5"
+std::string words_of(const Mesh& mesh, const std::vector<int>& coordinates) {
+  std::string text;
+  for (std::size_t i = 0; i < coordinates.size(); ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", mesh.dimensions()[i].name, coordinates[i]);
+  return text;
+}
+
+std::string picture_of(const Mesh& mesh, const Placement& best, const topology::Topology& topology,
+                       const std::string& name) {
+  const std::size_t nearest = best.order.front();
+  std::vector<PlacedRank> placed(best.devices.size());  // by device
+  const std::vector<std::vector<int>> groups = mesh.groups(nearest);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const int rank : groups[group])
+      placed[static_cast<std::size_t>(best.devices[static_cast<std::size_t>(rank)])] = {
+          rank, group, words_of(mesh, mesh.coordinates(rank))};
+  }
+  return tools::picture_of(
+      topology, placed,
+      fmt::format("{} on {}:{}: groups of {} on neighbouring devices, {} in a step", name, topology.name,
+                  topology.hosts, words_of(mesh, best.order), rounded_time(best.seconds)));
+}
+
 void place(const PlaceRequest& asked) {
   Mesh mesh(asked.mesh);
   for (const std::string& traffic : asked.traffic) mesh.set_traffic(traffic);
@@ -170,6 +197,7 @@ void place(const PlaceRequest& asked) {
                     "shape tells as much",
                     asked.mesh, kMostPlaced));
   const std::vector<Placement> found = placements(mesh, topology);
+  if (!asked.svg.empty()) write_picture(asked.svg, picture_of(mesh, found.front(), topology, asked.mesh));
   (asked.json ? print_placement_json : print_placement)(mesh, found, topology, asked.mesh);
 }
 
@@ -186,6 +214,7 @@ void add_topo_place(CLI::App& topo, int& exit_code) {
       ->required();
   verb->add_option("--traffic", asked->traffic, "What groups of a dimension do, and how often: tp=all_gather:32Mx4")
       ->type_name("DIMENSION=VERB:BYTES[xTIMES]");
+  verb->add_option("--svg", asked->svg, "Write a picture of the quickest to this file")->type_name("FILE");
   verb->add_flag("--json", asked->json, "As JSON, for scripts");
   verb->footer(kPlaceExamples);
   verb->callback([asked, &exit_code] {

@@ -56,6 +56,8 @@ TEST(Pictures, AreAskedForAlikeWhereverOneIsDrawn) {
            std::string("show broadcast -n 4"),
            std::string("show pipeline --stages 2"),
            std::string("topo dgx-h100:2"),
+           std::string("topo place --mesh dp2.tp8 --topology dgx-h100:2"),
+           std::string("plan compare zero1 zero3 --model gpt2 --cluster dgx-h100:2"),
            std::string("sim all_reduce --topology dgx-h100:2 -b 1M -a ring"),
            std::string("cost all_reduce --topology dgx-h100:2 -b 1K -e 1M"),
            "plan" + job,
@@ -69,6 +71,28 @@ TEST(Pictures, AreAskedForAlikeWhereverOneIsDrawn) {
     EXPECT_GT(drawn.size(), 500U) << command;
     EXPECT_EQ(count_of(drawn, "<svg "), count_of(drawn, "</svg>")) << command;
   }
+}
+
+TEST(Pictures, OfPlacedMeshesHaveRanksOnDevices) {
+  const std::string traffic = " --traffic tp=all_reduce:64Mx100 --traffic dp=all_reduce:1M";
+  const std::string text = picture("topo place --mesh tp4.dp3 --topology dgx-h100:2" + traffic);
+  EXPECT_THAT(text, AllOf(HasSubstr(">tp4.dp3 on dgx-h100:2: groups of tp, then dp on neighbouring devices, "),
+                          HasSubstr("rank 9: tp 3, dp 0; gpu 3 of host 0<"),
+                          HasSubstr("rank 2: tp 0, dp 2; gpu 0 of host 1<")));
+  EXPECT_EQ(count_of(text, "<title>rank "), 12) << "of 16 devices";
+  EXPECT_EQ(count_of(text, "gpu 5 of host 1<"), 1) << "no rank is there";
+}
+
+TEST(Pictures, OfTwoPlansHaveTheirPartsInOneScale) {
+  const std::string job = " --model gpt3-13b --cluster dgx-a100:8 --strategy dp";
+  const std::string text = picture("plan compare zero1 zero3" + job);
+  EXPECT_THAT(text, AllOf(HasSubstr(">zero1 and zero3: gpt3-13b<"), HasSubstr(">time of a step<"),
+                          HasSubstr("zero3, products: "), Not(HasSubstr("a million tokens"))));
+  EXPECT_EQ(count_of(text, "stroke-dasharray"), 2) << "where memory ends";
+  const std::string other = picture(
+      "plan compare gpus=16 gpus=64 --strategy zero1 --model llama2-7b "
+      "--accelerator a100-80 --seq 1 --global-batch 512");
+  EXPECT_THAT(other, AllOf(HasSubstr("a million tokens"), HasSubstr("because the local batch fell from 32 to 8")));
 }
 
 TEST(Pictures, OfLargeSchedulesHaveBarsOrAreRefused) {
