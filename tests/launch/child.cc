@@ -12,7 +12,6 @@
 #include <array>
 #include <string_view>
 
-#include "base/deadline.h"
 #include "base/system_error.h"
 
 namespace tutti::rendezvous {
@@ -71,26 +70,35 @@ Child::~Child() {
   ::waitpid(pid_, &status_, 0);
 }
 
-std::optional<std::string> Child::read_line(std::chrono::seconds limit) {
+bool Child::read_some(const Deadline& deadline) {
+  pollfd waiting{output_.get(), POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
+  if (::poll(&waiting, 1, static_cast<int>(left)) == 0) return false;
+  std::array<char, 4096> bytes;
+  const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
+  ended_ = got <= 0;
+  if (!ended_) read_.append(bytes.data(), static_cast<std::size_t>(got));
+  return true;
+}
+
+bool Child::says_within(std::chrono::seconds limit) {
   const Deadline deadline = Deadline::after(limit);
-  for (;;) {
-    if (const std::size_t end = read_.find('\n'); end != std::string::npos) {
-      std::string line = read_.substr(0, end);
-      read_.erase(0, end + 1);
-      return line;
-    }
-    pollfd waiting{output_.get(), POLLIN, 0};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-    if (::poll(&waiting, 1, static_cast<int>(left)) == 0) {
-      ADD_FAILURE() << "no line within " << limit.count() << " s";
-      if (pid_ >= 0) ::kill(-pid_, SIGKILL);  // nobody is to wait for its end in vain
-      return std::nullopt;
-    }
-    std::array<char, 4096> bytes;
-    const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
-    if (got <= 0) return std::nullopt;
-    read_.append(bytes.data(), static_cast<std::size_t>(got));
+  while (!ended_ && !has_line())
+    if (!read_some(deadline)) return false;
+  return true;
+}
+
+std::optional<std::string> Child::read_line(std::chrono::seconds limit) {
+  if (!says_within(limit)) {
+    ADD_FAILURE() << "no line within " << limit.count() << " s";
+    if (pid_ >= 0) ::kill(-pid_, SIGKILL);  // nobody is to wait for its end in vain
+    return std::nullopt;
   }
+  if (!has_line()) return std::nullopt;
+  const std::size_t end = read_.find('\n');
+  std::string line = read_.substr(0, end);
+  read_.erase(0, end + 1);
+  return line;
 }
 
 void Child::write_line(const std::string& line) {

@@ -1,4 +1,7 @@
-// Started by a launcher under test: says on one line what it recognised, or exchanges words through PMIx.
+// Started by a launcher under test: says on one line what it recognised, or exchanges words through PMIx, and on another
+// which process it was.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -66,6 +69,6 @@ int main(int, char** argv) {
     line << error.what();
     status = 1;
   }
-  std::cout << line.str() + "\n" << std::flush;
+  std::cout << line.str() + "\npid " + std::to_string(::getpid()) + "\n" << std::flush;
   return status;
 }
