@@ -183,7 +183,8 @@ class ClusterPicture {
     }
     for (int i = 0; i < static_cast<int>(topology_.parts.size()); ++i) {
       const bool has_ranks = !placed_.empty() && &part(i) == &topology_.devices();
-      svg.text({kLeft - 14, y_of(i) + 4}, has_ranks ? "rank, on " + part(i).name : part(i).name, {12, Svg::Anchor::end, "#222222", true, 0});
+      svg.text({kLeft - 14, y_of(i) + 4}, has_ranks ? "rank, on " + part(i).name : part(i).name,
+               {12, Svg::Anchor::end, "#222222", true, 0});
       if (const std::string words = drawn_of(i); !words.empty())
         svg.text({kLeft - 14, y_of(i) + 18}, words, {10, Svg::Anchor::end, "#777777", false, 0});
     }

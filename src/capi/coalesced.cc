@@ -1,8 +1,9 @@
 // Several tensors in one operation.
+#include "tutti/coalesced.h"
+
 #include "capi/errors.h"
 #include "capi/handles.h"
 #include "capi/operators.h"
-#include "tutti/coalesced.h"
 
 using namespace tutti::capi;
 

@@ -18,8 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "hwy/highway.h"
 #include "base/canonical.h"
+#include "hwy/highway.h"
 #include "kernels/formats_inl.h"
 #include "kernels/kernels.h"
 #include "kernels/memory_inl.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/canonical.h"
-#include "base/canonical.h"
 #include "kernels/kernels.h"
 #include "kernels/reference.h"
 #include "kernels/samples.h"
