@@ -5,4 +5,5 @@ TMPDIR=${TMPDIR:-/tmp}/$1
 export TMPDIR
 mkdir -p "$TMPDIR"
 shift
-exec sh -c "$*"
+# The command is one of Open MPI's daemons; it is to end with mpirun, however that ends.
+exec setpriv --pdeathsig KILL sh -c "exec $*"
