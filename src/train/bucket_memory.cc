@@ -14,7 +14,8 @@ constexpr std::align_val_t kAlignment{64};
 
 }  // namespace
 
-BucketMemory::BucketMemory(Communicator& communicator, const strategy::BucketLayout& layout, int stage)
+BucketMemory::BucketMemory(Communicator& communicator, Communicator& gathering, const strategy::BucketLayout& layout,
+                           int stage)
     : cut_values_(stage == 3) {
   std::size_t largest = 0;
   for (const strategy::Bucket& bucket : layout.buckets) {
@@ -24,7 +25,7 @@ BucketMemory::BucketMemory(Communicator& communicator, const strategy::BucketLay
     block.own_count = stage == 0 ? bucket.elements : bucket.shard(communicator.size());
     block.own_begin = stage == 0 ? 0 : static_cast<std::size_t>(communicator.rank()) * block.own_count;
     const std::size_t own_bytes = block.own_count * size_of(block.type);
-    block.values = allocate(communicator, cut_values_ ? own_bytes : block.bytes);
+    block.values = allocate(gathering, cut_values_ ? own_bytes : block.bytes);
     if (stage < 2) {
       block.gradients = allocate(communicator, block.bytes);
     } else {

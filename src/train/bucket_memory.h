@@ -23,8 +23,8 @@ namespace tutti::train {
 class BucketMemory {
  public:
   BucketMemory() = default;
-  // Collective: allocates symmetric memory, zeroed.
-  BucketMemory(Communicator& communicator, const strategy::BucketLayout& layout, int stage);
+  // Collective: allocates symmetric memory, zeroed. Values are for calls of `gathering`, which has the same ranks.
+  BucketMemory(Communicator& communicator, Communicator& gathering, const strategy::BucketLayout& layout, int stage);
 
   // Whole values; in stage 3 the own ones.
   std::byte* values(std::size_t bucket) const { return bytes_of(buckets_[bucket].values); }

@@ -12,9 +12,9 @@ constexpr std::size_t kMostWaits = 1 << 16;
 
 }  // namespace
 
-GatheredUnits::GatheredUnits(Communicator& parent, const strategy::BucketLayout& layout, const BucketMemory& shards,
+GatheredUnits::GatheredUnits(Communicator own, const strategy::BucketLayout& layout, const BucketMemory& shards,
                              std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit)
-    : comm_(parent.duplicate()),
+    : comm_(std::move(own)),
       layout_(layout),
       shards_(shards),
       buckets_of_(std::move(buckets_of)),

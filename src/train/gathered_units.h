@@ -1,8 +1,9 @@
 // The units of stage 3 that this rank holds whole: memory for as many as the limit, and the gathering of them, ahead
 // where the order of use is known.
 //
-// Has a communicator of its own, because units are gathered by whoever computes, while gradients are submitted when
-// they are ready: two orders. Thread rule: its own mutex, which is not held while anything else is waited for.
+// Has a communicator of its own, in whose symmetric memory the shards are, because units are gathered by whoever
+// computes, while gradients are submitted when they are ready: two orders. Thread rule: its own mutex, which is not held
+// while anything else is waited for.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace tutti::train {
 class GatheredUnits {
  public:
   // `buckets_of` has the buckets of each unit. Collective.
-  GatheredUnits(Communicator& parent, const strategy::BucketLayout& layout, const BucketMemory& shards,
+  GatheredUnits(Communicator own, const strategy::BucketLayout& layout, const BucketMemory& shards,
                 std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit);
   GatheredUnits(const GatheredUnits&) = delete;
   GatheredUnits& operator=(const GatheredUnits&) = delete;

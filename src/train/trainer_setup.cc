@@ -193,12 +193,13 @@ void Trainer::set_layout(std::span<const std::size_t> order) {
     for (const Parameter& parameter : parameters_) units.push_back(parameter.unit);
     layout_ = strategy::lay_out_units(sizes_, units, ranks_);
     check_places();
-    memory_ = BucketMemory(comm_, layout_, stage_);
+    gathering_ = comm_.duplicate();
+    memory_ = BucketMemory(comm_, *gathering_, layout_, stage_);
     return make_exchanges();
   }
   layout_ = strategy::lay_out(sizes_, order_, {.first_bytes = kFirstBucketBytes, .cap_bytes = cap_, .ranks = ranks_});
   check_places();
-  memory_ = BucketMemory(comm_, layout_, stage_);
+  memory_ = BucketMemory(comm_, comm_, layout_, stage_);
   make_exchanges();
 }
 
@@ -243,7 +244,9 @@ void Trainer::make_units() {
   std::vector<std::vector<std::size_t>> buckets_of(unit_count_);
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
     buckets_of[parameters_[layout_.buckets[b].parameters.front()].unit].push_back(b);
-  units_ = std::make_unique<GatheredUnits>(comm_, layout_, memory_, std::move(buckets_of), options_.gathered_units);
+  units_ = std::make_unique<GatheredUnits>(std::move(*gathering_), layout_, memory_, std::move(buckets_of),
+                                           options_.gathered_units);
+  gathering_.reset();
 }
 
 void Trainer::tell_places() const {
