@@ -2,8 +2,8 @@
 // where the order of use is known.
 //
 // Has a communicator of its own, in whose symmetric memory the shards are, because units are gathered by whoever
-// computes, while gradients are submitted when they are ready: two orders. Thread rule: its own mutex, which is not held
-// while anything else is waited for.
+// computes, while gradients are submitted when they are ready: two orders. Thread rule: its own mutex, which is not
+// held while anything else is waited for.
 #pragma once
 
 #include <cstddef>

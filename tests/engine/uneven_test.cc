@@ -185,8 +185,8 @@ TEST_P(Hearing, LeavesTheOutputIntactWhereOneSenderIsInAnotherCall) {
       const bool finds = hears && all_find;
       int finders = 0;
       for (int rank = 0; rank < kRanks; ++rank) finders += all_find && hears_stranger(rank) ? 1 : 0;
-      // All go on until whoever has to has found it: what a rank has sent may leave only while it goes on, over UCX, and
-      // may be on its way for long.
+      // All go on until whoever has to has found it: what a rank has sent may leave only while it goes on, over UCX,
+      // and may be on its way for long.
       const Deadline longest = Deadline::after(std::chrono::seconds(20)),
                      shortest = Deadline::after(std::chrono::milliseconds(200));
       engine::Operation& operation = executor.operation();

@@ -1,5 +1,5 @@
-// Started by a launcher under test: says on one line what it recognised, or exchanges words through PMIx, and on another
-// which process it was.
+// Started by a launcher under test: says on one line what it recognised, or exchanges words through PMIx, and on
+// another which process it was.
 #include <unistd.h>
 
 #include <cstdlib>
