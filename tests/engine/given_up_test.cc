@@ -5,17 +5,18 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "check.h"
+#include "process_state.h"
 
 namespace tutti {
 namespace {
 
 using testing::error_of;
 using testing::require;
+using testing::state_of;
 
 // Memory of its own, which can be asked whether anybody has stored to it yet.
 class Pages {
@@ -73,15 +74,6 @@ struct Shared {
   std::atomic<int> given_up{0};  // ranks that have, and have marked their memory as their own
   std::atomic<int> woken{0};     // the sleeper's call has ended
 };
-
-// As the system tells it: 'S' while it sleeps, 'T' while it is stopped.
-char state_of(int process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= line.size() ? '?' : line[name_end + 2];
-}
 
 template <class Condition>
 void await(Condition&& condition, const char* what) {

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "process_state.h"
 #include "tools/launched.h"
 
 namespace tutti::testing {
@@ -227,15 +228,6 @@ TEST(RunSignal, RanksDieWithTheLauncherEvenWithoutItsGuard) {
   for (const pid_t pid : ranks) ::kill(-pid, SIGKILL);  // their sleeps
 }
 
-std::string state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string number;
-  std::string name;
-  std::string state;
-  file >> number >> name >> state;
-  return state;
-}
-
 TEST(RunSignal, CtrlZStopsTheRanksUntilItGoesOn) {
   Launched job(
       run_shell(1, "trap 'echo on' CONT; trap 'exit 0' USR1; echo rank $$; while :; do sleep 60 & wait; done"));
@@ -245,8 +237,8 @@ TEST(RunSignal, CtrlZStopsTheRanksUntilItGoesOn) {
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED), 0);
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (state_of(rank) != "T" && std::chrono::steady_clock::now() < patience) ::sched_yield();  // it has been told
-  EXPECT_EQ(state_of(rank), "T") << "the rank is stopped, too";
+  while (state_of(rank) != 'T' && std::chrono::steady_clock::now() < patience) ::sched_yield();  // it has been told
+  EXPECT_EQ(state_of(rank), 'T') << "the rank is stopped, too";
   job.signal(SIGCONT);
   ASSERT_TRUE(job.shows("] on\n"));
   job.signal(SIGUSR1);

@@ -1,6 +1,7 @@
 // Where a step's time went: what was hidden by computation and what was not, held against a clock of the test's own;
 // and that gradients are on their way before step().
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,7 @@
 
 #include "base/formatted.h"
 #include "check.h"
+#include "process_state.h"
 #include "train/one_process.h"
 #include "train/ones.h"
 
@@ -52,21 +54,30 @@ TEST(StepTimes, ExposedIsPartOfAllCommunicationWhateverIsWaitedFor) {
   }
 }
 
-// What holds rank 0 back until rank 1 is about to wait, and then for twice as long as that had taken, or for long
-// beside what rank 1 does before it waits. Ranks are threads.
+// What holds rank 0 back until rank 1 waits, which is when it sleeps, and then for twice as long as it had taken to
+// come there. Ranks are threads.
 struct Hold {
   void about_to_wait() {
+    thread = "self/task/" + std::to_string(::gettid());
     reached = Clock::now();
     is_reached.store(true, std::memory_order_release);
   }
   void hold() {
     while (!is_reached.load(std::memory_order_acquire)) std::this_thread::yield();
-    const auto until = reached + std::max<Clock::duration>(2 * (reached - began), std::chrono::milliseconds(50));
-    while (Clock::now() < until) std::this_thread::yield();
-    ended = Clock::now();
+    // A sleep that is shorter is not yet the wait; one that waits looks for dead peers now and then.
+    const auto enough = std::min<Clock::duration>(2 * (reached - began), std::chrono::milliseconds(5));
+    const auto longest = reached + std::chrono::seconds(30);
+    asleep = ended = reached;
+    while (ended - asleep < enough) {
+      require(ended < longest, "rank 1 does not sleep");
+      std::this_thread::yield();
+      ended = Clock::now();
+      if (testing::state_of(thread) != 'S') asleep = ended;
+    }
   }
 
-  Clock::time_point began, reached, ended;
+  std::string thread;  // of rank 1, as /proc names it
+  Clock::time_point began, reached, asleep, ended;
   std::atomic<bool> is_reached = false;
 };
 
@@ -97,8 +108,7 @@ TEST(StepTimes, WhatStepWaitsForIsExposed) {
       require(called >= us_between(hold.began, hold.reached), "step() was called behind backward");
       require(report.timeline[0].exposed_us >= ended - called, "what was waited for is exposed");
       require(report.timeline[0].exposed_us <= report.timeline[0].end_us - report.timeline[0].start_us, "a part of it");
-      // step() has something to do before it waits.
-      require(report.times.waiting_us >= (ended - called) / 2, "and was waited for");
+      require(report.times.waiting_us >= us_between(hold.asleep, hold.ended), "and was waited for");
     });
   }
 }
