@@ -40,8 +40,13 @@ class ClusterPicture {
     place_parts();
   }
 
-  std::string svg(const std::string& named = {}) const {
-    const std::string heading = (named.empty() ? title() : named) + words_of_hosts();
+  std::string title() const {
+    return fmt::format("{}: {} host{}, {} ranks on {}", topology_.name, topology_.hosts,
+                       topology_.hosts == 1 ? "" : "s", topology_.ranks(), topology_.devices().name);
+  }
+
+  std::string svg(const std::string& title) const {
+    const std::string heading = title + words_of_hosts();
     // What is written is to be read whole.
     const double width = std::max(width_, 40 + 7.6 * static_cast<double>(heading.size()));
     Svg svg(width, kTop + (top_level_ + 1) * kLevel + 14 + kLegendLine * (1 + static_cast<double>(kinds())));
@@ -64,20 +69,18 @@ class ClusterPicture {
     return kTop + (top_level_ - levels_[static_cast<std::size_t>(number)]) * kLevel + 30;
   }
 
-  std::string title() const {
-    return fmt::format("{}: {} host{}, {} ranks on {}", topology_.name, topology_.hosts,
-                       topology_.hosts == 1 ? "" : "s", topology_.ranks(), topology_.devices().name);
-  }
   std::string words_of_hosts() const {
     return hosts_ < topology_.hosts ? fmt::format("; the first {} hosts are drawn", hosts_) : "";
   }
 
+  // Whether ranks of a mesh are on parts of this kind.
+  bool has_ranks(int number) const { return !placed_.empty() && &part(number) == &topology_.devices(); }
   // The rank of a mesh that is on this part, if there is one.
   const PlacedRank* placed_on(const One& one) const {
-    const Part& of = part(one.first);
-    if (&of != &topology_.devices()) return nullptr;
+    if (!has_ranks(one.first)) return nullptr;
+    const int count = part(one.first).count;
     const auto device =
-        static_cast<std::size_t>(topology_.first_rank(static_cast<int>(one.second / of.count)) + one.second % of.count);
+        static_cast<std::size_t>(topology_.first_rank(static_cast<int>(one.second / count)) + one.second % count);
     return device < placed_.size() ? &placed_[device] : nullptr;
   }
 
@@ -173,7 +176,7 @@ class ClusterPicture {
       const std::string words = of.in_host() ? fmt::format("{} {} of host {}", of.name, number, one.second / of.count)
                                              : fmt::format("{} {}", of.name, number);
       const PlacedRank* const rank = placed_on(one);
-      const bool is_left_out = !placed_.empty() && rank == nullptr && &of == &topology_.devices();
+      const bool is_left_out = has_ranks(one.first) && rank == nullptr;
       svg.box({place.x - 12, place.y - 11, 24, 22}, is_left_out ? "#ffffff" : fill_of(of.kind),
               rank == nullptr ? words : fmt::format("rank {}: {}; {}", rank->rank, rank->note, words), "#666666");
       if (rank != nullptr) svg.box({place.x - 12, place.y + 12, 24, 5}, svg_colour(rank->group));
@@ -182,8 +185,7 @@ class ClusterPicture {
                {10, Svg::Anchor::middle, "#222222", false, 0});
     }
     for (int i = 0; i < static_cast<int>(topology_.parts.size()); ++i) {
-      const bool has_ranks = !placed_.empty() && &part(i) == &topology_.devices();
-      svg.text({kLeft - 14, y_of(i) + 4}, has_ranks ? "rank, on " + part(i).name : part(i).name,
+      svg.text({kLeft - 14, y_of(i) + 4}, has_ranks(i) ? "rank, on " + part(i).name : part(i).name,
                {12, Svg::Anchor::end, "#222222", true, 0});
       if (const std::string words = drawn_of(i); !words.empty())
         svg.text({kLeft - 14, y_of(i) + 18}, words, {10, Svg::Anchor::end, "#777777", false, 0});
@@ -230,7 +232,10 @@ class ClusterPicture {
 
 }  // namespace
 
-std::string picture_of(const Topology& topology) { return ClusterPicture(topology).svg(); }
+std::string picture_of(const Topology& topology) {
+  const ClusterPicture picture(topology);
+  return picture.svg(picture.title());
+}
 
 std::string picture_of(const Topology& topology, std::span<const PlacedRank> ranks, const std::string& title) {
   return ClusterPicture(topology, ranks).svg(title);

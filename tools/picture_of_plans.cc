@@ -53,6 +53,7 @@ double height_of(const Pair& pair) {
 void add_bars(Svg& svg, const Pair& pair, const std::array<std::string, 2>& names, double y) {
   svg.text({kLeft, y + 22}, pair.title, {14, Svg::Anchor::start, "#222222", true});
   y += kHeading;
+  const std::vector<std::size_t> shown = pair.shown();
   double most = 0;
   for (std::size_t side = 0; side < 2; ++side) most = std::max({most, pair.whole(side), pair.room[side]});
   const double scale = kWide / std::max(most, 1e-300);
@@ -61,7 +62,6 @@ void add_bars(Svg& svg, const Pair& pair, const std::array<std::string, 2>& name
     svg.text({kLeft, y + 14}, names[side]);
     svg.text({kLeft + kWide, y + 14}, pair.words(whole), {12, Svg::Anchor::end, "#222222", true});
     double x = kLeft;
-    const std::vector<std::size_t> shown = pair.shown();
     for (std::size_t colour = 0; colour < shown.size(); ++colour) {
       const NamedAmount& part = pair.parts[side][shown[colour]];
       if (!(part.amount > 0)) continue;
@@ -77,13 +77,12 @@ void add_bars(Svg& svg, const Pair& pair, const std::array<std::string, 2>& name
   y += kLine;
   for (std::size_t side = 0; side < 2; ++side)
     svg.text({kFigures[side], y}, shortened(names[side]), {12, Svg::Anchor::end, "#777777"});
-  std::size_t colour = 0;
-  for (const std::size_t i : pair.shown()) {
+  for (std::size_t colour = 0; colour < shown.size(); ++colour) {
     y += kLine;
-    svg.box({kLeft, y - 10, 11, 11}, svg_colour(colour++));
-    svg.text({kLeft + 18, y}, pair.parts[0][i].name);
+    svg.box({kLeft, y - 10, 11, 11}, svg_colour(colour));
+    svg.text({kLeft + 18, y}, pair.parts[0][shown[colour]].name);
     for (std::size_t side = 0; side < 2; ++side)
-      svg.text({kFigures[side], y}, pair.words(pair.parts[side][i].amount), {12, Svg::Anchor::end});
+      svg.text({kFigures[side], y}, pair.words(pair.parts[side][shown[colour]].amount), {12, Svg::Anchor::end});
   }
 }
 
@@ -107,10 +106,9 @@ std::string picture_of(const JobPlan& first, const JobPlan& second, const std::a
     pairs.push_back({"time of all devices together for a million tokens",
                      {of_a_million_tokens(first), of_a_million_tokens(second)},
                      plan::words_of_seconds});
-  const bool fit[] = {first.fits(), second.fits()};
   std::string memory = "memory of a device";
-  for (std::size_t side = 0; side < 2; ++side)
-    if (!fit[side]) memory += fmt::format("; {} does not fit", names[side]);
+  if (!first.fits()) memory += fmt::format("; {} does not fit", names[0]);
+  if (!second.fits()) memory += fmt::format("; {} does not fit", names[1]);
   pairs.push_back({memory,
                    {parts_of(first.memory), parts_of(second.memory)},
                    plan::words_of_bytes,

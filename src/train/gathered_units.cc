@@ -12,9 +12,10 @@ constexpr std::size_t kMostWaits = 1 << 16;
 
 }  // namespace
 
-GatheredUnits::GatheredUnits(Communicator own, const strategy::BucketLayout& layout, const BucketMemory& shards,
-                             std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit)
-    : comm_(std::move(own)),
+GatheredUnits::GatheredUnits(Communicator& communicator, const strategy::BucketLayout& layout,
+                             const BucketMemory& shards, std::vector<std::vector<std::size_t>> buckets_of,
+                             std::size_t limit)
+    : comm_(communicator),
       layout_(layout),
       shards_(shards),
       buckets_of_(std::move(buckets_of)),

@@ -1,7 +1,7 @@
 // The units of stage 3 that this rank holds whole: memory for as many as the limit, and the gathering of them, ahead
 // where the order of use is known.
 //
-// Has a communicator of its own, in whose symmetric memory the shards are, because units are gathered by whoever
+// Has a communicator to itself, in whose symmetric memory the shards are, because units are gathered by whoever
 // computes, while gradients are submitted when they are ready: two orders. Thread rule: its own mutex, which is not
 // held while anything else is waited for.
 #pragma once
@@ -23,8 +23,8 @@ namespace tutti::train {
 
 class GatheredUnits {
  public:
-  // `buckets_of` has the buckets of each unit. Collective.
-  GatheredUnits(Communicator own, const strategy::BucketLayout& layout, const BucketMemory& shards,
+  // `communicator`: for this alone. `buckets_of` has the buckets of each unit. Collective.
+  GatheredUnits(Communicator& communicator, const strategy::BucketLayout& layout, const BucketMemory& shards,
                 std::vector<std::vector<std::size_t>> buckets_of, std::size_t limit);
   GatheredUnits(const GatheredUnits&) = delete;
   GatheredUnits& operator=(const GatheredUnits&) = delete;
@@ -73,7 +73,7 @@ class GatheredUnits {
   void await(std::size_t unit);
   void drop(std::size_t unit);
 
-  Communicator comm_;
+  Communicator& comm_;
   const strategy::BucketLayout& layout_;
   const BucketMemory& shards_;
   std::vector<std::vector<std::size_t>> buckets_of_;

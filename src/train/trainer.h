@@ -224,8 +224,8 @@ class Trainer {
   std::size_t unit_count_ = 1;
   std::vector<std::size_t> order_;
   strategy::BucketLayout layout_;
+  std::optional<Communicator> gathering_;  // stage 3: of units_
   BucketMemory memory_;
-  std::optional<Communicator> gathering_;                   // stage 3: of units_, until they are made
   std::unique_ptr<GatheredUnits> units_;                    // stage 3
   std::vector<std::size_t> first_block_;                    // of each parameter, in the sums of squares
   std::vector<std::uint8_t> counted_;                       // by parameter, whether this rank's part is in the norm

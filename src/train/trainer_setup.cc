@@ -244,9 +244,8 @@ void Trainer::make_units() {
   std::vector<std::vector<std::size_t>> buckets_of(unit_count_);
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b)
     buckets_of[parameters_[layout_.buckets[b].parameters.front()].unit].push_back(b);
-  units_ = std::make_unique<GatheredUnits>(std::move(*gathering_), layout_, memory_, std::move(buckets_of),
-                                           options_.gathered_units);
-  gathering_.reset();
+  units_ =
+      std::make_unique<GatheredUnits>(*gathering_, layout_, memory_, std::move(buckets_of), options_.gathered_units);
 }
 
 void Trainer::tell_places() const {
