@@ -56,6 +56,17 @@ void PinnedMemory::give_back(const Block& block) {
   kept_bytes_ += block.bytes;
 }
 
+void PinnedMemory::require_registered(Block& block) const {
+  if (block.registered) return;
+  const CuResult result = driver_->cuMemHostRegister_v2(block.data, block.bytes, kCuPortable);
+  block.registered = result == kCuSuccess;
+  if (!block.registered) {
+    driver_->check(result,
+                   "registering host memory, which an async call on device memory needs where it holds a stream, and "
+                   "a blocking one does not,");
+  }
+}
+
 void PinnedMemory::release(const Block& block) const {
   if (block.registered) driver_->cuMemHostUnregister(block.data);
   ::munmap(block.data, block.bytes);

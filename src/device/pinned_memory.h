@@ -2,7 +2,7 @@
 // the next one who asks, because registering takes longer than most copies.
 //
 // Pages are ordinary ones, so that peers may copy from them with one system call, as from any memory. Where the driver
-// refuses to register them, they serve as they are, and copies take longer.
+// refuses to register them, they serve as they are, and copies take longer, and hold up the thread that asks for them.
 //
 // Threads: any. take() is for threads that nobody waits for: the driver may hold it up until work of the device ends.
 #pragma once
@@ -31,6 +31,9 @@ class PinnedMemory {
   // At least so many bytes. A context must be current. Throws Error(system) where there is no memory.
   Block take(std::size_t bytes);
   void give_back(const Block& block);
+  // For work that a stream comes to later: the driver may let copies from and to other memory wait for the stream, or
+  // take what is there now. Tries once more to register a block that is not. Throws Error(system).
+  void require_registered(Block& block) const;
 
  private:
   // What is kept while nobody uses it, at most.

@@ -416,6 +416,7 @@ void Staging::keep_output() {
   }
   pool_->bind(kept_, out_.device->device, pieces);
   kept_block_ = pool_->memory_->take(bytes);
+  pool_->memory_->require_registered(kept_block_);
   start(kept_, out_.stream, kFetching,
         [&](const StagedPiece& piece) { return fetch(kept_block_.data + piece.offset, piece, out_.stream); });
 }
@@ -434,6 +435,7 @@ void Staging::chain_output(bool keeps_rest, const Deadline& deadline) {
   if (!chained_ && callers_ == nullptr) return;
   CuStream const held = chained_ ? out_.stream : callers_;
   const Current current(driver, chained_ ? out_.device->context : context_);
+  if (chained_) pool_->memory_->require_registered(block_);
   const CuAddress word = gate_word();
   if (chained_ && keeps_rest) keep_output();
   if (!HeldStreams::of_process().begin_hold(deadline)) {

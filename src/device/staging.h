@@ -80,7 +80,8 @@ class Staging {
   // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
   // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that
   // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the
-  // rest shall be what it was. Throws Error(timeout) where loose calls are under way until the deadline passes.
+  // rest shall be what it was. Throws Error(timeout) where loose calls are under way until the deadline passes, and
+  // Error(system) where host memory cannot be registered.
   void chain_output(bool keeps_rest, const Deadline& deadline);
 
   // A staging that was deferred moves nothing until begin(), so that a launch may do without: its buffers are shown to

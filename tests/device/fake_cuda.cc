@@ -50,7 +50,7 @@ bool may_copy(const World& w, Address address, std::size_t bytes) {
   return w.copies_held_from == 0 || address + bytes <= w.copies_held_from;
 }
 
-int copy_to_device(Address to, const void* from, std::size_t bytes, void* stream) {
+int copy_to_device(Entry& entry, Address to, const void* from, std::size_t bytes, void* stream) {
   World& w = world();
   if (alias_of(w, to, bytes) == nullptr) return kInvalidValue;
   const auto copy = [=, &w] {
@@ -60,7 +60,12 @@ int copy_to_device(Address to, const void* from, std::size_t bytes, void* stream
     std::memcpy(alias, from, bytes);
     return kSuccess;
   };
-  return enqueue(w, find_stream(w, stream), {.ready = [=, &w] { return may_copy(w, to, bytes); }, .run = copy});
+  const std::shared_ptr<Stream> found = find_stream(w, stream);
+  const int result = enqueue(w, found, {.ready = [=, &w] { return may_copy(w, to, bytes); }, .run = copy});
+  const bool registered = registered_around(w, reinterpret_cast<std::uintptr_t>(from)) != nullptr;
+  if (result != kSuccess || registered || !w.copies_wait) return result;
+  entry.wait_until([&] { return found->queue.empty(); });
+  return w.broken;
 }
 
 }  // namespace
@@ -120,6 +125,10 @@ void fake_cuda_hold_kernels(int held) {
   const std::lock_guard lock(world().mutex);
   world().kernels_held = held != 0;
   world().changed.notify_all();
+}
+void fake_cuda_let_copies_wait(int wait) {
+  const std::lock_guard lock(world().mutex);
+  world().copies_wait = wait != 0;
 }
 void fake_cuda_hold_copies(unsigned long long from) {
   const std::lock_guard lock(world().mutex);
@@ -369,16 +378,16 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream
   return w.broken;
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
-  const Entry entry(__func__, true, true);
-  return entry.refuses() ? entry.result() : copy_to_device(to, from, bytes, stream);
+  Entry entry(__func__, true, true);
+  return entry.refuses() ? entry.result() : copy_to_device(entry, to, from, bytes, stream);
 }
 // Of rows that follow each other, from host memory to a device: all that is asked of it.
 int cuMemcpy2DAsync_v2(const tutti::device::CuCopyOfRows* copy, void* stream) {
-  const Entry entry(__func__, true, true);
+  Entry entry(__func__, true, true);
   if (entry.refuses()) return entry.result();
   const bool in_a_row = copy->from.pitch == copy->row_bytes && copy->to.pitch == copy->row_bytes;
   if (!in_a_row || copy->from.host == nullptr || copy->to.device == 0) return kInvalidValue;
-  return copy_to_device(copy->to.device, copy->from.host, copy->row_bytes * copy->rows, stream);
+  return copy_to_device(entry, copy->to.device, copy->from.host, copy->row_bytes * copy->rows, stream);
 }
 
 int cuStreamCreateWithPriority(void** stream, unsigned flags, int) {

@@ -28,6 +28,9 @@ void fake_cuda_part(int device, int peer);
 void fake_cuda_hold_kernels(int held);
 // Copies between the host and what lies at or behind the address do not end, until it is 0.
 void fake_cuda_hold_copies(unsigned long long from);
+// Whether copies to a device from memory that is not registered keep the caller until their stream has come to them, as
+// a driver may have it.
+void fake_cuda_let_copies_wait(int wait);
 // Where the next allocation begins.
 void fake_cuda_place_next(void* address);
 // Counts a call of the function of that name; what it has to give, where that is not success.

@@ -104,6 +104,7 @@ struct World {
   bool captured_elsewhere = false;  // another thread captures a stream, in the mode that is for all threads
   int driver_version = 12040;
   bool kernels_held = false;
+  bool copies_wait = false;      // those to a device, from memory that is not registered, for their stream
   Address copies_held_from = 0;  // 0: none
   void* next_place = nullptr;    // of the allocation that comes next
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};

@@ -55,6 +55,7 @@ class StagingTest : public ::testing::Test {
     if (auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail")) {
       for (const char* function : {"cuMemHostRegister_v2", "cuMemcpyDtoHAsync_v2", "cuStreamIsCapturing"})
         fail(function, 0, 0);
+      fake<void(int)>("fake_cuda_let_copies_wait")(0);
     }
   }
   StagingPool::Handle open(const DeviceBytes& input, const DeviceBytes& output, const TestStream& stream, bool gated) {
@@ -304,6 +305,51 @@ TEST_F(StagingTest, MemoryThatCannotBeRegisteredServesToo) {
   const StagingPool::Handle stage = open(input, output, stream, false);
   rank_.sleep_until([&] { return stage->has_input(); });
   EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
+}
+
+// Of what is put into a stream for later: a driver may keep whoever puts a copy from other memory there until the stream
+// comes to it, or copy what the memory holds by then.
+TEST_F(StagingTest, WhatIsChainedLiesInRegisteredMemory) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
+  device::StreamGates::of_process().give_back(TestStream().hold());  // the words of gates are there
+  fake<void(int)>("fake_cuda_let_copies_wait")(1);
+  for (const bool keeps_rest : {false, true}) {
+    for (const std::size_t bytes : {1000, 100'000}) {
+      const TestStream stream;
+      const DeviceBytes input(64), output(bytes);
+      StagingPool stagings([this] { rank_.wake(); });
+      const auto open_chained = [&] {
+        StagingPool::Plan plan{.bytes = 64 + bytes,
+                               .input_device = 0,
+                               .output_device = 0,
+                               .input = {{input.data(), 0, 64}},
+                               .output = {{output.data(), 64, bytes}},
+                               .stream = stream.get()};
+        StagingPool::Handle stage = stagings.open(driver_, plan);
+        stage->chain_output(keeps_rest, {});
+        return stage;
+      };
+      fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 4);
+      try {
+        open_chained();
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::system);
+        EXPECT_THAT(error.what(), HasSubstr("needs where it holds a stream, and a blocking one does not, failed"));
+      }
+      fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 0);
+      stream.synchronize();  // it is not held
+      const StagingPool::Handle stage = open_chained();  // by the memory of before
+      rank_.sleep_until([&] { return stage->has_input(); });
+      std::memset(stage->memory() + 64, 9, bytes);
+      stage->start_output(bytes);
+      rank_.sleep_until([&] { return stage->has_output(); });
+      std::vector<unsigned char> back(bytes);
+      output.read(back.data(), bytes);
+      EXPECT_EQ(back, std::vector<unsigned char>(bytes, 9));
+    }
+  }
 }
 
 // As the driver has it of work that is put into the default stream: it comes after what blocking streams hold.
