@@ -9,8 +9,9 @@
 //   inside    0 1       0 1     |  0 1       0 1          all_gather among the ranks of a host
 //
 // Hosts first, so that a sum crosses once, and canonical. Segments follow each other through the three, which are busy
-// at once.
-// Cost: m ranks to each of h hosts: 2(m-1) alpha + 2 (m-1)/m n beta inside, 2 lg h alpha + 2 (h-1)/h n/m beta across.
+// at once. Across it is halving and doubling, or where the hosts are no power of two reduce_scatter and all_gather.
+// Cost: m ranks to each of h hosts: 2(m-1) alpha + 2 (m-1)/m n beta inside, 2 lg h alpha (2(h-1) alpha where h is no
+// power of two) + 2 (h-1)/h n/m beta across.
 #include <bit>
 
 #include "schedule/algorithms/build.h"
@@ -20,17 +21,39 @@
 namespace tutti::schedule {
 namespace {
 
-// Hosts in a power of two halve and double; few others exchange with each other, so that nobody moves all of it.
-Program sum_across(const Placement& placement) {
-  return std::has_single_bit(static_cast<unsigned>(placement.ranks)) ? recursive_halving_all_reduce(placement)
-                                                                     : recursive_multiplying_all_reduce(placement);
+bool are_power_of_two(int hosts) { return std::has_single_bit(static_cast<unsigned>(hosts)); }
+
+// By halves there are as many blocks as halving makes; else one for each host.
+int blocks_of_column(int hosts) {
+  return are_power_of_two(hosts) ? recursive_halving_all_reduce({hosts}).blocks : hosts;
+}
+
+// From the first plane to the second.
+void sum_across(Composition& composition, const Levels& levels, const StageBlocks& blocks) {
+  if (are_power_of_two(levels.hosts())) {
+    Stage sum = levels.across("sum across", recursive_halving_all_reduce);
+    sum.blocks = blocks;
+    sum.input = in_plane(0);
+    sum.output = in_plane(1);
+    return composition.add(sum);
+  }
+  Stage share = levels.across("reduce across", pairwise_reduce_scatter);
+  share.blocks = blocks;
+  share.input = in_plane(0);
+  share.output = in_plane(1);
+  composition.add(share);
+
+  Stage gather = levels.across("gather across", ring_all_gather);
+  gather.blocks = blocks;
+  gather.input = gather.output = in_plane(1);
+  composition.add(gather);
 }
 
 }  // namespace
 
 Program hierarchical_all_reduce(const Placement& placement) {
   const Levels levels(placement);
-  const int width = sum_across({levels.hosts()}).blocks;
+  const int width = blocks_of_column(levels.hosts());
   Composition composition(begin_program(Verb::all_reduce, "hierarchical", placement, levels.columns() * width, 0), 2);
   const StageBlocks columns = Levels::runs(levels.columns(), width);  // ranks beyond them have nothing of their own
 
@@ -41,11 +64,7 @@ Program hierarchical_all_reduce(const Placement& placement) {
   reduce.last = levels.hosts() == 1;
   composition.add(reduce);
 
-  Stage sum = levels.across("sum across", sum_across);
-  sum.blocks = Levels::runs(width, 1, levels.local() * width);
-  sum.input = in_plane(0);
-  sum.output = in_plane(1);
-  composition.add(sum);
+  sum_across(composition, levels, Levels::runs(width, 1, levels.local() * width));
 
   Stage gather = levels.inside("gather inside", ring_all_gather);
   gather.blocks = columns;
