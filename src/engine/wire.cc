@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/round_trips.h"
 
 namespace tutti::engine {
 namespace {
@@ -16,28 +17,23 @@ using Clock = std::chrono::steady_clock;
 // Switches let the first bytes through at once, so that only what takes a while tells how quick they are for long.
 constexpr std::uint64_t kFirstBytes = 16 << 10, kMostBytes = 4 << 20;
 constexpr std::chrono::milliseconds kLongEnough{8};
-constexpr int kTurns = 2;                        // the quicker one counts: the other may have waited for a core
-constexpr int kTag = 0;                          // nobody else has letters yet
-constexpr int kFewMessages = 8, kMessages = 40;  // there and back
+constexpr int kTurns = 2;  // the quicker one counts: the other may have waited for a core
+constexpr int kTag = 0;    // nobody else has letters yet
 
-// Half of the quickest of some messages there and back, of fewer where one takes long: others may have waited for a
-// core. The leader's say whether another one comes; the first waits for the peer.
+// The leader's say whether another one comes; the first waits for the peer.
 double measure_message(Engine& engine, int peer, bool leads) {
-  std::chrono::duration<double> quickest = std::chrono::hours(1);
-  Clock::time_point begin;
+  RoundTrips trips;
   std::uint64_t word = 1;
   const Letter there{leads ? Direction::send : Direction::receive, peer, &word, sizeof word};
   const Letter back{leads ? Direction::receive : Direction::send, peer, &word, sizeof word};
-  for (int number = 0; word != 0; ++number) {
-    if (number == 1) begin = Clock::now();
-    const bool enough = number >= kFewMessages && Clock::now() - begin >= kLongEnough;
-    if (leads) word = number < kMessages && !enough ? 1 : 0;
+  for (bool first = true; word != 0; first = false) {
+    if (leads) word = trips.enough() ? 0 : 1;
     const Clock::time_point sent = Clock::now();
     engine.carry({&there, 1}, kTag);
     engine.carry({&back, 1}, kTag);
-    if (number > 0) quickest = std::min<std::chrono::duration<double>>(quickest, Clock::now() - sent);
+    if (!first) trips.add(Clock::now() - sent);
   }
-  return quickest.count() / 2;
+  return trips.quickest().count() / 2;
 }
 
 double measure_bytes(Engine& engine, int peer, bool leads) {

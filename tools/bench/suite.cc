@@ -134,8 +134,8 @@ class Suite {
       facts.schedule = group.name() == kBrought ? plan_.schedule : "";
       facts.hosts = network_namespaces(plan_.namespaces);  // each time: another port
       start_ranks(group, facts);
+      group.await_hello(kStartLimit);  // before the next: what a group finds out about the machine, it finds out alone
     });
-    attempt([&](Group& group) { group.await_hello(kStartLimit); });
     for (const auto& group : groups_) {
       const std::string version = fmt::format("{}: {}", group->name(), group->about());
       const bool known =
