@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-// Several tensors of one type in one operation, in place: packed into ordinary memory, reduced, unpacked. A single
+// Several tensors of one type in one operation, in place: packed into memory of the host, reduced, unpacked. A single
 // tensor is reduced where it is. All ranks pass the same lengths in the same order.
 TUTTI_API void all_reduce_coalesced(Communicator& communicator, std::span<void* const> tensors,
                                     std::span<const std::size_t> counts, Element element, const Op& op);

@@ -138,16 +138,17 @@ int count_devices(const Driver& driver) {
   return devices;
 }
 
-int device_of(const Driver& driver, const void* address) {
+FoundMemory find_memory(const Driver& driver, const void* address) {
   unsigned type = 0, managed = 0;
   int ordinal = kOnHost;
-  int attributes[] = {kCuMemoryType, kCuIsManaged, kCuDeviceOrdinal};
-  void* values[] = {&type, &managed, &ordinal};
+  CuContext context = nullptr;
+  int attributes[] = {kCuMemoryType, kCuIsManaged, kCuDeviceOrdinal, kCuContextOfMemory};
+  void* values[] = {&type, &managed, &ordinal, &context};
   const CuResult result =
-      driver.cuPointerGetAttributes(3, attributes, values, reinterpret_cast<std::uintptr_t>(address));
+      driver.cuPointerGetAttributes(4, attributes, values, reinterpret_cast<std::uintptr_t>(address));
   // Before a program has woken the driver, there is no memory of a device.
-  if (result != kCuSuccess) return kOnHost;
-  return type == kCuOnDevice || managed != 0 ? ordinal : kOnHost;
+  if (result != kCuSuccess || (type != kCuOnDevice && managed == 0)) return {};
+  return {ordinal, context};
 }
 
 namespace {

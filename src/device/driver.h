@@ -49,7 +49,7 @@ inline constexpr CuResult kCuSuccess = 0, kCuInvalidValue = 1, kCuOutOfMemory = 
                           kCuNotReady = 600, kCuPeerAccessAlreadyEnabled = 704, kCuImplicitCapture = 906;
 inline constexpr unsigned kCuNonBlockingStream = 1, kCuEventWithoutTiming = 2, kCuWaitUntilAtLeast = 0;
 inline constexpr unsigned kCuPortable = 1, kCuDeviceMap = 2;  // registered for all contexts; shown to devices
-inline constexpr int kCuMemoryType = 2, kCuBufferNumber = 7, kCuIsManaged = 8,
+inline constexpr int kCuContextOfMemory = 1, kCuMemoryType = 2, kCuBufferNumber = 7, kCuIsManaged = 8,
                      kCuDeviceOrdinal = 9;                    // attributes of a pointer
 inline constexpr int kCuRangeStart = 11, kCuRangeBytes = 12;  // of the allocation around it
 inline constexpr int kCuMultiprocessors = 16, kCuCapabilityMajor = 75, kCuCapabilityMinor = 76;  // of a device
@@ -152,7 +152,12 @@ int count_devices(const Driver& driver);
 
 // Where memory lies: on this device, or on none.
 inline constexpr int kOnHost = -1;
-int device_of(const Driver& driver, const void* address);
+struct FoundMemory {
+  int device = kOnHost;
+  CuContext context = nullptr;  // that it was allocated in; nullptr: none in particular, as for memory of pools
+};
+FoundMemory find_memory(const Driver& driver, const void* address);
+inline int device_of(const Driver& driver, const void* address) { return find_memory(driver, address).device; }
 // The same for whoever does not know whether there is a driver.
 inline bool is_on_device(const void* address) {
   look_for_driver();

@@ -9,7 +9,7 @@ HeldStreams& HeldStreams::of_process() {
 
 bool HeldStreams::begin_loose() {
   const std::lock_guard lock(mutex_);
-  if (held_ > 0) return false;
+  if (any_held()) return false;
   ++loose_;
   return true;
 }

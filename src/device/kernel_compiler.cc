@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "device/kept_contexts.h"
 #include "device/kernel_source.h"
 #include "tutti/error.h"
 
@@ -220,15 +221,6 @@ bool KernelCompiler::has_reduce(DType type, ReduceOp op, int sources) {
   return format_of(type) != nullptr && operator_of(type, op) != nullptr && sources <= kMostOperands;
 }
 
-// A primary context goes with the last who uses it, its kernels with it, and the next one may have the same address.
-void KernelCompiler::keep(const Driver& driver, CuDevice device, CuContext context) {
-  if (kept_.contains(context)) return;
-  CuContext primary = nullptr;
-  driver.check(driver.cuDevicePrimaryCtxRetain(&primary, device), "keeping the context of kernels");
-  kept_.insert(context);
-  if (primary != context) driver.cuDevicePrimaryCtxRelease_v2(device);  // the caller's own: theirs to keep
-}
-
 // What cannot be made now cannot be made later, unless it was memory that there was none of.
 CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, const Source& source,
                                 const std::vector<std::string>& definitions) {
@@ -240,7 +232,7 @@ CuFunction KernelCompiler::find(const Driver& driver, CuDevice device, const Sou
   Made& made = made_[Key{context, std::move(given)}];
   if (made.failure) throw Error(*made.failure);
   if (made.function != nullptr) return made.function;
-  keep(driver, device, context);
+  KeptContexts::of_process().keep(driver, device, context);
   CuResult loaded = kCuSuccess;
   try {
     const std::string code = compile(driver, device, source, definitions);

@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,11 +72,8 @@ class KernelCompiler {
   CuFunction find(const Driver& driver, CuDevice device, const Source& source,
                   const std::vector<std::string>& definitions);
 
-  void keep(const Driver& driver, CuDevice device, CuContext context);
-
   std::mutex mutex_;
   std::map<Key, Made> made_;
-  std::set<CuContext> kept_;
 };
 
 }  // namespace tutti::device

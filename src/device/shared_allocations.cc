@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "device/kept_contexts.h"
+
 namespace tutti::device {
 
 SharedAllocations::SharedAllocations() {
@@ -88,6 +90,9 @@ std::shared_ptr<SharedAllocations::Mapping> SharedAllocations::find(const Driver
   for (auto oldest = open_.end(); open_.size() >= kMostOpen && oldest != open_.begin();) {
     if (close(driver, **--oldest)) oldest = open_.erase(oldest);
   }
+  CuDevice device = 0;
+  driver.check(driver.cuCtxGetDevice(&device), "asking for the device");
+  KeptContexts::of_process().keep(driver, device, context);
   CuAddress address = 0;
   const auto try_open = [&] {
     return driver.cuIpcOpenMemHandle_v2(&address, CuIpcHandle{place.handle}, kCuLazyPeerAccess);

@@ -227,6 +227,7 @@ class StagingPool {
   struct Plan {
     std::size_t bytes = 0;
     int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
+    CuContext input_context = nullptr, output_context = nullptr;  // FoundMemory::context
     std::vector<StagedPiece> input, output;
     void* stream = nullptr;   // the caller's
     bool holds = true;        // what comes into it later waits for the call, where it is chained

@@ -8,8 +8,21 @@
 
 #include "device/held_streams.h"
 #include "device/staging.h"
+#include "tutti/error.h"
 
 namespace tutti::device {
+namespace {
+
+// All is done in the primary context: what the default stream of another one holds would not be waited for.
+void require_primary(const UsedDevice* used, CuContext context) {
+  if (used == nullptr || context == nullptr || context == used->context) return;
+  throw Error(ErrorCode::invalid_argument,
+              "the buffer was allocated in a context of " + name_of_device(used->device) +
+                  " that is not its primary one, with which calls are ordered; allocate it in the primary context "
+                  "(cuDevicePrimaryCtxRetain), as cudaMalloc, PyTorch and CuPy do");
+}
+
+}  // namespace
 
 StagingPool::~StagingPool() {
   if (driver_ == nullptr) return;
@@ -164,6 +177,8 @@ StagingPool::Handle StagingPool::open(const Driver& driver, const Plan& plan) {
   stage->patience_.reset();
   bind(stage->in_, plan.input_device, plan.input);
   bind(stage->out_, plan.output_device, plan.output);
+  require_primary(stage->in_.device, plan.input_context);
+  require_primary(stage->out_.device, plan.output_context);
   stage->callers_ = static_cast<CuStream>(plan.stream);
   stage->context_ = stage->home().context;
   stage->bytes_ = plan.bytes;

@@ -1,12 +1,12 @@
 #include "tutti/coalesced.h"
 
 #include <algorithm>
-#include <memory>
-#include <new>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/mix.h"
-#include "device/copy.h"
+#include "device/packed_tensors.h"
 
 namespace tutti {
 namespace {
@@ -35,6 +35,16 @@ std::size_t bytes_of(const void* tensor, std::size_t count, Element element) {
   return bytes;
 }
 
+// What goes wrong on the way between the tensors and what is packed.
+template <class Step>
+void named(Step&& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(kVerb) + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 void all_reduce_coalesced(Communicator& communicator, std::span<void* const> tensors,
@@ -43,40 +53,29 @@ void all_reduce_coalesced(Communicator& communicator, std::span<void* const> ten
     throw Error(ErrorCode::invalid_argument, std::string(kVerb) + ": " + std::to_string(tensors.size()) +
                                                  " tensors need as many counts, not " + std::to_string(counts.size()));
   }
-  std::size_t bytes = 0, filled = 0, last = 0;  // tensors that hold anything, and the last of them
+  std::size_t bytes = 0, last = 0;
+  std::vector<device::TensorToPack> filled;  // tensors that hold anything, and the last of them
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t more = bytes_of(tensors[i], counts[i], element);
     if (__builtin_add_overflow(bytes, more, &bytes))
       throw Error(ErrorCode::invalid_argument, std::string(kVerb) + ": the tensors are more than memory can hold");
     if (more == 0) continue;
-    ++filled;
+    filled.push_back({tensors[i], more});
     last = i;
   }
-  if (filled <= 1) {
-    communicator.run(filled == 0 ? all_reduce_of(nullptr, 0, element, op)
-                                 : all_reduce_of(tensors[last], counts[last], element, op));
+  if (filled.size() <= 1) {
+    communicator.run(filled.empty() ? all_reduce_of(nullptr, 0, element, op)
+                                    : all_reduce_of(tensors[last], counts[last], element, op));
     return;
   }
-  const auto alignment = static_cast<std::align_val_t>(std::max(kAlignment, element.alignment()));
-  const auto release = [&](std::byte* packed) { ::operator delete(packed, alignment); };
-  const std::unique_ptr<std::byte, decltype(release)> packed(static_cast<std::byte*>(::operator new(bytes, alignment)),
-                                                             release);
-  std::byte* to = packed.get();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (counts[i] == 0) continue;
-    device::copy_anywhere(to, tensors[i], counts[i] * element.bytes(), communicator.stream());
-    to += counts[i] * element.bytes();
-  }
+  const std::size_t alignment = std::max(kAlignment, element.alignment());
+  std::optional<device::PackedTensors> packed;
+  named([&] { packed.emplace(filled, alignment, communicator.stream(), communicator.timeout()); });
   std::uint64_t lengths = 0;
   for (const std::size_t count : counts) lengths = mix(lengths, count);
   communicator.run(
-      all_reduce_of(packed.get(), bytes / element.bytes(), element, op, static_cast<std::uint32_t>(lengths)));
-  const std::byte* from = packed.get();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (counts[i] == 0) continue;
-    device::copy_anywhere(tensors[i], from, counts[i] * element.bytes());
-    from += counts[i] * element.bytes();
-  }
+      all_reduce_of(packed->memory(), bytes / element.bytes(), element, op, static_cast<std::uint32_t>(lengths)));
+  named([&] { packed->unpack(); });
 }
 
 }  // namespace tutti

@@ -42,7 +42,8 @@ class Stager {
   device::StagingPool::Handle stage(device::StagingPool& pool, const StageManner& manner);
 
  private:
-  int device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const;
+  device::FoundMemory find(const char* side, const std::byte* data, std::uint64_t bytes,
+                           device::SeenMemory& seen) const;
   // Whether all buffers that the call has lie on the same one.
   bool on_one_device(int input_device, int output_device) const {
     return call_.input_bytes == 0 || call_.output_bytes == 0 ? input_device != output_device
@@ -61,11 +62,12 @@ class Stager {
   const GroupView& group_;
 };
 
-int Stager::device_of(const char* side, const std::byte* data, std::uint64_t bytes, device::SeenMemory& seen) const {
-  if (data == nullptr || bytes == 0) return device::kOnHost;
-  const int found = device::device_of(driver_, data);
-  if (found != device::kOnHost) {
-    seen.note(driver_, data, found);
+device::FoundMemory Stager::find(const char* side, const std::byte* data, std::uint64_t bytes,
+                                 device::SeenMemory& seen) const {
+  if (data == nullptr || bytes == 0) return {};
+  const device::FoundMemory found = device::find_memory(driver_, data);
+  if (found.device != device::kOnHost) {
+    seen.note(driver_, data, found.device);
   } else if (const int before = seen.was_on(data); before != device::kOnHost) {
     throw Error(ErrorCode::invalid_argument, std::string(side) + " was in memory of device " + std::to_string(before) +
                                                  " in an earlier call, and has been freed since");
@@ -103,13 +105,16 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
 }
 
 device::StagingPool::Handle Stager::stage(device::StagingPool& pool, const StageManner& manner) {
-  const int input_device = device_of("input", call_.input, call_.input_bytes, pool.seen());
-  const int output_device =
-      call_.in_place ? input_device : device_of("output", call_.output, call_.output_bytes, pool.seen());
+  const device::FoundMemory in = find("input", call_.input, call_.input_bytes, pool.seen());
+  const device::FoundMemory out =
+      call_.in_place ? in : find("output", call_.output, call_.output_bytes, pool.seen());
+  const int input_device = in.device, output_device = out.device;
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
   device::StagingPool::Plan& plan = pool.draft();
   plan.input_device = input_device;
   plan.output_device = output_device;
+  plan.input_context = in.context;
+  plan.output_context = out.context;
   plan.stream = manner.stream;
   plan.holds = manner.holds;
   plan.deferred =

@@ -366,6 +366,45 @@ TEST_P(DeviceCalls, AnAsyncCallThatFailsLetsItsStreamGoOn) {
 INSTANTIATE_TEST_SUITE_P(Forked, DeviceCalls, ::testing::Values(Ranks::processes, Ranks::tcp),
                          [](const auto& test) { return testing::name_of(test.param); });
 
+// The default stream of another context is another one, and the call would not come after it.
+TEST(BadCalls, MemoryOfAContextThatIsNotThePrimaryOneIsRefused) {
+  auto* const other_context = fake<void*(int)>("fake_cuda_other_context");
+  if (other_context == nullptr) GTEST_SKIP() << "only the fake driver has another context to lend";
+  testing::expect_all_ok(run_processes(1, [&](Communicator& comm) {
+    const Floats known(filled(1));
+    const device::Driver& driver = testing::test_driver();
+    device::CuAddress address = 0;
+    {
+      const device::Current current(driver, static_cast<device::CuContext>(other_context(0)));
+      driver.check(driver.cuMemAlloc_v2(&address, kCount * sizeof(float)), "memory of another context");
+    }
+    auto* const foreign = reinterpret_cast<float*>(address);
+    for (const bool is_input : {false, true}) {
+      Request request = all_reduce_of(known, known);
+      if (is_input) {
+        request.input = foreign;
+      } else {
+        request.output = foreign;
+      }
+      for (const bool async : {false, true}) {
+        const Error error = error_of([&] {
+          if (async) {
+            comm.submit(request).wait();
+          } else {
+            comm.run(request);
+          }
+        });
+        require(error.code() == ErrorCode::invalid_argument, error.what());
+        require(std::string(error.what()).find("a context of device 0 that is not its primary one") !=
+                    std::string::npos,
+                error.what());
+      }
+    }
+    comm.run(all_reduce_of(known, known));
+    require(known.read() == filled(1), "the next call is not served");
+  }));
+}
+
 // What is broken in these stays so: each is a process of its own.
 TEST(BrokenDevices, AreToldToAllRanks) {
   if (testing::on_real_device()) GTEST_SKIP() << "a real device is not broken on purpose";

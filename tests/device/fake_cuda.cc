@@ -3,9 +3,9 @@
 // What makes it strict: the addresses of its device memory cannot be read or written by the processor; streams are
 // queues that one thread empties in a random order, so that nothing has ended before it was waited for; what needs a
 // current context, or handles of one context, is refused without; kernels touch the memory of other devices only where
-// that was asked for; and any entry point fails on demand. As a real one, it lets a thread that gives memory back, or
-// copies to memory that is not registered, wait until the device has done its work, and whoever puts work into a stream
-// meanwhile waits for that thread.
+// that was asked for; and any entry point fails on demand. As a real one, it lets a thread that gives memory back,
+// loads a kernel, or copies to memory that is not registered, wait until the device has done its work, and whoever puts
+// work into a stream meanwhile waits for that thread.
 #include "device/fake_cuda.h"
 
 #include <elf.h>
@@ -130,6 +130,7 @@ void fake_cuda_let_copies_wait(int wait) {
   const std::lock_guard lock(world().mutex);
   world().copies_wait = wait != 0;
 }
+void* fake_cuda_other_context(int device) { return &world().others[device]; }
 void fake_cuda_hold_copies(unsigned long long from) {
   const std::lock_guard lock(world().mutex);
   world().copies_held_from = from;
@@ -194,6 +195,8 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   if (--world().retained[device] == 0) {
     std::erase_if(world().registered, [device](const auto& each) { return each.second.device == device; });
     std::erase_if(world().device_of_kernel, [device](const auto& each) { return each.second == device; });
+    std::erase_if(world().memory,
+                  [device](const auto& each) { return each.second.opened && each.second.opened_on == device; });
     for (int other = 0; other < kDevices; ++other)
       world().reaches[device][other] = world().reaches[other][device] = false;
   }
@@ -301,6 +304,10 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Addre
   const bool registered = registered_around(w, address) != nullptr;
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
+      case 1:
+        *static_cast<const Context**>(values[i]) =
+            known ? std::prev(w.memory.upper_bound(address))->second.context : nullptr;
+        break;
       case 2: *static_cast<unsigned*>(values[i]) = known ? 2 : registered ? 1 : 0; break;
       case 7:
         *static_cast<unsigned long long*>(values[i]) =
@@ -509,8 +516,9 @@ int cuCtxGetCurrent(void** context) {
   return kSuccess;
 }
 int cuModuleLoadData(void** module, const void* code) {
-  const Entry entry(__func__);
+  Entry entry(__func__);
   if (entry.refuses()) return entry.result();
+  entry.wait_until([] { return is_idle(world()); });
   auto made = std::make_unique<FakeKernel>();
   if (is_of_device(code)) {
     world().device_code[made.get()] = names_in(code);

@@ -31,6 +31,8 @@ void fake_cuda_hold_copies(unsigned long long from);
 // Whether copies to a device from memory that is not registered keep the caller until their stream has come to them, as
 // a driver may have it.
 void fake_cuda_let_copies_wait(int wait);
+// A context of the device that is not its primary one.
+void* fake_cuda_other_context(int device);
 // Where the next allocation begins.
 void fake_cuda_place_next(void* address);
 // Counts a call of the function of that name; what it has to give, where that is not success.

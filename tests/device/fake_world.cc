@@ -146,6 +146,7 @@ int map_pages(World& w, int pages, std::size_t bytes, unsigned long long number,
   made.alias = static_cast<std::byte*>(alias);
   made.bytes = bytes;
   made.device = current.back()->device;
+  made.context = current.back();
   made.pages = pages;
   made.number = number;
   w.memory[*address] = made;

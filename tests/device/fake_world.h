@@ -42,6 +42,7 @@ struct Memory {
   std::byte* alias = nullptr;  // the same pages, for the thread that plays the device
   std::size_t bytes = 0;
   int device = 0;
+  const Context* context = nullptr;
   int pages = -1;                 // the file behind them, which other processes open by its number
   unsigned long long number = 0;  // never given twice
   bool opened = false;            // it is another process's, where it lies at `origin`
@@ -107,7 +108,8 @@ struct World {
   bool copies_wait = false;      // those to a device, from memory that is not registered, for their stream
   Address copies_held_from = 0;  // 0: none
   void* next_place = nullptr;    // of the allocation that comes next
-  Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
+  Context contexts[kDevices] = {{0}, {1}, {2}, {3}};  // the primary ones
+  Context others[kDevices] = {{0}, {1}, {2}, {3}};
   bool apart[kDevices][kDevices] = {};    // the first has no peer access to the second
   bool reaches[kDevices][kDevices] = {};  // the first's context was let touch the second's memory
   int retained[kDevices] = {};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "check.h"
 #include "device/device_memory.h"
 #include "device/fake_cuda.h"
+#include "tutti/coalesced.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -68,6 +70,68 @@ TEST(CallsMadeTogether, AreOfOneKind) {
     wait_all(works);
     for (const DeviceBytes* buffer : {&held, &one, &two}) require_filled(*buffer, 2);
     device::StreamGates::of_process().give_back(gate);
+  }));
+}
+
+// A blocking call while rank 0 holds a stream by a receive, of what rank 1 sends afterwards: had the call the driver
+// wait for all streams, none of them would end.
+void call_beside_a_held_stream(Communicator& comm, const std::function<void()>& call) {
+  const TestStream stream;
+  const DeviceBytes received(kBytes);
+  fill(received, 1);
+  comm.set_timeout(std::chrono::seconds(5));
+  Work work;
+  if (comm.rank() == 0) {
+    work = comm.submit({.verb = Verb::send_recv,
+                        .output = received.data(),
+                        .output_count = kCount,
+                        .element = DType::int32,
+                        .stream = stream.get(),
+                        .direction = Direction::receive,
+                        .peer = 1});
+  }
+  call();
+  if (comm.rank() == 1) {
+    const std::vector<int> sent(kCount, 7);
+    comm.send(std::span(sent), 0);
+    return;
+  }
+  work.wait();
+  require_filled(received, 7);
+}
+
+// Whose launcher may load a kernel, for which the driver waits so.
+TEST(BlockingCalls, AreNotLaunchedWhileAStreamIsHeld) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const DeviceBytes buffer(kBytes);
+    fill(buffer, 1);
+    call_beside_a_held_stream(comm, [&] {
+      comm.run(sum_of(buffer));
+      require(comm.last_algorithm() != "one_launch", "launched beside a held stream");
+      require_filled(buffer, 2);
+    });
+    comm.run(sum_of(buffer));
+    require(comm.last_algorithm() == "one_launch", "not launched afterwards");
+    require_filled(buffer, 4);
+  }));
+}
+
+// Copies between a device and ordinary memory are such that the driver waits so.
+TEST(BlockingCalls, CoalesceTensorsWhileAStreamIsHeld) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const DeviceBytes one(kBytes), two(kBytes);
+    std::vector<int> on_host(10, comm.rank());
+    for (const DeviceBytes* buffer : {&one, &two}) fill(*buffer, comm.rank() + 1);
+    void* const tensors[] = {one.data(), on_host.data(), two.data()};
+    const std::size_t counts[] = {kCount, 10, kCount / 2};
+    call_beside_a_held_stream(
+        comm, [&] { all_reduce_coalesced(comm, tensors, counts, DType::int32, ReduceOp::sum); });
+    require_filled(one, 3);
+    require(on_host == std::vector<int>(10, 1), "another sum in host memory");
+    std::vector<int> found(kCount), expected(kCount, comm.rank() + 1);
+    std::fill_n(expected.begin(), kCount / 2, 3);
+    two.read(found.data(), kBytes);
+    require(found == expected, "another sum, or more than the tensor");
   }));
 }
 

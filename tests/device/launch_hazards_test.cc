@@ -143,6 +143,33 @@ TEST(LaunchHazards, MemoryInUseIsNotClosed) {
   }));
 }
 
+// What is open goes with the context it was opened in, unless somebody keeps that.
+TEST(LaunchHazards, OpenedMemoryOutlastsWhoUsedTheContextBefore) {
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    auto& allocations = SharedAllocations::of_process();
+    const device::Driver& driver = testing::test_driver();
+    std::unique_ptr<DeviceBytes> memory;
+    DevicePlace place;
+    std::uint64_t process = allocations.process();
+    if (comm.rank() == 0) {
+      const testing::WithDevice current;
+      memory = std::make_unique<DeviceBytes>(64);
+      allocations.show(driver, memory->data(), place);
+    }
+    comm.broadcast(std::as_writable_bytes(std::span(&place, 1)), 0);
+    comm.broadcast(std::span(&process, 1), 0);
+    for (int round = 0; round < 2 && comm.rank() == 1; ++round) {
+      const testing::WithDevice current;  // nobody else uses the context
+      device::CuContext context = nullptr;
+      driver.check(driver.cuCtxGetCurrent(&context), "asking for the context");
+      SharedAllocations::Last last;
+      const SharedAllocations::Opened opened = allocations.open(driver, context, process, place, last);
+      require(allocation_at(opened.data()) == place.allocation, "what was opened is not there");
+    }
+    comm.barrier();
+  }));
+}
+
 TEST(LaunchHazards, AKernelThatDoesNotCompileIsTriedOnce) {
   auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
   auto* const calls = fake<int(const char*)>("fake_cuda_calls");

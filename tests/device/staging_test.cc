@@ -307,8 +307,8 @@ TEST_F(StagingTest, MemoryThatCannotBeRegisteredServesToo) {
   EXPECT_EQ(std::memcmp(stage->memory(), values.data(), values.size()), 0);
 }
 
-// Of what is put into a stream for later: a driver may keep whoever puts a copy from other memory there until the stream
-// comes to it, or copy what the memory holds by then.
+// Of what is put into a stream for later: a driver may keep whoever puts a copy from other memory there until the
+// stream comes to it, or copy what the memory holds by then.
 TEST_F(StagingTest, WhatIsChainedLiesInRegisteredMemory) {
   auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
   if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
