@@ -27,6 +27,7 @@ struct alignas(128) DeviceCard {
   std::atomic<std::uint64_t> launchers;             // a bit for each rank that shall launch, once it is
   std::atomic<std::uint64_t> appointed;             // the sequence of the call that they are of
   std::atomic<std::uint64_t> outcome;               // sequence << 2 | what has become of the launches
+  std::atomic<std::uint64_t> done;                  // the sequence of the last call whose launches all ended well
   // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule
   // where all share a device.
   std::atomic<std::uint64_t> usual;
@@ -52,10 +53,24 @@ inline bool begin_outcome(DeviceCard& first, std::uint64_t sequence, LaunchState
   return true;
 }
 
-// The first to find that all launches have ended says so; others may be in the next call by then.
+// The first to find that all launches have ended says so; others may be in the next call by then. Those of a rank that
+// leaves later calls may overwrite the outcome before all have seen it, but not `done`: no later one launches by then.
 inline bool end_outcome(DeviceCard& first, std::uint64_t sequence, LaunchState state) {
+  std::uint64_t before = first.done.load(std::memory_order_relaxed);
+  while (state == LaunchState::done && before < sequence &&
+         !first.done.compare_exchange_weak(before, sequence, std::memory_order_relaxed)) {
+  }
   std::uint64_t launching = state_word(sequence, LaunchState::launching);
   return first.outcome.compare_exchange_strong(launching, state_word(sequence, state), std::memory_order_acq_rel);
+}
+
+// What has become of the call, where it is over: `launching`: it is not. A later call's outcome tells no more than that
+// it is over.
+inline LaunchState outcome_of(const DeviceCard& first, std::uint64_t sequence) {
+  const std::uint64_t told = first.outcome.load(std::memory_order_acquire);
+  if (told >> 2 < sequence) return LaunchState::launching;
+  if (told >> 2 == sequence) return static_cast<LaunchState>(told & 3);
+  return first.done.load(std::memory_order_relaxed) == sequence ? LaunchState::done : LaunchState::through_host;
 }
 
 // Takes note that one more rank has shown its card; returns how many have. 0 where a rank has come to a later call, and

@@ -12,6 +12,7 @@
 #include "device/fake_cuda.h"
 #include "device/on_both.h"
 #include "device/said.h"
+#include "transport/device_card.h"
 
 namespace tutti {
 namespace {
@@ -105,6 +106,31 @@ TEST(DeviceLaunch, RanksThatLeaveEarlyAreNotWaitedFor) {
       }
     }
   }));
+}
+
+// A rank that leaves a later call may say so before all have seen what became of this one.
+TEST(DeviceLaunch, WhatBecameOfACallOutlastsLaterOnes) {
+  using transport::LaunchState;
+  transport::DeviceCard first{};
+  ASSERT_TRUE(begin_outcome(first, 8, LaunchState::launching));
+  EXPECT_EQ(outcome_of(first, 8), LaunchState::launching);
+  ASSERT_TRUE(end_outcome(first, 8, LaunchState::done));
+  for (const std::uint64_t later : {12, 16}) {
+    EXPECT_EQ(outcome_of(first, later), LaunchState::launching);
+    ASSERT_TRUE(begin_outcome(first, later, LaunchState::through_host));
+    EXPECT_EQ(outcome_of(first, 8), LaunchState::done);
+    EXPECT_EQ(outcome_of(first, later), LaunchState::through_host);
+  }
+  EXPECT_EQ(outcome_of(first, 12), LaunchState::through_host);
+  ASSERT_TRUE(begin_outcome(first, 20, LaunchState::launching));
+  ASSERT_TRUE(end_outcome(first, 20, LaunchState::through_host));
+  ASSERT_TRUE(begin_outcome(first, 24, LaunchState::launching));
+  EXPECT_FALSE(end_outcome(first, 8, LaunchState::done)) << "somebody who found so, too, and comes late";
+  ASSERT_TRUE(end_outcome(first, 24, LaunchState::done));
+  EXPECT_FALSE(end_outcome(first, 8, LaunchState::done));
+  ASSERT_TRUE(begin_outcome(first, 28, LaunchState::through_host));
+  EXPECT_EQ(outcome_of(first, 20), LaunchState::through_host);
+  EXPECT_EQ(outcome_of(first, 24), LaunchState::done);
 }
 
 // A process cannot open what it has shown itself. In one of their own: none can be forked from a process that has used

@@ -68,7 +68,7 @@ bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   } else if (!place(call.output, call.output_bytes, mine.output)) {
     return false;
   }
-  mine.fingerprint.store(fingerprint, std::memory_order_relaxed);
+  mine.fingerprint.store(fingerprint, std::memory_order_release);  // who sees it sees what became of the call before
   mine.device = call.staging->home().name;
   mine.process = SharedAllocations::of_process().process();
   mine.shown.store(sequence_, std::memory_order_release);
@@ -102,10 +102,10 @@ DeviceLaunch::Progress DeviceLaunch::try_advance(const Call& call) {
 }
 
 DeviceLaunch::Progress DeviceLaunch::outcome() {
-  const std::uint64_t told = cards_[0]->outcome.load(std::memory_order_acquire);
-  if (told >> 2 < sequence_ || told == state_word(sequence_, LaunchState::launching)) return Progress::stuck;
+  const LaunchState told = transport::outcome_of(*cards_[0], sequence_);
+  if (told == LaunchState::launching) return Progress::stuck;
   see_launchers();  // whom one that ended well has had
-  return static_cast<LaunchState>(told & 3) == LaunchState::done ? Progress::done : Progress::through_host;
+  return told == LaunchState::done ? Progress::done : Progress::through_host;
 }
 
 bool DeviceLaunch::is_launching() const {

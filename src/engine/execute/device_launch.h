@@ -96,7 +96,7 @@ class DeviceLaunch {
   bool some_gave_up() const;
   bool some_show_none() const;
   transport::DeviceCard& card_of(int rank) const { return *cards_[static_cast<std::size_t>(rank)]; }
-  std::uint64_t shown_fingerprint(int rank) const { return card_of(rank).fingerprint.load(std::memory_order_relaxed); }
+  std::uint64_t shown_fingerprint(int rank) const { return card_of(rank).fingerprint.load(std::memory_order_acquire); }
 
   transport::Transport* transport_;
   std::vector<transport::DeviceCard*> cards_;  // by rank; empty where the ranks share no memory
