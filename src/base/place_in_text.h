@@ -16,4 +16,12 @@ inline std::string place_in_text(std::string_view text, std::size_t offset) {
   return std::to_string(line) + ":" + std::to_string(column);
 }
 
+// Where what is between quotes in `words` about a text stands there: of a number that is too large, the JSON parser
+// tells nothing else.
+inline std::size_t offset_of_quoted(std::string_view text, std::string_view words) {
+  const std::size_t begin = words.find('\''), end = words.rfind('\'');
+  const std::string_view quoted = begin < end ? words.substr(begin + 1, end - begin - 1) : std::string_view();
+  return std::min(text.find(quoted), text.size());
+}
+
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/place_in_text.h"
 #include "schedule/json.h"
 #include "schedule/json_format.h"
 #include "tutti/error.h"
@@ -307,8 +308,12 @@ std::vector<Lowered> from_json(std::string_view text) {
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(ErrorCode::invalid_argument,
                 "program JSON: not JSON from " + place_of(text, error.byte) + " on: " + reason_of(error.what()));
+  } catch (const nlohmann::json::out_of_range& error) {
+    throw Error(ErrorCode::invalid_argument,
+                "program JSON: at " + place_of(text, offset_of_quoted(text, error.what()) + 1) +
+                    " stands a number that is larger than any that can be read");
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::invalid_argument, std::string("program JSON: not JSON at all: ") + error.what());
+    throw Error(ErrorCode::invalid_argument, "program JSON: not JSON at all: " + reason_of(error.what()));
   }
   return read_document(Node(json, ""));
 }

@@ -27,6 +27,9 @@ class JsonReader {
     } catch (const ordered_json::parse_error& error) {
       throw Error(ErrorCode::invalid_argument, file_ + ":" + place_in_text(text, error.byte == 0 ? 0 : error.byte - 1) +
                                                    ": this is no JSON from here on");
+    } catch (const ordered_json::out_of_range& error) {
+      throw Error(ErrorCode::invalid_argument, file_ + ":" + place_in_text(text, offset_of_quoted(text, error.what())) +
+                                                   ": this number is larger than any that can be read");
     }
   }
 
@@ -39,10 +42,10 @@ class JsonReader {
     if (document_.contains("routing")) topology.routing = named<Routing>(document_, "", "routing", "ecmp or fixed", 2);
     const ordered_json& parts = list_in("parts");
     for (std::size_t i = 0; i < parts.size(); ++i)
-      topology.parts.push_back(part_of(parts[i], "parts[" + std::to_string(i) + "]", topology));
+      add_part(parts[i], "parts[" + std::to_string(i) + "]", topology);
     const ordered_json& links = list_in("links");
     for (std::size_t i = 0; i < links.size(); ++i)
-      topology.links.push_back(link_of(links[i], "links[" + std::to_string(i) + "]", topology));
+      add_link(links[i], "links[" + std::to_string(i) + "]", topology);
     if (const std::string why = topology.why_not(); !why.empty()) fail("", why);
     if (document_.contains("ranks") && document_["ranks"] != topology.ranks())
       fail("ranks", "there are " + std::to_string(topology.ranks()) + ", by the hosts and the devices");
@@ -70,6 +73,15 @@ class JsonReader {
       if (found == topology.kinds.end()) fail(joined(place, name), "there is no such kind of hosts");
       visit(static_cast<int>(found - topology.kinds.begin()), value, joined(place, name));
     }
+  }
+
+  void add_part(const ordered_json& json, const std::string& place, Topology& topology) const {
+    topology.parts.push_back(part_of(json, place, topology));
+    if (const std::string why = why_not_part(topology, topology.parts.back()); !why.empty()) fail(place, why);
+  }
+  void add_link(const ordered_json& json, const std::string& place, Topology& topology) const {
+    topology.links.push_back(link_of(json, place, topology));
+    if (const std::string why = why_not_link(topology, topology.links.back()); !why.empty()) fail(place, why);
   }
 
   Part part_of(const ordered_json& json, const std::string& place, const Topology& topology) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/mix.h"
 #include "tutti/error.h"
@@ -92,7 +93,7 @@ std::uint64_t Router::lot_of_crest(const Crest& crest, const Ends& ends) const {
   return static_cast<std::uint64_t>(turns_to(left, ends) * kMostTurns + turns_to(right, ends));
 }
 
-// Of the ways to a vertex the quickest stays, and among equals the one that routing picks.
+// Of the ways to a vertex the quickest stays, then the shortest, and among equals the one that routing picks.
 void Router::climb_from(std::size_t from, const LinkKind& kind, std::int64_t first, Direction direction,
                         const Ends& ends, Ascent& ascent) const {
   const bool up = direction == Direction::up;
@@ -100,30 +101,31 @@ void Router::climb_from(std::size_t from, const LinkKind& kind, std::int64_t fir
   for_each_upper(topology_, kind, ascent[from].vertex.number, [&](std::int64_t upper, std::int64_t instance) {
     const std::int64_t link = (first + instance) * 2 + (up ? 0 : 1);
     if (!works(link)) return;
-    const Reached found{{kind.upper, upper}, latency, from, link};
+    const Reached found{{kind.upper, upper}, latency, ascent[from].links + 1, from, link};
     const auto known = std::find_if(ascent.begin(), ascent.end(),
                                     [&](const Reached& reached) { return reached.vertex == found.vertex; });
     if (known == ascent.end()) {
       ascent.push_back(found);
-    } else if (latency < known->latency ||
-               (latency == known->latency && lot_of_way(found, ascent, ends) < lot_of_way(*known, ascent, ends))) {
-      *known = found;
+      return;
     }
+    const auto before = std::pair(known->latency, known->links), now = std::pair(found.latency, found.links);
+    if (now < before || (now == before && lot_of_way(found, ascent, ends) < lot_of_way(*known, ascent, ends)))
+      *known = found;
   });
 }
 
 bool Router::best_crest(const Ends& ends, Crest& best) const {
   bool found = false;
   const auto offer = [&](const Crest& crest) {
-    if (found && (crest.latency > best.latency ||
-                  (crest.latency == best.latency && lot_of_crest(crest, ends) >= lot_of_crest(best, ends))))
-      return;
+    const auto before = std::pair(best.latency, best.links), now = std::pair(crest.latency, crest.links);
+    if (found && (now > before || (now == before && lot_of_crest(crest, ends) >= lot_of_crest(best, ends)))) return;
     best = crest;
     found = true;
   };
   for (std::size_t a = 0; a < left_.size(); ++a) {
     for (std::size_t b = 0; b < right_.size(); ++b) {
-      if (left_[a].vertex == right_[b].vertex) offer({left_[a].latency + right_[b].latency, a, b, -1});
+      if (left_[a].vertex == right_[b].vertex)
+        offer({left_[a].latency + right_[b].latency, left_[a].links + right_[b].links, a, b, -1});
     }
   }
   for (std::size_t number = 0; number < topology_.links.size(); ++number) {
@@ -135,7 +137,9 @@ bool Router::best_crest(const Ends& ends, Crest& best) const {
         const Vertex &left = left_[a].vertex, &right = right_[b].vertex;
         if (left.part != kind.lower || right.part != kind.lower || left == right) continue;
         const std::int64_t link = (firsts_[number] + left.number * count + right.number) * 2;
-        if (works(link)) offer({left_[a].latency + kind.up.latency_s + right_[b].latency, a, b, link});
+        if (works(link))
+          offer({left_[a].latency + kind.up.latency_s + right_[b].latency, left_[a].links + 1 + right_[b].links, a, b,
+                 link});
       }
     }
   }

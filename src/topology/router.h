@@ -28,6 +28,7 @@ class Router {
   struct Reached {
     Vertex vertex;
     double latency = 0;
+    int links = 0;
     std::size_t below = 0;  // where the one before lies in the climb
     std::int64_t link = -1;
   };
@@ -36,6 +37,7 @@ class Router {
   // Where two climbs meet: at one vertex, or at the two ends of a link of a mesh.
   struct Crest {
     double latency = 0;
+    int links = 0;                    // of the whole way
     std::size_t left = 0, right = 0;  // in the climbs
     std::int64_t link = -1;
   };

@@ -75,6 +75,7 @@ class TopologyReader {
       if (next_ < tokens_.size()) refuse("'" + tokens_[next_].text + "' is too much here");
     }
     if (topology_.parts.empty()) fail(file_ + ": no part; begin with: device gpu 8");
+    if (const std::string why = why_not_so_many(topology_); !why.empty()) fail(counts_place_ + why);
     if (const std::string why = topology_.why_not(); !why.empty()) fail(file_ + ": " + why);
     return std::move(topology_);
   }
@@ -104,6 +105,8 @@ class TopologyReader {
         part.per_hosts = take_count();
       }
       topology_.parts.push_back(part);
+      if (const std::string why = why_not_part(topology_, topology_.parts.back()); !why.empty()) refuse_statement(why);
+      if (part.kind == PartKind::device_) counts_place_ = place(tokens_.front().column);
     } else {
       refuse_last("'" + word +
                   "' is no statement; there are topology, hosts, routing, device, bridge, nic, switch and link");
@@ -112,6 +115,7 @@ class TopologyReader {
 
   // Hosts that are alike, or how many of each kind: 4 fat 2 thin.
   void read_hosts() {
+    counts_place_ = place(tokens_.front().column);
     topology_.kinds.clear();
     int count = topology_.hosts = take_count();
     while (next_ < tokens_.size()) {
@@ -170,12 +174,20 @@ class TopologyReader {
       }
       kind.others.push_back(other);
     }
+    if (const std::string why = why_not_link(topology_, kind); !why.empty()) refuse_statement(why);
     topology_.links.push_back(kind);
   }
 
   LinkSpeed take_speed() {
-    const double bandwidth = take_with_unit("a bandwidth, such as 25 GB/s", kBandwidths);
-    return {bandwidth, take_with_unit("a latency, such as 1.5 us", kLatencies)};
+    LinkSpeed speed{take_with_unit("a bandwidth, such as 25 GB/s", kBandwidths), 0};
+    refuse_number(why_not_speed(speed));
+    speed.latency_s = take_with_unit("a latency, such as 1.5 us", kLatencies);
+    refuse_number(why_not_speed(speed));
+    return speed;
+  }
+  // The one that has just been read, with its unit behind it, where something is wrong with it.
+  void refuse_number(const std::string& why) const {
+    if (!why.empty()) fail(place(tokens_[next_ - 2].column) + why);
   }
 
   template <std::size_t kCount>
@@ -255,6 +267,7 @@ class TopologyReader {
   }
   [[noreturn]] void refuse(const std::string& why) const { fail(place(tokens_[next_].column) + why); }
   [[noreturn]] void refuse_last(const std::string& why) const { fail(place(tokens_[next_ - 1].column) + why); }
+  [[noreturn]] void refuse_statement(const std::string& why) const { fail(place(tokens_.front().column) + why); }
   [[noreturn]] static void fail(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
   std::string file_;
@@ -263,6 +276,7 @@ class TopologyReader {
   std::vector<PlacedWord> tokens_;
   std::size_t next_ = 0;
   int end_column_ = 1;
+  std::string counts_place_;  // of what was last said about how many ranks there are
 };
 
 std::string number_text(double number) {

@@ -1,7 +1,7 @@
 #include "topology/topology.h"
 
 #include <algorithm>
-#include <utility>
+#include <cmath>
 #include <vector>
 
 #include "topology/parts.h"
@@ -12,6 +12,83 @@ namespace tutti::topology {
 namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::string why_not_kinds(const Topology& topology) {
+  std::int64_t hosts = 0;
+  for (const HostKind& kind : topology.kinds) {
+    if (kind.hosts < 1) return "of hosts of kind " + kind.name + " there is at least one";
+    hosts += kind.hosts;
+  }
+  if (!topology.kinds.empty() && hosts != topology.hosts)
+    return "there are " + std::to_string(topology.hosts) + " hosts, and " + std::to_string(hosts) + " by their kinds";
+  return {};
+}
+
+// Hosts that stand for all: some from either end, and of each kind the first and the last.
+std::vector<int> hosts_to_try(const Topology& topology) {
+  constexpr int kFromEitherEnd = 64;
+  std::vector<int> hosts;
+  for (int host = 0; host < std::min(topology.hosts, kFromEitherEnd); ++host) {
+    hosts.push_back(host);
+    hosts.push_back(topology.hosts - 1 - host);
+  }
+  int first = 0;
+  for (const HostKind& kind : topology.kinds) {
+    hosts.insert(hosts.end(), {first, first + kind.hosts - 1});
+    first += kind.hosts;
+  }
+  return hosts;
+}
+
+// Ways up differ with the unit and the place in it, so that hosts in the middle count: from the first device of each
+// kind of hosts, and of the last host, there are ways to the last device of others and back.
+std::string why_no_way(const Topology& topology) {
+  std::vector<int> senders = {0, topology.hosts - 1};
+  int first = 0;
+  for (const HostKind& kind : topology.kinds) {
+    senders.push_back(first);
+    first += kind.hosts;
+  }
+  const std::vector<int> receivers = hosts_to_try(topology);
+  Router router(topology);
+  for (const int sender : senders) {
+    const int from = topology.first_rank(sender);
+    for (const int receiver : receivers) {
+      const int other = topology.first_rank(receiver + 1) - 1;
+      try {
+        router.route(from, other);
+        router.route(other, from);
+      } catch (const Error& error) {
+        return error.what();
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string why_not_part(const Topology& topology, const Part& part) {
+  const bool device = part.kind == PartKind::device_;
+  if (&part == &topology.parts.front() && !device) return "the first part is the device that ranks run on";
+  if (part.count < 1) return part.name + ": there is at least one";
+  if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
+  if (&part != &topology.parts.front() && device) return part.name + ": ranks run on one kind of device";
+  if (part.counts.empty()) return {};
+  if (!part.in_host()) return part.name + ": switches are in no host, of whatever kind";
+  if (part.counts.size() != topology.kinds.size()) return part.name + ": there is a count for each kind of hosts";
+  for (const int count : part.counts)
+    if (count < (device ? 1 : 0)) return part.name + ": there is at least one in each host";
+  if (*std::max_element(part.counts.begin(), part.counts.end()) != part.count)
+    return part.name + ": the count is the most in any host";
+  return {};
+}
+
+std::string why_not_speed(const LinkSpeed& speed) {
+  if (!(speed.bytes_per_s > 0) || std::isinf(speed.bytes_per_s)) return "a bandwidth is more than 0, and finite";
+  if (!(speed.latency_s >= 0) || std::isinf(speed.latency_s)) return "a latency is not negative, and finite";
+  return {};
+}
 
 std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   const Part& lower = part_of(topology, kind.lower);
@@ -25,12 +102,14 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
     speeds.insert(speeds.end(), {other.up, other.down});
   }
   for (const LinkSpeed& speed : speeds) {
-    if (!(speed.bytes_per_s > 0)) return both + "a bandwidth is more than 0";
-    if (!(speed.latency_s >= 0)) return both + "a latency is not negative";
+    if (const std::string why = why_not_speed(speed); !why.empty()) return both + why;
   }
   if ((kind.pattern == Pattern::mesh) != (kind.lower == kind.upper))
     return both + "a mesh joins the ones of a part, and nothing else does";
-  if (kind.pattern == Pattern::mesh) return lower.in_host() ? both + "a mesh joins switches" : "";
+  if (kind.pattern == Pattern::mesh) {
+    if (lower.in_host()) return both + "a mesh joins switches";
+    return kind.up == kind.down ? "" : both + "a mesh has neither up nor down: there is one speed for both directions";
+  }
   if (kind.lower > kind.upper) return both + "links lead from parts that are named before to parts behind them";
   if (!lower.in_host() && upper.in_host()) return both + "links lead out of hosts";
   if (!lower.in_host() && upper.per_hosts != 0 && (lower.per_hosts == 0 || upper.per_hosts % lower.per_hosts != 0))
@@ -47,59 +126,22 @@ std::string why_not_link(const Topology& topology, const LinkKind& kind) {
   return {};
 }
 
-std::string why_not_kinds(const Topology& topology) {
-  std::int64_t hosts = 0;
-  for (const HostKind& kind : topology.kinds) {
-    if (kind.hosts < 1) return "of hosts of kind " + kind.name + " there is at least one";
-    hosts += kind.hosts;
+std::string why_not_so_many(const Topology& topology) {
+  if (topology.parts.empty()) return {};
+  if (topology.total(topology.devices()) > kMostRanksOfACluster)
+    return std::to_string(topology.hosts) + " hosts with so many of " + topology.devices().name + " have " +
+           std::to_string(topology.total(topology.devices())) + " ranks, and there are at most " +
+           std::to_string(kMostRanksOfACluster);
+  constexpr double kMostLinks = 1e15;  // with room for sums and products of their numbers
+  double links = 0;
+  for (const LinkKind& kind : topology.links) {
+    const auto lower = static_cast<double>(topology.numbers(part_of(topology, kind.lower)));
+    links += kind.pattern == Pattern::mesh  ? lower * lower
+             : kind.pattern == Pattern::all ? lower * part_of(topology, kind.upper).count
+                                            : lower;
   }
-  if (!topology.kinds.empty() && hosts != topology.hosts)
-    return "there are " + std::to_string(topology.hosts) + " hosts, and " + std::to_string(hosts) + " by their kinds";
-  return {};
+  return links > kMostLinks ? "there are more links than can be numbered" : "";
 }
-
-std::string why_not_part(const Topology& topology, const Part& part) {
-  const bool device = part.kind == PartKind::device_;
-  if (part.count < 1) return part.name + ": there is at least one";
-  if (part.in_host() && part.per_hosts != 0) return part.name + ": only switches are counted per so many hosts";
-  if (&part != &topology.parts.front() && device) return part.name + ": ranks run on one kind of device";
-  if (part.counts.empty()) return {};
-  if (!part.in_host()) return part.name + ": switches are in no host, of whatever kind";
-  if (part.counts.size() != topology.kinds.size()) return part.name + ": there is a count for each kind of hosts";
-  for (const int count : part.counts)
-    if (count < (device ? 1 : 0)) return part.name + ": there is at least one in each host";
-  if (*std::max_element(part.counts.begin(), part.counts.end()) != part.count)
-    return part.name + ": the count is the most in any host";
-  return {};
-}
-
-// Hosts of a kind are alike: if the first device of the first one leads to the others of its host and to the last of
-// each kind, so do the rest.
-std::string why_no_way(const Topology& topology) {
-  std::vector<std::pair<int, int>> kinds;  // their first hosts, and their last
-  for (const HostKind& kind : topology.kinds) {
-    const int first = kinds.empty() ? 0 : kinds.back().second + 1;
-    kinds.emplace_back(first, first + kind.hosts - 1);
-  }
-  if (kinds.empty()) kinds.emplace_back(0, topology.hosts - 1);
-  Router router(topology);
-  for (const auto& [first, last] : kinds) {
-    const int from = topology.first_rank(first);
-    std::vector<int> others = {topology.first_rank(first + 1) - 1};
-    for (const auto& [begin, end] : kinds) others.push_back(topology.first_rank(end + 1) - 1);
-    for (const int other : others) {
-      try {
-        router.route(from, other);
-        router.route(other, from);
-      } catch (const Error& error) {
-        return error.what();
-      }
-    }
-  }
-  return {};
-}
-
-}  // namespace
 
 std::string words_of(const Topology& topology, const Vertex& vertex) {
   const Part& part = part_of(topology, vertex.part);
@@ -139,7 +181,7 @@ const Part& Topology::devices() const { return parts.front(); }
 
 std::string Topology::why_not() const {
   if (hosts < 1) return "there is at least one host";
-  if (parts.empty() || parts.front().kind != PartKind::device_) return "the first part is the device that ranks run on";
+  if (parts.empty()) return "the first part is the device that ranks run on";
   if (std::string why = why_not_kinds(*this); !why.empty()) return why;
   for (const Part& part : parts) {
     if (std::string why = why_not_part(*this, part); !why.empty()) return why;
@@ -147,6 +189,7 @@ std::string Topology::why_not() const {
   for (const LinkKind& kind : links) {
     if (std::string why = why_not_link(*this, kind); !why.empty()) return why;
   }
+  if (std::string why = why_not_so_many(*this); !why.empty()) return why;
   return why_no_way(*this);
 }
 

@@ -6,7 +6,8 @@
 //      \--> nic --> switch --> switch       and out of it, up a fabric
 //
 // Links lead up. What goes from one device to another climbs to a part that both reach, crosses a mesh at most once,
-// and descends: the way of the least latency, and among equals the one that the fabric's routing picks.
+// and descends: the way of the least latency, among equals the one of the fewest links, and among those the one that
+// the fabric's routing picks.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ enum class PartKind : std::uint8_t {
 std::string_view name_of(PartKind kind);
 
 inline constexpr int kMostOfAPart = 1 << 20;  // and the most hosts
+inline constexpr int kMostRanksOfACluster = 1 << 30;
 
 // Hosts that are alike, one after the other.
 struct HostKind {
@@ -137,7 +139,7 @@ struct Topology {
 
   const Part& devices() const;
   int devices_per_host() const { return devices().count; }  // the most
-  int ranks() const { return first_rank(hosts); }
+  int ranks() const { return first_rank(hosts); }  // none is valid with more than kMostRanksOfACluster
   // The number of the first rank on a host; of the one behind the last: how many there are.
   int first_rank(int host) const;
   int host_of(int rank) const;
@@ -167,5 +169,13 @@ struct Topology {
 
   bool operator==(const Topology&) const = default;
 };
+
+// What is wrong with a part or a link, for those who read one after the other and know where each stands: what comes
+// behind it does not matter. Empty where nothing is.
+std::string why_not_part(const Topology& topology, const Part& part);
+std::string why_not_speed(const LinkSpeed& speed);
+std::string why_not_link(const Topology& topology, const LinkKind& kind);
+// Whether hosts, ranks and links are so many that nobody could number them.
+std::string why_not_so_many(const Topology& topology);
 
 }  // namespace tutti::topology

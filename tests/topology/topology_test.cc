@@ -54,6 +54,15 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
+std::string json_error_of(const std::string& text) {
+  try {
+    topology_from_json(text, "file");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(TopologyText, IsReadAndWritten) {
   const Topology topology = two_hosts();
   EXPECT_EQ(topology.ranks(), 8);
@@ -91,7 +100,45 @@ TEST(TopologyText, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of(parts + "link gpu b block 1 GB/s 1 us\n"), HasSubstr("'block' joins hosts with switches"));
   EXPECT_THAT(error_of(parts + "link gpu b all 1 GB/s 1 us\n"),
               HasSubstr("no way leads from gpu 0 of host 0 to gpu 1 of host 1"));
-  EXPECT_THAT(error_of("switch s 2\n"), HasSubstr("the first part is the device"));
+  EXPECT_EQ(error_of("switch s 2\n"), "file:1:1: the first part is the device that ranks run on");
+}
+
+TEST(TopologyText, SaysWhereALinkIsThatCannotBe) {
+  const std::string parts = "hosts 2\ndevice gpu 2\nbridge b 1\nswitch s 2\n";
+  EXPECT_EQ(error_of(parts + "link gpu b each 0 GB/s 1 us\nlink b s each 1 GB/s 1 us\n"),
+            "file:5:17: a bandwidth is more than 0, and finite");
+  EXPECT_EQ(error_of(parts + "link gpu b each inf GB/s 1 us\n"), "file:5:17: a bandwidth is more than 0, and finite");
+  EXPECT_EQ(error_of(parts + "link gpu b each 1 GB/s -1us\n"), "file:5:24: a latency is not negative, and finite");
+  EXPECT_EQ(error_of(parts + "link gpu b each 1 GB/s 1 us back 1 GB/s inf us\n"),
+            "file:5:41: a latency is not negative, and finite");
+  EXPECT_EQ(error_of(parts + "  link s gpu each 1 GB/s 1 us\n"),
+            "file:5:3: link s gpu: links lead from parts that are named before to parts behind them");
+  EXPECT_EQ(error_of(parts + "link s s mesh 1 GB/s 1 us back 2 GB/s 1 us\n"),
+            "file:5:1: link s s: a mesh has neither up nor down: there is one speed for both directions");
+  EXPECT_EQ(error_of("device gpu 2\ndevice cpu 2\n"), "file:2:1: cpu: ranks run on one kind of device");
+  const std::string good = to_json(two_hosts());
+  const std::string bandwidth = "\"bytes_per_s\": 450000000000.0";
+  std::string wrong = good;
+  wrong.replace(wrong.find(bandwidth), bandwidth.size(), "\"bytes_per_s\": 0");
+  EXPECT_THAT(json_error_of(wrong), HasSubstr("file: links[0]: link gpu nvswitch: a bandwidth is more than 0"));
+  wrong = good;
+  wrong.replace(wrong.find(bandwidth), bandwidth.size(), "\"bytes_per_s\": 1e400");
+  EXPECT_THAT(json_error_of(wrong), ::testing::MatchesRegex("file:[0-9]+:[0-9]+: this number is larger than any .*"));
+}
+
+TEST(TopologyText, RefusesMoreRanksThanHaveNumbers) {
+  EXPECT_THAT(error_of("hosts 65536\ndevice gpu 65536\nbridge b 1\nlink gpu b each 1 GB/s 1 us\n"),
+              AllOf(HasSubstr("file:2:1: "), HasSubstr("4294967296 ranks, and there are at most 1073741824")));
+  EXPECT_THAT(error_of("device gpu 1\nswitch s 1048576 per 1\nhosts 1048576\nlink gpu s block 1 GB/s 1 us\n"
+                       "link s s mesh 1 GB/s 1 us\n"),
+              HasSubstr("more links than can be numbered"));
+}
+
+TEST(TopologyText, LooksForAWayBetweenHostsInTheMiddle) {
+  // Host 0 has leaf 0 and host 1 leaf 1 of their unit, and each leaf a spine of its own.
+  EXPECT_THAT(error_of("hosts 3\ndevice gpu 1\nswitch leaf 2 per 2\nswitch spine 2\nlink gpu leaf block 1 GB/s 1 us\n"
+                       "link leaf spine each 1 GB/s 1 us\n"),
+              HasSubstr("no way leads from gpu 0 of host 0 to gpu 0 of host 1"));
 }
 
 constexpr const char* kUnits = R"(topology units
@@ -262,6 +309,15 @@ TEST(Routes, StayInsideTheHostWhereTheyCan) {
               ElementsAre("gpu 1 of host 0 to nvswitch 0 of host 0", "nvswitch 0 of host 0 to gpu 2 of host 0"));
   EXPECT_DOUBLE_EQ(route.latency_s, 1e-6);
   EXPECT_TRUE(topology.route(3, 3).links.empty());
+}
+
+// Where links take no time, all ways are as quick, and the shortest is meant.
+TEST(Routes, OfEqualLatencyAreShort) {
+  const Topology topology = parse_topology(
+      "hosts 2\ndevice gpu 4\nnic nic 1\nswitch s 1\nlink gpu nic each 10 GB/s 0 us\nlink nic s each 10 GB/s 0 us\n",
+      "flat");
+  for (const auto& [from, to] : {std::pair(4, 5), std::pair(5, 7), std::pair(0, 3), std::pair(2, 1)})
+    EXPECT_EQ(topology.route(from, to).links.size(), 2u) << from << " to " << to;
 }
 
 TEST(Routes, FollowTheRailAndCrossTheSpineOnlyBetweenRails) {
