@@ -1,8 +1,10 @@
 """Arrays and streams of a CUDA device, over a driver without one, whose memory the processor cannot touch."""
 
 import ctypes
+import gc
 import mmap
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -194,6 +196,62 @@ def test_streams(run):
             assert (x.read() == 3).all()
         comm.stream = None
         assert comm.stream is None
+    run(2, job)
+
+
+def test_a_stream_is_kept_while_it_is_set(run):
+    class Stream:  # which destroys what it stands for when it goes, as many do
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __cuda_stream__(self):
+            return 0, self.handle
+
+    def job(comm):
+        driver = Driver()
+
+        def give(communicator):
+            stream = Stream(driver.stream())
+            communicator.stream = stream
+            return weakref.ref(stream)
+
+        first = give(comm)
+        gc.collect()
+        assert first() is not None
+        second = give(comm)
+        assert first() is None and second() is not None
+        comm.stream = None
+        assert second() is None
+        other = comm.duplicate()
+        third = give(other)
+        gc.collect()
+        assert third() is not None
+        other.close()
+        assert third() is None
+    run(1, job)
+
+
+def test_a_stream_that_is_set_comes_after_those_that_arrays_name(run):
+    def job(comm):
+        driver = Driver()
+        host = comm.duplicate()
+        handle = driver.stream()
+        comm.stream = driver.stream()
+        x = Array(driver, np.zeros(1000, "f4"), stream=handle)
+        word = Word(driver, 4096)
+        later = np.full(1000, 2, "f4")
+        for turn in range(1, 4):
+            x.write(np.zeros(1000, "f4"))
+            driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(handle), ctypes.c_ulonglong(word.seen), turn, 0)
+            driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(x.address), ctypes.c_void_p(later.ctypes.data),
+                        ctypes.c_size_t(later.nbytes), ctypes.c_void_p(handle))
+            work = comm.all_reduce(x, async_op=True)
+            for _ in range(100):
+                host.barrier()
+                assert not work.done()
+            word.write(turn)
+            work.wait()
+            assert (x.read() == 4).all()
     run(2, job)
 
 

@@ -29,12 +29,14 @@ void set_output(Request& request, const Buffer& output) {
   request.element = output.element();
 }
 
-std::vector<DeviceStream> streams_of(const std::vector<Buffer>& buffers) {
+std::vector<DeviceStream> streams_of(const std::vector<Buffer>& buffers, void* set) {
   std::vector<DeviceStream> streams;
+  if (set != nullptr) streams.push_back({set, nullptr});
   for (const Buffer& buffer : buffers) {
     const auto same = [&](const DeviceStream& each) { return each.stream == buffer.stream(); };
-    if (buffer.stream() != nullptr && std::ranges::none_of(streams, same))
-      streams.push_back({buffer.stream(), buffer.data()});
+    if (buffer.stream() == nullptr || std::ranges::any_of(streams, same)) continue;
+    streams.push_back({buffer.stream(), buffer.data()});
+    if (streams.front().memory == nullptr) streams.front().memory = buffer.data();
   }
   return streams;
 }
@@ -58,25 +60,21 @@ void part_streams(const std::vector<DeviceStream>& streams) {
   order_others(streams, [&](const DeviceStream& other) { order_streams(other, streams.front()); });
 }
 
-void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set) {
-  request.stream = set != nullptr ? set : join_streams(streams_of(buffers));
-}
-
 nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bool async) {
   Group& group = group_of(communicator);
   const Group::Turn turn(group);
-  set_stream(prepared.request, prepared.buffers, turn->stream());
+  const std::vector<DeviceStream> streams = streams_of(prepared.buffers, turn->stream());
+  prepared.request.stream = join_streams(streams);
   if (!async) {
     const Received received = without_gil([&] { return turn->run(prepared.request); });
     return prepared.result.is_valid() ? prepared.result : received_of(received);
   }
   Underway underway;
   underway.work = without_gil([&] { return turn->submit(prepared.request); });
-  const std::vector<DeviceStream> streams = streams_of(prepared.buffers);
   underway.buffers = std::move(prepared.buffers);
   underway.op = prepared.request.op;
   nb::object handle = nb::cast(Handle(group.shared_from_this(), std::move(underway), std::move(prepared.result)));
-  if (turn->stream() == nullptr) part_streams(streams);
+  part_streams(streams);
   return handle;
 }
 

@@ -104,13 +104,13 @@ nb::object allocate_device(const CommunicatorBase& self, const std::vector<std::
   return nb::make_tuple(nb::cast(array), reinterpret_cast<std::uintptr_t>(kept->get()));
 }
 
-// While it lives, calls are ordered with the streams that arrays name, where the communicator has none.
+// While it lives, calls are ordered with the streams that arrays name.
 class StreamOfArrays {
  public:
   StreamOfArrays(Communicator& communicator, const std::vector<Buffer>& buffers) : communicator_(communicator) {
-    if (communicator_.stream() != nullptr) return;
-    void* const joined = join_streams(streams_of(buffers));
-    if (joined == nullptr) return;
+    void* const set = communicator_.stream();
+    void* const joined = join_streams(streams_of(buffers, set));
+    if (joined == set) return;
     communicator_.set_stream(joined);
     was_set_ = true;
   }

@@ -67,7 +67,8 @@ nb::list start_batch(const CommunicatorBase& self, const nb::list& messages) {
   }
   Group& group = group_of(self);
   const Group::Turn turn(group);
-  for (std::size_t i = 0; i < requests.size(); ++i) set_stream(requests[i], prepared[i].buffers, turn->stream());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    requests[i].stream = join_streams(streams_of(prepared[i].buffers, turn->stream()));
   std::vector<Work> works = without_gil([&] { return turn->submit_all(requests); });
   nb::list handles;
   for (std::size_t i = 0; i < works.size(); ++i) {

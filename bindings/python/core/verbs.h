@@ -35,10 +35,8 @@ nb::object make_call(const CommunicatorBase& communicator, Prepared prepared, bo
 // Sets the addresses, lengths and elements of a request.
 void set_input(Request& request, const Buffer& input);
 void set_output(Request& request, const Buffer& output);
-// A stream that was set for the communicator comes before those that arrays name.
-void set_stream(Request& request, const std::vector<Buffer>& buffers, void* set);
-// Those that the arrays name, each once.
-std::vector<DeviceStream> streams_of(const std::vector<Buffer>& buffers);
+// The one that was set for the communicator, if there is one, and those that the arrays name, each once.
+std::vector<DeviceStream> streams_of(const std::vector<Buffer>& buffers, void* set);
 // The first of them, which comes after all others from now on; nullptr: there is none.
 void* join_streams(const std::vector<DeviceStream>& streams);
 // Behind an async call that holds the first: what comes into the others waits for it, too.

@@ -67,6 +67,7 @@ class Communicator(_core.Communicator):
 
     def __init__(self, group):
         super().__init__(group)
+        self._stream_object = None
         _open.add(self)
 
     def __enter__(self):
@@ -85,6 +86,14 @@ class Communicator(_core.Communicator):
 
     def __reduce__(self):
         raise TypeError("a communicator belongs to its process; other processes join by tutti.init()")
+
+    def close(self):
+        """Leaves the group; symmetric arrays stay readable. Again is fine.
+
+        Calls under way go on: their Works are waited for as before, and those that were dropped are waited for here.
+        """
+        super().close()
+        self._stream_object = None
 
     # ---- Groups: calls like others, which all ranks of this communicator make.
 
@@ -157,14 +166,16 @@ class Communicator(_core.Communicator):
         """The CUDA stream that the calls which follow are ordered with, as a number; None where there is none.
 
         Calls on arrays of a device come after what it holds, and what comes into it after an async call waits until that
-        has ended. Takes streams of PyTorch and CuPy, numbers (cudaStream_t), and None. Without one, calls come after the
-        streams that their arrays name in their __cuda_array_interface__, or after the default stream.
+        has ended. Takes streams of PyTorch and CuPy, which are kept until another one is set or the communicator is
+        closed, numbers (cudaStream_t), and None. Calls also come after the streams that their arrays name in their
+        __cuda_array_interface__; without either, after the default stream.
         """
         return self._stream or None
 
     @stream.setter
     def stream(self, stream):
         self._stream = address_of_stream(stream)
+        self._stream_object = stream  # many destroy their stream when they go
 
     # ---- Several arrays, several messages.
 
