@@ -87,6 +87,11 @@ class Chooser {
     if (!all_symmetric) return choose_ordinary(call);
     return call.asked != nullptr ? call.asked : of(call).direct;
   }
+  // Of calls on the memory of one device that one rank could launch for all: whether to stage them all the same,
+  // because that is predicted to be quicker. Never where nobody has measured the device.
+  bool is_staged(Verb verb, std::uint64_t bytes) const {
+    return device_rates().launches() && of(verb).sizes.is_staged(bytes);
+  }
   // Whether the verb has an algorithm that works in the callers' own buffers. Some cannot in place: peers would load
   // what is being overwritten.
   bool may_enter(Verb verb, bool in_place) const {

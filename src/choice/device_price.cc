@@ -52,4 +52,14 @@ double price_of_staging(const topology::DeviceRates& rates, const StagedBytes& s
   return seconds;
 }
 
+bool is_quicker_staged(const topology::DeviceRates& rates, Verb verb, int ranks, std::uint64_t whole_bytes,
+                       double in_host_s) {
+  const schedule::VerbFacts& facts = schedule::facts_of(verb);
+  const auto share = [&](schedule::Share held) {
+    return held == schedule::Share::own ? whole_bytes / static_cast<std::uint64_t>(ranks) : whole_bytes;
+  };
+  const double staged = in_host_s + price_of_staging(rates, {share(facts.input), share(facts.output)});
+  return staged < price_of_launch(rates, bytes_touched(verb, ranks, whole_bytes, false));
+}
+
 }  // namespace tutti::choice

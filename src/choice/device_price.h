@@ -32,4 +32,9 @@ struct StagedBytes {
 // More of a call than in host memory; of rates that are known.
 double price_of_staging(const topology::DeviceRates& rates, const StagedBytes& staged);
 
+// Whether a call that one launch could do for all takes less by staging, where all ranks have their buffers on the
+// device and it takes so long in host memory. Of rates that launch.
+bool is_quicker_staged(const topology::DeviceRates& rates, Verb verb, int ranks, std::uint64_t whole_bytes,
+                       double in_host_s);
+
 }  // namespace tutti::choice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "choice/device_price.h"
 #include "choice/pricer.h"
 
 namespace tutti::choice {
@@ -52,6 +53,8 @@ SizeTable size_table(std::span<const Algorithm* const> rows, const Algorithm* di
       if (!chosen.empty()) chosen.back().bytes = below;
       chosen.push_back({kAnyBytes, rows[best]});
     }
+    if (prices.device.launches() && is_quicker_staged(prices.device, rows[0]->verb, ranks, bytes, least))
+      found.staged_sizes |= bytes;
     if (direct == nullptr) continue;
     // One border: sizes up to it gain the most, taken together, by not entering. A single odd price does not move it.
     gained += (lines.back().at(bytes) - least) / least;

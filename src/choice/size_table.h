@@ -1,6 +1,7 @@
 // Which of a verb's candidates is predicted to be the quickest, up to which size.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -23,6 +24,9 @@ struct SizeRow {
 struct SizeTable {
   std::vector<SizeRow> rows;              // the last takes any size
   std::uint64_t enter_bytes = kAnyBytes;  // up to here they are quicker than `direct`
+  std::uint64_t staged_sizes = 0;         // bit k: on a device, 2^k bytes are staged sooner than launched
+
+  bool is_staged(std::uint64_t bytes) const { return (staged_sizes >> (std::bit_width(bytes | 1) - 1) & 1) != 0; }
 };
 
 // Prices every candidate, and `direct` (or nullptr) beside them, at every power of two. Pure: all ranks come to the

@@ -21,6 +21,7 @@
 #include "base/home_process.h"
 #include "base/log.h"
 #include "device/driver.h"
+#include "device/held_streams.h"
 #include "device/staging.h"
 #include "engine/async/async_calls.h"
 #include "engine/call.h"
@@ -147,10 +148,18 @@ class Engine final {
   // The one that the next collective runs on.
   Track& next_track() { return *tracks_[next_collective_ % kTracks]; }
   // Has host memory stand in for buffers on a device; nullptr: there are none. A call that its caller waits for may do
-  // without, and one that is made while no stream is held: of others the progress thread would have to launch, and may
-  // find another thread waiting inside the driver. Ranks that are threads make calls of both kinds at once, because one
-  // that is about to hold a stream would wait for a call that counts on the very rank: theirs are not counted as loose.
+  // without, and an async one, if it is made while no stream is held: of others the progress thread would have to
+  // launch, and may find another thread waiting inside the driver. Ranks that are threads make calls of both kinds at
+  // once, because one that is about to hold a stream would wait for a call that counts on the very rank: theirs are not
+  // counted as loose.
   enum class Waits : std::uint8_t { caller, nobody, nobody_loose };
+  // Whether ranks of one host rather launch the call than stage it. What several devices do nobody has measured. All
+  // ranks find the same, but for the call by which they learn that they have several: if one stages it, all do.
+  bool prefers_launch(const Call& call) const {
+    const transport::DeviceCard* const card = transport_->device_card(0, 0);
+    if (card == nullptr) return false;
+    return card->devices.load(std::memory_order_relaxed) > 1 || !chooser_.is_staged(call.verb, call.moved_bytes);
+  }
   device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, const Request& request, Waits waits) {
     const device::Driver* const driver = device::driver();
     if (driver == nullptr) [[likely]]
@@ -158,7 +167,8 @@ class Engine final {
     return stage_buffers(staging_, *driver, call, chunks, view_,
                          {.stream = request.stream == nullptr ? stream_ : request.stream,
                           .holds = holds_stream(request),
-                          .may_launch = waits != Waits::nobody && transport_->device_card(0, 0) != nullptr,
+                          .may_launch = waits != Waits::nobody && prefers_launch(call) &&
+                                        !device::HeldStreams::of_process().any_held(),
                           .background = waits != Waits::caller,
                           .parts = parts_of(*transport_, call),
                           .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});

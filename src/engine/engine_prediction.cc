@@ -92,8 +92,7 @@ double Engine::predict(const Request& request) const {
   if (!on.any()) return predict_in_host(call, chunks);
   const topology::DeviceRates& rates = chooser_.device_rates();
   if (!rates.known()) return 0;
-  const bool shares = transport_->device_card(0, 0) != nullptr;
-  const bool launches = shares && can_launch(call, on, size());
+  const bool launches = prefers_launch(call) && can_launch(call, on, size());
   // What several devices do together nobody has measured.
   if (launches && transport_->device_card(0, 0)->devices.load(std::memory_order_relaxed) > 1) return 0;
   if (rates.launches() && launches)
