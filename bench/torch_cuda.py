@@ -9,11 +9,13 @@ Both backends are groups of the same processes and take turns, round by round; a
 slowest rank's mean per call. Calls are `dist.all_reduce` of float32 in place, made when the GPU is idle, one after the
 other; beside them, up to 1 MB, stands what the same call takes on a tensor in host memory, which is what PyTorch itself
 takes and little more. With --busy every rank keeps some 400 us of kernels of its own in a stream of its own meanwhile,
-from a thread: those of one block each leave the multiprocessors free, and only the turns of the ranks' contexts are in
-the way; matrix products take all of the GPU. Those times are of single calls. NCCL refuses several ranks on one GPU.
+from a thread that adds one whenever one has ended: those of one block each leave the multiprocessors free, and only the
+turns of the ranks' contexts are in the way; matrix products take all of the GPU. Those times are of single calls. NCCL
+refuses several ranks on one GPU.
 """
 
 import argparse
+import collections
 import json
 import math
 import os
@@ -130,16 +132,16 @@ class OwnKernels:
     def run(self):
         torch = self.torch
         matrix = torch.randn(1024, 1024, device="cuda")
-        behind = torch.cuda.Event(blocking=True)
+        ends = collections.deque(torch.cuda.Event(blocking=True) for _ in range(self.AHEAD))
         with torch.cuda.stream(torch.cuda.Stream()):
             while not self.stopped.is_set():
-                for _ in range(self.AHEAD):
-                    if self.kind == "block":
-                        torch.cuda._sleep(self.SLEEP_CYCLES)  # on one multiprocessor
-                    else:
-                        torch.matmul(matrix, matrix)  # on all
-                behind.record()
-                behind.synchronize()
+                ends[0].synchronize()  # of the kernel that was put there so many before this one
+                if self.kind == "block":
+                    torch.cuda._sleep(self.SLEEP_CYCLES)  # on one multiprocessor
+                else:
+                    torch.matmul(matrix, matrix)  # on all
+                ends[0].record()
+                ends.rotate(-1)
 
 
 def measure_busy(ranks):
