@@ -295,7 +295,12 @@ void add_view(CLI::App& app, int& exit_code) {
   };
   asked->conditions.add_conditions_to(*command);
   add_outcome(command);
-  command->add_flag("--gallery", asked->gallery, "All verbs by all algorithms")->excludes("--file");
+  const std::vector<CLI::Option*> of_one = command->get_options([](const CLI::Option* option) {
+    constexpr std::string_view kOfAll[] = {"help", "output", "serve", "json"};
+    return std::ranges::none_of(kOfAll, [&](std::string_view name) { return option->check_lname(std::string(name)); });
+  });
+  CLI::Option* const gallery_flag = command->add_flag("--gallery", asked->gallery, "All verbs by all algorithms");
+  for (CLI::Option* const option : of_one) gallery_flag->excludes(option);
   command->footer(kViewExamples);
   CLI::App* pipeline = command->add_subcommand("pipeline", "What the stages of a pipeline compute when");
   const auto pipeline_asked = std::make_shared<PipelineRequest>();

@@ -89,6 +89,24 @@ TEST(TorchTrace, OfNcclHasBytesAndBusbw) {
   EXPECT_NEAR(totals[0].busbw, 4e6 / 150e-6 / 1e9, kNear);
 }
 
+TEST(TorchTrace, LeavesOutEventsThatAreNone) {
+  std::string odd = nccl(0);
+  const std::size_t events = odd.find('{', odd.find("\"traceEvents\""));
+  odd.insert(events, R"({"ph":"X","cat":"kernel","name":null,"ts":1,"dur":1}, null, )"
+                     R"({"ph":"X","cat":"kernel","name":"ncclX","ts":1,"dur":1,"args":"x"}, )");
+  const TracedJob trace = read({odd, nccl(1)});
+  EXPECT_THAT(trace.notes, ElementsAre("rank0.json: 3 events cannot be read, and are left out"));
+  expect_shares(shares_by_step(trace)[0].ranks[0].shares, 1000, 600, 150, 150, 50);
+  for (const char* facts : {"null", "[]", R"({"rank":"0"})", R"({"backend":1})"}) {
+    try {
+      static_cast<void>(read({R"({"distributedInfo":)" + std::string(facts) + R"(,"traceEvents":[]})"}));
+      ADD_FAILURE() << facts;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank0.json is no trace that can be read: distributedInfo"));
+    }
+  }
+}
+
 TEST(TorchTrace, OfOneRankCannotTellWaitingFromCommunication) {
   const TracedJob trace = read({nccl(0)});
   EXPECT_THAT(trace.notes,
@@ -105,7 +123,7 @@ TEST(TorchTrace, ClocksOfOtherHostsDoNotMatter) {
 TEST(TorchTrace, CutOffHasWhatIsReadable) {
   const std::string whole = nccl(0);
   const TracedJob trace = read({whole.substr(0, whole.find("ProfilerStep#6")), nccl(1)});
-  EXPECT_THAT(trace.notes, Contains(HasSubstr("rank0.json is cut off: ")));
+  EXPECT_THAT(trace.notes, Contains(HasSubstr("rank0.json: cut off: ")));
   EXPECT_THAT(trace.notes, Contains(HasSubstr("differ in number between ranks")));
   expect_shares(shares_by_step(trace)[0].ranks[0].shares, 900, 600, 500, 200, 0);
 }

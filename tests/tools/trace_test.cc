@@ -1,17 +1,17 @@
-// What is told of a trace: every figure of tests/golden/trace/three_ranks.json computed by hand, paths and intervals.
+// What is told of a trace: every figure of tests/golden/trace/three_ranks.json computed by hand, and intervals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "base/formatted.h"
+#include "golden_trace.h"
 #include "tools/trace/calls.h"
 #include "tools/trace/critical_path.h"
 #include "tools/trace/shares.h"
 #include "tools/trace/told.h"
 #include "tools/trace/tutti_trace.h"
+#include "tutti/error.h"
 
 namespace tutti::analysis {
 namespace {
@@ -20,21 +20,8 @@ using ::testing::Contains;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
-
-constexpr double kNear = 1e-6;
-
-std::string golden_text(const std::string& name) {
-  std::ifstream file(std::string(TUTTI_SOURCE_DIRECTORY) + "/tests/golden/trace/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-TracedJob read(const std::string& text) { return tutti_trace(EventFile(text), "run.json"); }
-TracedJob three_ranks() { return read(golden_text("three_ranks.json")); }
 
 void expect_shares(const Shares& of, double compute, double communication, double exposed, double waiting) {
   EXPECT_NEAR(of.compute_us, compute, kNear);
@@ -274,74 +261,6 @@ TEST(Calls, AreTheSameInAStepAlone) {
   expect_shares(shares[0].ranks[0].shares, 650, 250, 250, 100);
 }
 
-// all in 2700 | rank 2: copy to 0, 2705-2745 | message | rank 0: reduce, 2750-2800 | message | rank 1: reduce,
-// 2810-2940. What ranks 0 and 1 copied before that was done by 2722, long before their messages came.
-TEST(CriticalPath, GoesFromRankToRankByMessages) {
-  const TracedJob trace = three_ranks();
-  const auto call = slowest_call(trace);
-  ASSERT_TRUE(call);
-  EXPECT_EQ(name_of(trace.calls[*call]), "7b#2");
-  const std::vector<PathStep> path = critical_path(trace, *call);
-  ASSERT_EQ(path.size(), 3U);
-  const std::vector<int> ranks = {2, 0, 1};
-  const std::vector<double> gaps = {5, 5, 10}, lengths = {40, 50, 130};
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    EXPECT_EQ(trace.steps[path[i].step].rank, ranks[i]);
-    EXPECT_NEAR(path[i].gap_us, gaps[i], kNear);
-    EXPECT_NEAR(trace.steps[path[i].step].time.length_us(), lengths[i], kNear);
-    EXPECT_EQ(path[i].by_message, i > 0);
-  }
-}
-
-TEST(CriticalPath, StaysOnARankThatWasStillAtWork) {
-  TracedJob trace = three_ranks();
-  for (ScheduleStep& step : trace.steps)
-    if (step.rank == 1 && step.number == 0) step.time.end_us = 2806;  // behind the end of the message's step, 2800
-  const std::vector<PathStep> path = critical_path(trace, *slowest_call(trace));
-  ASSERT_EQ(path.size(), 2U);
-  EXPECT_EQ(trace.steps[path[0].step].rank, 1);
-  EXPECT_FALSE(path[1].by_message);
-  EXPECT_NEAR(path[1].gap_us, 4, kNear);
-}
-
-// While a step of rank 0 sends to rank 1, one of a call on another track comes and ends on the same row.
-TEST(CriticalPath, KnowsASenderThatLastsBesideAnotherCall) {
-  constexpr const char* kStep =
-      R"({"ph":"X","cat":"step","name":"copy","pid":0,"tid":%d,"ts":%g,"dur":%g,"args":{"comm":"1a","seq":%d,"lane":0,)"
-      R"("step":0,"segment":0,"%s":%d}},)";
-  std::string text = R"({"tutti":{"format":1,"job":"1","ranks":2,"rows":["program","lane 0"],)"
-                     R"("communicators":[{"id":"1a","ranks":[0,1]}]},"traceEvents":[)";
-  for (const int seq : {0, 1})
-    for (const int rank : {0, 1})
-      text += formatted(R"({"ph":"X","cat":"call","name":"all_reduce","pid":0,"tid":%d,"ts":0,"dur":200,)"
-                        R"("args":{"comm":"1a","seq":%d,"bytes":8,"async":true}},)",
-                        rank, seq);
-  text += formatted(kStep, 2, 10., 90., 0, "to", 1) + formatted(kStep, 2, 20., 10., 1, "to", 1) +
-          formatted(kStep, 3, 50., 70., 0, "from", 0) + formatted(kStep, 3, 55., 5., 1, "from", 0);
-  text += R"({"ph":"s","cat":"message","name":"message","id":1,"pid":0,"tid":2,"ts":10},)"
-          R"({"ph":"f","bp":"e","cat":"message","name":"message","id":1,"pid":0,"tid":3,"ts":119.999}]})";
-  const TracedJob trace = read(text);
-  ASSERT_EQ(trace.steps.size(), 4U);
-  EXPECT_EQ(trace.steps[2].sender, 0U);
-  EXPECT_FALSE(trace.steps[3].sender);
-  const std::vector<PathStep> path = critical_path(trace, 0);
-  ASSERT_EQ(path.size(), 2U);
-  EXPECT_EQ(trace.steps[path[0].step].rank, 0);
-  EXPECT_TRUE(path[1].by_message);
-}
-
-// Times of a file are rounded: a step that ends where another one begins may end a little behind it.
-TEST(CriticalPath, TakesTimesForTheSameThatDifferByRounding) {
-  TracedJob trace = three_ranks();
-  const std::vector<PathStep> exact = critical_path(trace, *slowest_call(trace));
-  ASSERT_EQ(exact.size(), 3U);
-  for (ScheduleStep& step : trace.steps)
-    if (step.rank == 1 && step.number == 0) step.time.end_us = 2800.0000004;  // the message's step ends at 2800
-  EXPECT_TRUE(critical_path(trace, *slowest_call(trace)).back().by_message);
-}
-
-TEST(CriticalPath, OfACallWithoutStepsIsEmpty) { EXPECT_THAT(critical_path(three_ranks(), 0), IsEmpty()); }
-
 // Of many ranks those that computed longest and shortest, and the pairs that waited most.
 TEST(Told, OfManyRanksStillFitsAScreen) {
   TracedJob trace;
@@ -400,6 +319,62 @@ TEST(TuttiTrace, SendsWaitForTheirReceivers) {
   EXPECT_NEAR(communication_of(150, 160), 100, kNear);
 }
 
+// Of a v-variant each rank knows its own chunks alone.
+TEST(TuttiTrace, HasTheBytesOfTheRankThatKnowsMost) {
+  for (const auto& [first, second] : {std::pair(0, 96), std::pair(96, 0)}) {
+    std::string text = R"({"tutti":{"format":1,"job":"1","ranks":2,"communicators":[{"id":"1a","ranks":[0,1]}]},)"
+                       R"("traceEvents":[)";
+    for (const int rank : {0, 1})
+      text += formatted(R"({"ph":"X","cat":"call","name":"gather_v","pid":0,"tid":%d,"ts":0,"dur":10,)"
+                        R"("args":{"comm":"1a","seq":0,"bytes":%d,"root":1}},)",
+                        rank, rank == 0 ? first : second);
+    text.back() = ']';
+    text += '}';
+    const TracedJob trace = read(text);
+    ASSERT_EQ(trace.calls.size(), 1U);
+    EXPECT_EQ(trace.calls[0].bytes, 96);
+  }
+}
+
+// What it has before and behind is told all the same.
+TEST(TuttiTrace, LeavesOutEventsThatAreNone) {
+  const std::string whole = golden_text("three_ranks.json");
+  const std::size_t calls = read(whole).calls.size();
+  for (const char* odd :
+       {R"({"ph":"X","cat":5,"name":"a","pid":0,"tid":0,"ts":1,"dur":1})",
+        R"({"ph":"X","cat":"call","name":null,"pid":0,"tid":0,"ts":1,"dur":1,"args":{"comm":"7b","seq":90}})",
+        R"({"ph":"X","cat":"call","name":"all_reduce","pid":0,"tid":0,"dur":1,"args":{"comm":"7b","seq":90}})",
+        R"({"ph":"X","cat":"call","name":"all_reduce","pid":0,"tid":0,"ts":1,"dur":1,"args":"x"})",
+        R"({"ph":"X","cat":"wait","name":"wait","pid":0,"tid":0,"ts":1,"dur":1,"args":{"peer":"x"}})",
+        R"({"ph":"X","cat":"step","name":"copy","pid":0,"tid":0,"ts":1,"dur":1,"args":{"seq":"x"}})",
+        R"({"ph":"s","id":1,"tid":"x","ts":1})", "null", "5", R"("x")", "[1, {}]"}) {
+    std::string text = whole;
+    text.insert(text.find(R"({"ph":"X")"), std::string(odd) + ",\n");
+    const TracedJob trace = read(text);
+    EXPECT_THAT(trace.notes, Contains("1 event cannot be read, and is left out")) << odd;
+    EXPECT_EQ(trace.calls.size(), calls) << odd;
+    EXPECT_NEAR(mean_step(shares_by_step(trace)).mean.compute_us, 840, kNear) << odd;
+  }
+}
+
+TEST(TuttiTrace, SaysInWordsWhatItsFactsShouldBe) {
+  const auto expect = [](const std::string& facts, const std::string& words) {
+    try {
+      static_cast<void>(read(R"({"tutti":)" + facts + R"(,"traceEvents":[]})"));
+      ADD_FAILURE() << facts;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("run.json is no trace that can be read: " + words));
+    }
+  };
+  expect("null", "tutti should be an object");
+  expect("[1]", "tutti should be an object");
+  expect(R"({"format":"1","ranks":2})", "tutti.format should be a number");
+  expect(R"({"ranks":"two"})", "tutti.ranks should be a number");
+  expect(R"({"ranks":2,"rows":[1]})", "tutti.rows[0] should be a string");
+  expect(R"({"ranks":2,"parts":[{"rank":0},null]})", "tutti.parts[1] should be an object");
+  expect(R"({"ranks":2,"communicators":[{"id":"1"}]})", "tutti.communicators[0].ranks is missing");
+}
+
 TEST(TuttiTrace, NumbersStepsThatHaveTheSameNumberSeveralTimes) {
   std::string text = golden_text("three_ranks.json");
   for (std::size_t at = 0; (at = text.find(R"("args":{"step":3})", at)) != std::string::npos; ++at)
@@ -441,53 +416,6 @@ TEST(TuttiTrace, KeepsCallsOfNamelessCommunicatorsApart) {
   }
   EXPECT_EQ(parts, 12U);
   EXPECT_THAT(trace.notes, Contains(HasSubstr("12 parts of calls have no communicator")));
-}
-
-TEST(EventFile, LeavesOutWhatNestsTooDeep) {
-  const std::string deep(200'000, '[');
-  const std::string text =
-      R"({"traceEvents": [{"ph": "X", "args": )" + deep + std::string(deep.size(), ']') + R"(}, {"x": 1}]})";
-  const EventFile file(text);
-  std::size_t taken = 0;
-  EXPECT_EQ(file.for_each([&](const Json&) { ++taken; }), 1U);
-  EXPECT_EQ(taken, 1U);
-  const std::string members = R"({"tutti": )" + deep + std::string(deep.size(), ']') + R"(, "traceEvents": []})";
-  EXPECT_THAT(EventFile(members).problem(), HasSubstr("nests too deep"));
-  const EventFile behind(R"({"traceEvents": [], "tutti": )" + deep + std::string(deep.size(), ']') + "}");
-  EXPECT_FALSE(behind.is_whole());
-  EXPECT_FALSE(nests_too_deep(golden_text("three_ranks.json")));
-}
-
-TEST(EventFile, ReadsTheMembersBehindAndKnowsEventsOnlyByTheirPlace) {
-  const EventFile file(R"( {"a": "\"traceEvents\": [", "b": {"traceEvents": [1]}, "traceEvents" : [ {"x": "}]"},
-{"x": [{}]} ], "c": 3} )");
-  EXPECT_EQ(file.problem(), "");
-  EXPECT_TRUE(file.is_whole());
-  EXPECT_EQ(file.size(), 2U);
-  EXPECT_EQ(file.members().at("c"), 3);
-  EXPECT_EQ(EventFile(R"([{"ph": "X"}, {"ph": "M"}])").size(), 2U) << "an array alone is the oldest form";
-  EXPECT_THAT(EventFile("").problem(), HasSubstr("not JSON"));
-  EXPECT_THAT(EventFile("\x1f\x8b\x08").problem(), HasSubstr("gunzip"));
-  EXPECT_THAT(EventFile(R"({"a": 1})").problem(), HasSubstr("no traceEvents"));
-  const EventFile cut(R"({"traceEvents": [{"x": 1}, {"x": )");
-  EXPECT_FALSE(cut.is_whole());
-  EXPECT_EQ(cut.size(), 1U);
-}
-
-// Whatever is cut off where, nothing is read that is not there, and nothing fails in a way that is not told.
-TEST(EventFile, MayEndAnywhere) {
-  const std::string whole = golden_text("two_ranks.json");
-  std::size_t read_before = 0;
-  for (std::size_t length = 0; length < whole.size(); length += 7) {
-    const std::string text = whole.substr(0, length);
-    const EventFile file(text);
-    if (!file.problem().empty()) continue;
-    EXPECT_FALSE(file.is_whole()) << length;
-    EXPECT_GE(file.size(), read_before);
-    read_before = file.size();
-    EXPECT_NO_THROW(static_cast<void>(to_text(read(text), "cut.json", std::nullopt))) << length;
-  }
-  EXPECT_GT(read_before, 30U);
 }
 
 }  // namespace

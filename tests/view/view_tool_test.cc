@@ -195,6 +195,38 @@ TEST(ViewFile, OfATraceHasTheWaitingOfCallsApart) {
   EXPECT_EQ(waited(R"(, "all_in_us": 99)"), 10.0) << "no longer than it took";
 }
 
+// Who receives waits until the message was sent, who sends until somebody is there; an eager send had ended by then.
+TEST(ViewFile, OfATraceHasTheWaitingOfMessagesApart) {
+  const Folder folder;
+  const auto waited = [&](int sent_us, int received_us) {
+    const auto message = [](int rank, int at, const char* direction) {
+      return R"({"ph":"X","cat":"call","name":"send_recv","pid":0,"tid":)" + std::to_string(rank) + R"(,"ts":)" +
+             std::to_string(at) + R"(,"dur":)" + std::to_string(100 - at) + R"(,"args":{"peer":)" +
+             std::to_string(1 - rank) + R"(,"direction":")" + direction + R"("}},)";
+    };
+    const std::string text = R"({"tutti":{"format":1,"ranks":2},"traceEvents":[)" + message(0, sent_us, "send") +
+                             message(1, received_us, "receive") + R"({"ph":"s","id":1,"tid":0,"ts":)" +
+                             std::to_string(sent_us) + R"(},{"ph":"f","bp":"e","id":1,"tid":1,"ts":99.999}]})";
+    const Json calls = document("--file " + folder.with("run.json", text)).at("calls");
+    return std::pair(calls.at(0).at(3).get<double>(), calls.at(1).at(3).get<double>());
+  };
+  EXPECT_EQ(waited(10, 70), std::pair(60.0, 0.0)) << "the sender waits";
+  EXPECT_EQ(waited(80, 5), std::pair(0.0, 75.0)) << "the receiver waits";
+}
+
+TEST(ViewFile, OfATraceNamesWhatItsFiguresLack) {
+  const Folder folder;
+  std::string text = kTrace;
+  text.replace(text.find(R"([{"rank": 1, "found": false}])"), 29,
+               R"([{"rank": 0, "ended": false, "nameless": 2}, {"rank": 1, "lost": 3}])");
+  text.insert(text.find(R"({"ph": "X")"), R"({"ph": "X", "cat": 5, "tid": 0, "ts": 1}, null, )");
+  const Json trace = document("--file " + folder.with("run.json", text));
+  EXPECT_EQ(trace.at("events").size(), 14U);
+  EXPECT_EQ(trace.at("notes"), Json({"rank 0 had no room for more names: algorithms or spans are left out",
+                                     "rank 0 was killed, or still ran", "rank 1 lost its oldest events, 3 of them",
+                                     "2 events cannot be read, and are left out"}));
+}
+
 TEST(ViewFile, OfATraceLeavesOutRowsThatItHasNot) {
   const Folder folder;
   for (const char* thread : {"1000000000000000000", "3"}) {
@@ -273,6 +305,8 @@ TEST(ViewFile, ThatLacksWhatThePageReadsIsRefused) {
 
 TEST(ViewUsage, IsRefusedInWords) {
   expect_refused("all_reduce --file x.json", "give either a verb or --file");
+  for (const char* other : {"all_reduce", "-n 8", "-a ring", "-b 1K", "--topology dgx-h100", "--straggler 1:2x"})
+    expect_refused(std::string("--gallery ") + other, "excludes --gallery");
   expect_refused("--file /no/such/file", "cannot read '/no/such/file'");
   expect_refused("", "name a verb");
   expect_refused("all_reduce --output /no/such/folder/x.html", "cannot write '/no/such/folder/x.html'");

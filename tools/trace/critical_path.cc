@@ -23,21 +23,32 @@ class StepsOfCall {
     return last;
   }
 
-  // What the step could not begin before: the message that it took, or what its rank did before, whichever was later.
-  std::optional<PathStep> before(std::size_t step) const {
-    const double begin = trace_.steps[step].time.begin_us;
+  // What the step could not begin before: the message that it took or the step of the rank whose memory it read, or
+  // what its own rank did before, whichever was later.
+  std::optional<std::size_t> before(std::size_t step) const {
+    const double begin = begin_of(step);
     const std::optional<std::size_t> own = own_before(step);
-    std::optional<std::size_t> sender = trace_.steps[step].sender;
-    // Clocks that are apart.
-    if (sender && trace_.steps[*sender].time.begin_us + kHalfTick_us >= begin) sender.reset();
-    if (sender && (!own || std::min(end_of(*sender), begin) + kHalfTick_us >= end_of(*own)))
-      return PathStep{*sender, std::max(0.0, begin - end_of(*sender)), true};
-    if (own) return PathStep{*own, begin - end_of(*own), false};
-    return std::nullopt;
+    std::optional<std::size_t> other = trace_.steps[step].sender ? trace_.steps[step].sender : giver_before(step);
+    if (other && begin_of(*other) + kHalfTick_us >= begin) other.reset();  // clocks that are apart
+    if (other && (!own || std::min(end_of(*other), begin) + kHalfTick_us >= end_of(*own))) return other;
+    return own;
   }
+  double begin_of(std::size_t step) const { return trace_.steps[step].time.begin_us; }
+  double end_of(std::size_t step) const { return trace_.steps[step].time.end_us; }
 
  private:
-  double end_of(std::size_t step) const { return trace_.steps[step].time.end_us; }
+  // Between when a step is said to begin and when it sees what it waited for lies a look at all lanes.
+  static constexpr double kLook_us = 0.5;
+
+  // Who reads another rank's memory takes no message: it waited for what that rank had done last.
+  std::optional<std::size_t> giver_before(std::size_t step) const {
+    const ScheduleStep& of = trace_.steps[step];
+    const auto found = by_rank_.find(of.from);
+    if (of.from == of.rank || found == by_rank_.end()) return std::nullopt;
+    const double until = std::min(of.time.begin_us + kLook_us, of.time.end_us);
+    const auto at = std::ranges::upper_bound(found->second, until, {}, [&](std::size_t i) { return end_of(i); });
+    return at == found->second.begin() ? std::nullopt : std::optional(*std::prev(at));
+  }
 
   std::optional<std::size_t> own_before(std::size_t step) const {
     const ScheduleStep& of = trace_.steps[step];
@@ -62,18 +73,21 @@ class StepsOfCall {
 
 std::vector<PathStep> critical_path(const TracedJob& trace, std::size_t call) {
   const StepsOfCall steps(trace, call);
+  // Of the part that the call's time is: others may have been taken up later.
+  const double all_in = trace.calls[call].longest_part().ready_us;
   std::vector<PathStep> path;
-  std::optional<std::size_t> at = steps.last();
-  while (at) {
-    const std::optional<PathStep> before = steps.before(*at);
-    path.push_back({*at, before ? before->gap_us : 0, before && before->by_message});
-    at = before ? std::optional(before->step) : std::nullopt;
+  for (std::optional<std::size_t> at = steps.last(); at;) {
+    std::optional<std::size_t> before = steps.before(*at);
+    // What had ended when the last rank came is no part of the call's time.
+    if (before && (steps.begin_of(*at) <= all_in || steps.end_of(*before) <= all_in)) before.reset();
+    const double since = before ? steps.end_of(*before) : all_in;
+    const double gap = steps.begin_of(*at) - since;
+    path.push_back({*at, gap < kHalfTick_us ? 0 : gap,
+                    std::max(0.0, steps.end_of(*at) - std::max(since, steps.begin_of(*at))),
+                    before && before == trace.steps[*at].sender});
+    at = before;
   }
   std::ranges::reverse(path);
-  if (path.empty()) return path;
-  double all_in = 0;
-  for (const CallPart& part : trace.calls[call].parts) all_in = std::max(all_in, part.ready_us);
-  path.front().gap_us = std::max(0.0, trace.steps[path.front().step].time.begin_us - all_in);
   return path;
 }
 

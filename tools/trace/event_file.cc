@@ -112,8 +112,8 @@ void EventFile::read_array(std::size_t at) {
       end_ = at + 1;
       return;
     }
-    const std::size_t end = at == kNone || text_[at] != '{' ? kNone : behind_value(text_, at);
-    if (end == kNone) break;
+    const std::size_t end = at == kNone ? kNone : behind_value(text_, at);
+    if (end == kNone || end == at) break;  // the end of something else stands where a value should
     events_.push_back(text_.substr(at, end - at));
     at = end;
   }
@@ -126,17 +126,9 @@ std::string what_is_missing(const EventFile& file, std::size_t unreadable, doubl
   if (!file.is_whole())
     words = formatted("cut off: %zu events are readable, up to %.3f ms", file.size() - unreadable, until_us / 1e3);
   if (unreadable > 0)
-    words += formatted("%s%zu events are no JSON that can be read", words.empty() ? "" : "; ", unreadable);
+    words += formatted("%s%zu event%s cannot be read, and %s left out", words.empty() ? "" : "; ", unreadable,
+                       unreadable == 1 ? "" : "s", unreadable == 1 ? "is" : "are");
   return words;
-}
-
-std::string why_unreadable(const Json& facts) {
-  if (const int format = facts.value("format", kTraceFormat); format > kTraceFormat)
-    return "its format is " + std::to_string(format) + ", this build reads " + std::to_string(kTraceFormat) +
-           "; read it with the version that wrote it";
-  if (const auto ranks = facts.value("ranks", std::int64_t{0}); ranks < 1 || ranks > kMostJobRanks)
-    return "it does not say how many ranks the job has: `tutti.ranks`, as docs/trace.md has it";
-  return "";
 }
 
 }  // namespace tutti::analysis

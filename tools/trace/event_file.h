@@ -34,21 +34,33 @@ class EventFile {
   const Json& members() const { return members_; }
   std::size_t size() const { return events_.size(); }
 
-  // Returns how many events were no JSON, or none that is read, and were left out.
+  // Returns how many events could not be read, and were left out: what is no JSON, no event, or nothing to `take`,
+  // which says so by an exception of JSON before it has taken anything.
   template <class Take>
   std::size_t for_each(Take&& take) const {
     std::size_t unreadable = 0;
     for (const std::string_view event : events_) {
       const Json parsed = nests_too_deep(event) ? Json() : Json::parse(event, nullptr, false);
-      if (parsed.is_object())
-        take(parsed);
-      else
-        ++unreadable;
+      unreadable += is_event(parsed) && is_taken(take, parsed) ? 0 : 1;
     }
     return unreadable;
   }
 
  private:
+  static bool is_event(const Json& parsed) {
+    if (!parsed.is_object()) return false;
+    const auto arguments = parsed.find("args");
+    return arguments == parsed.end() || arguments->is_object();
+  }
+  template <class Take>
+  static bool is_taken(Take&& take, const Json& event) {
+    try {
+      take(event);
+      return true;
+    } catch (const Json::exception&) {
+      return false;
+    }
+  }
   void read_array(std::size_t at);
   void read_object();
   void read_members(const std::string& before, std::string_view behind);
@@ -61,11 +73,8 @@ class EventFile {
   std::vector<std::string_view> events_;
 };
 
-// In words, of a file that was cut off or has events that are no JSON (so many); empty where nothing is missing.
+// In words, of a file that was cut off or has events that cannot be read (so many); empty where nothing is missing.
 // `until_us` is when its last event ended.
 std::string what_is_missing(const EventFile& file, std::size_t unreadable, double until_us);
-
-// Why a trace with this member `tutti` cannot be read, in words as above; empty where it can.
-std::string why_unreadable(const Json& facts);
 
 }  // namespace tutti::analysis

@@ -92,7 +92,7 @@ Json slowest_json(const TracedJob& trace, std::size_t index) {
                                      {"segment", step.segment},
                                      {"operation", step.operation},
                                      {"begin_us", step.time.begin_us},
-                                     {"us", step.time.length_us()},
+                                     {"us", one.length_us},
                                      {"gap_us", one.gap_us},
                                      {"by_message", one.by_message}});
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tools/json_shape.h"
 #include "tools/trace/traced_job.h"
+#include "tutti/error.h"
 
 namespace tutti::analysis {
 namespace {
@@ -96,6 +98,7 @@ class RankBuilder {
   void add_on_host(const Json& event, const std::string& name, const Interval& time, bool is_operator);
   void measure_gpu();
   void measure_host();
+  void tell(const RawCall& raw);
   TorchCall told(const RawCall& raw) const;
 
   TorchRank rank_;
@@ -109,6 +112,9 @@ class RankBuilder {
 
 RankBuilder::RankBuilder(const Json& members) {
   const Json facts = members.value("distributedInfo", Json::object());
+  static const Json kExample = Json::parse(R"({"rank?": 0, "world_size?": 0, "backend?": ""})");
+  if (std::string wrong = tools::wrong_with(facts, kExample, "distributedInfo"); !wrong.empty())
+    throw Error(ErrorCode::invalid_argument, std::move(wrong));
   // What is beyond any job is refused by who makes room for it.
   const auto number = [&](const char* name) {
     return static_cast<int>(std::clamp<std::int64_t>(facts.at(name).get<std::int64_t>(), -1, kMostJobRanks + 1));
@@ -164,6 +170,15 @@ void RankBuilder::add_on_host(const Json& event, const std::string& name, const 
   }
 }
 
+// Arguments may be of other types than PyTorch's: then the call is left out.
+void RankBuilder::tell(const RawCall& raw) {
+  try {
+    rank_.calls.push_back(told(raw));
+  } catch (const Json::exception&) {
+    ++rank_.unreadable;
+  }
+}
+
 TorchCall RankBuilder::told(const RawCall& raw) const {
   Json of = raw.arguments;
   if (!of.contains("In msg nelems")) {
@@ -195,11 +210,11 @@ void RankBuilder::measure_gpu() {
   rank_.on_gpu = true;
   rank_.compute = united(std::move(kernels_));
   std::vector<Interval> calls = std::move(nccl_kernels_);
-  for (const RawCall& raw : kernel_calls_) rank_.calls.push_back(told(raw));
+  for (const RawCall& raw : kernel_calls_) tell(raw);
   for (const RawCall& raw : row_calls_) {  // of other backends, on the host
     if (raw.of_nccl) continue;
     calls.push_back(raw.time);
-    rank_.calls.push_back(told(raw));
+    tell(raw);
   }
   rank_.communication = united(std::move(calls));
   if (gpu_steps_.empty()) return;
@@ -219,7 +234,7 @@ void RankBuilder::measure_host() {
   }
   rank_.compute = united(std::move(compute));
   rank_.communication = united(std::move(calls));
-  for (const RawCall& raw : row_calls_) rank_.calls.push_back(told(raw));
+  for (const RawCall& raw : row_calls_) tell(raw);
 }
 
 TorchRank RankBuilder::finish() {
@@ -238,7 +253,7 @@ TorchRank torch_rank(const EventFile& file) {
   RankBuilder builder(file.members());
   const std::size_t unreadable = file.for_each([&](const Json& event) { builder.add(event); });
   TorchRank rank = builder.finish();
-  rank.unreadable = unreadable;
+  rank.unreadable += unreadable;
   return rank;
 }
 

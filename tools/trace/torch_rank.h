@@ -33,6 +33,7 @@ struct TorchRank {
   std::size_t unreadable = 0;  // events
 };
 
+// Throws Error(invalid_argument), in words that go on behind "is no trace that can be read: ".
 TorchRank torch_rank(const EventFile& file);
 
 }  // namespace tutti::analysis

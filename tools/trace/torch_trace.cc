@@ -181,6 +181,8 @@ TracedJob torch_trace(std::span<const NamedEvents> named) {
   for (const NamedEvents& one : named) {
     try {
       files.push_back({one.name, torch_rank(*one.file)});
+    } catch (const Error& error) {
+      refuse_trace(one.name, error.what());
     } catch (const Json::exception& error) {
       refuse_trace(one.name, error.what());
     }
@@ -188,7 +190,7 @@ TracedJob torch_trace(std::span<const NamedEvents> named) {
     if (read.whole.length_us() <= 0)
       refuse_trace(one.name, "it has no operators, no kernels and no steps, and no member `tutti`");
     const std::string missing = what_is_missing(*one.file, read.unreadable, read.whole.length_us());
-    if (!missing.empty()) trace.notes.push_back(one.name + " is " + missing);
+    if (!missing.empty()) trace.notes.push_back(one.name + ": " + missing);
   }
   require_one_job(files);
   trace.backend = files.front().read.backend;

@@ -17,11 +17,11 @@ std::string without_underscores(std::string_view name) {
 
 const CallPart& TracedCall::last_to_enter() const { return *std::ranges::max_element(parts, {}, &CallPart::late_us); }
 
-double TracedCall::took_us() const {
-  double longest = 0;
-  for (const CallPart& part : parts) longest = std::max(longest, part.ended_us - part.ready_us);
-  return longest;
+const CallPart& TracedCall::longest_part() const {
+  return *std::ranges::max_element(parts, {}, [](const CallPart& part) { return part.took_us(); });
 }
+
+double TracedCall::took_us() const { return parts.empty() ? 0 : std::max(0.0, longest_part().took_us()); }
 
 double TracedCall::busbw() const {
   const double us = took_us();

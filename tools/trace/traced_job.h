@@ -22,6 +22,8 @@ struct CallPart {
   double ready_us = 0;    // from here on only data was on its way: all ranks had entered, the message had been sent
   double ended_us = 0;
   double late_us = 0;  // how much later it was called than on the first of the ranks
+
+  double took_us() const { return ended_us - ready_us; }
 };
 
 // A collective of all its ranks, or a message as the receiver had it.
@@ -35,7 +37,8 @@ struct TracedCall {
   std::vector<CallPart> parts;  // those that are in the trace
 
   bool is_complete() const { return static_cast<int>(parts.size()) == ranks; }
-  // The longest of the parts, from when all ranks had come.
+  // From when all ranks had come: what the call's time is.
+  const CallPart& longest_part() const;
   double took_us() const;
   // Whom all others waited for.
   const CallPart& last_to_enter() const;

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "base/formatted.h"
-#include "base/rank_list.h"
+#include "tools/trace/facts.h"
+#include "tools/trace/flows.h"
 #include "tutti/error.h"
 
 namespace tutti::analysis {
@@ -15,55 +16,6 @@ struct TraceRow {
   std::int64_t thread = 0;
   int rank = 0;
   bool is_program = false;  // what the program itself did, on its first thread
-};
-
-// One end of a flow.
-struct FlowEnd {
-  std::int64_t thread = 0;
-  double at_us = 0;
-};
-
-// What lies on a row, one within another: steps of a call that goes on while a shorter one comes and ends.
-template <class What>
-class Placed {
- public:
-  void add(std::int64_t thread, const Interval& time, What what) { rows_[thread].push_back({time, what}); }
-  // Once all are there, before the first at().
-  void sort() {
-    for (auto& [thread, row] : rows_) {
-      std::ranges::stable_sort(row, [](const Slice& a, const Slice& b) {
-        return a.time.begin_us != b.time.begin_us ? a.time.begin_us < b.time.begin_us : a.time.end_us > b.time.end_us;
-      });
-      std::vector<std::size_t> open;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        while (!open.empty() && row[open.back()].time.end_us <= row[i].time.begin_us) open.pop_back();
-        row[i].around = open.empty() ? kNone : open.back();
-        open.push_back(i);
-      }
-    }
-  }
-  // The innermost that lasts at that time.
-  std::optional<What> at(const FlowEnd& end) const {
-    const auto found = rows_.find(end.thread);
-    if (found == rows_.end()) return std::nullopt;
-    const std::vector<Slice>& row = found->second;
-    const auto behind =
-        std::ranges::upper_bound(row, end.at_us + kHalfTick_us, {}, [](const Slice& s) { return s.time.begin_us; });
-    std::size_t i = behind == row.begin() ? kNone : static_cast<std::size_t>(behind - row.begin()) - 1;
-    while (i != kNone && row[i].time.end_us + kHalfTick_us < end.at_us) i = row[i].around;
-    return i == kNone ? std::nullopt : std::optional(row[i].what);
-  }
-
- private:
-  static constexpr std::size_t kNone = ~std::size_t{0};
-
-  struct Slice {
-    Interval time;
-    What what;
-    std::size_t around = kNone;  // the innermost one that it lies in
-  };
-
-  std::map<std::int64_t, std::vector<Slice>> rows_;
 };
 
 class TraceBuilder {
@@ -90,14 +42,13 @@ class TraceBuilder {
   };
 
   TraceRow row_of(std::int64_t thread) const;
+  TracedCall call_of(const Json& event, const Json& arguments) const;
   void add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time);
   void add_wait(const TraceRow& row, const Json& arguments, const Interval& time);
   void add_step(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time);
-  void add_flow(const Json& event, const std::string& phase);
   void finish_calls();
   void finish_flows();
   void finish_steps();
-  void tell_parts(const Json& facts);
 
   int ranks_;
   std::vector<bool> program_rows_;
@@ -112,7 +63,7 @@ class TraceBuilder {
   std::vector<std::vector<Interval>> held_, under_way_;  // by rank
   std::vector<std::vector<std::pair<std::int64_t, Interval>>> train_steps_;  // by rank, as they are numbered
   std::vector<Send> sends_;
-  std::map<std::string, std::pair<std::optional<FlowEnd>, std::optional<FlowEnd>>> flows_;
+  Flows flows_;
   Placed<std::size_t> steps_, receives_, sent_;
 };
 
@@ -131,28 +82,8 @@ TraceBuilder::TraceBuilder(const Json& facts) : ranks_(facts.at("ranks").get<int
   if (program_rows_.empty()) program_rows_.push_back(true);
   for (const Json& of : facts.value("communicators", Json::array()))
     communicators_[of.at("id").get<std::string>()] = static_cast<int>(of.at("ranks").size());
-  tell_parts(facts);
-}
-
-void TraceBuilder::tell_parts(const Json& facts) {
-  for (const Json& host : facts.value("hosts", Json::array())) {
-    trace_.hosts.push_back(host.value("name", ""));
-    if (const double error = host.value("clock_error_us", 0.0); error > 0)
-      trace_.notes.push_back(formatted("clocks: that of %s may be %.4g us off", trace_.hosts.back().c_str(), error));
-  }
-  for (const Json& part : facts.value("parts", Json::array())) {
-    const std::string name = rank_name(part.value("rank", 0));
-    if (!part.value("recorded", true)) continue;
-    if (!part.value("found", true)) {
-      trace_.notes.push_back("nothing is left of " + name);
-      continue;
-    }
-    if (const auto lost = part.value("lost", std::int64_t{0}); lost > 0)
-      trace_.notes.push_back(name + " lost its oldest events, " + std::to_string(lost) + " of them");
-    if (const auto nameless = part.value("nameless", std::int64_t{0}); nameless > 0)
-      trace_.notes.push_back(name + " had no room for more names: algorithms or spans are left out");
-    if (!part.value("ended", true)) trace_.notes.push_back(name + " was killed, or still ran");
-  }
+  for (const Json& host : facts.value("hosts", Json::array())) trace_.hosts.push_back(host.value("name", ""));
+  trace_.notes = notes_of(facts);
 }
 
 TraceRow TraceBuilder::row_of(std::int64_t thread) const {
@@ -162,17 +93,12 @@ TraceRow TraceBuilder::row_of(std::int64_t thread) const {
 
 void TraceBuilder::add(const Json& event) {
   const std::string phase = event.value("ph", "");
-  if (phase == "s" || phase == "f") return add_flow(event, phase);
-  if (phase != "X") return;
+  if (flows_.add(event, phase) || phase != "X") return;
   const auto thread = event.at("tid").get<std::int64_t>();
   if (thread < 0) return;
   const TraceRow row = row_of(thread);
   const double begin = event.at("ts").get<double>();
   const Interval time = {begin, begin + event.value("dur", 0.0)};
-  RankTimeline& rank = trace_.ranks[static_cast<std::size_t>(row.rank)];
-  rank.whole =
-      rank.found ? Interval{std::min(rank.whole.begin_us, begin), std::max(rank.whole.end_us, time.end_us)} : time;
-  rank.found = true;
   const std::string category = event.value("cat", "");
   const Json arguments = event.value("args", Json::object());
   if (category == "call") add_call(row, event, arguments, time);
@@ -180,12 +106,14 @@ void TraceBuilder::add(const Json& event) {
   if (category == "step") add_step(row, event, arguments, time);
   if (category == "train")
     train_steps_[static_cast<std::size_t>(row.rank)].emplace_back(arguments.at("step").get<std::int64_t>(), time);
+  RankTimeline& rank = trace_.ranks[static_cast<std::size_t>(row.rank)];
+  rank.whole =
+      rank.found ? Interval{std::min(rank.whole.begin_us, begin), std::max(rank.whole.end_us, time.end_us)} : time;
+  rank.found = true;
 }
 
-void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
-  const auto rank = static_cast<std::size_t>(row.rank);
-  if (row.is_program && !arguments.value("async", false)) held_[rank].push_back(time);
-  under_way_[rank].push_back(time);
+// The call as one rank's event has it.
+TracedCall TraceBuilder::call_of(const Json& event, const Json& arguments) const {
   TracedCall call;
   call.verb = event.at("name").get<std::string>();
   call.algorithm = arguments.value("algorithm", "");
@@ -194,16 +122,27 @@ void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& 
   call.message = arguments.contains("peer");
   call.bytes = arguments.value("bytes", 0.0);
   if (arguments.contains("predicted_us")) call.predicted_us = arguments.at("predicted_us").get<double>();
+  const auto communicator = communicators_.find(call.communicator);
+  call.ranks = call.message ? 1 : communicator == communicators_.end() ? ranks_ : communicator->second;
+  return call;
+}
+
+// Reads all of it before it keeps anything: an event that cannot be read leaves nothing behind.
+void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
+  const auto rank = static_cast<std::size_t>(row.rank);
+  TracedCall call = call_of(event, arguments);
   const bool receives = call.message && arguments.value("direction", "") == "receive";
+  const bool async = arguments.value("async", false);
+  const double began = arguments.value("began_us", time.begin_us), all_in = arguments.value("all_in_us", -1.0);
+  if (row.is_program && !async) held_[rank].push_back(time);
+  under_way_[rank].push_back(time);
   if (call.message && !receives) {
     sent_.add(row.thread, time, sends_.size());
     sends_.push_back({row.rank, time, time.begin_us});
     return;
   }
-  const auto communicator = communicators_.find(call.communicator);
-  call.ranks = call.message ? 1 : communicator == communicators_.end() ? ranks_ : communicator->second;
   std::size_t at = trace_.calls.size();
-  const bool nameless = communicator == communicators_.end() && !communicators_.empty();
+  const bool nameless = !communicators_.empty() && !communicators_.contains(call.communicator);
   nameless_ += nameless && !call.message ? 1 : 0;
   if (!call.message && !nameless)
     at = collectives_.emplace(CallName(call.communicator, call.sequence), at).first->second;
@@ -211,17 +150,20 @@ void TraceBuilder::add_call(const TraceRow& row, const Json& event, const Json& 
     trace_.calls.push_back(std::move(call));
     parts_.emplace_back();
     all_in_.push_back(-1);
+  } else {
+    // Of a v-variant a rank may know its own chunks alone: who knows most knows best.
+    trace_.calls[at].bytes = std::max(trace_.calls[at].bytes, call.bytes);
   }
   if (receives) receives_.add(row.thread, time, at);
-  all_in_[at] = std::max(all_in_[at], arguments.value("all_in_us", -1.0));
-  parts_[at].push_back(
-      {{row.rank, time.begin_us, time.begin_us, time.end_us, 0}, arguments.value("began_us", time.begin_us)});
+  all_in_[at] = std::max(all_in_[at], all_in);
+  parts_[at].push_back({{row.rank, time.begin_us, time.begin_us, time.end_us, 0}, began});
 }
 
 void TraceBuilder::add_wait(const TraceRow& row, const Json& arguments, const Interval& time) {
   const auto rank = static_cast<std::size_t>(row.rank);
+  const int peer = arguments.value("peer", kNobody);
   if (row.is_program) held_[rank].push_back(time);
-  if (const int peer = arguments.value("peer", kNobody); peer >= 0 && peer < ranks_)
+  if (peer >= 0 && peer < ranks_)
     trace_.ranks[rank].waits.push_back({peer, time});
 }
 
@@ -235,14 +177,10 @@ void TraceBuilder::add_step(const TraceRow& row, const Json& event, const Json& 
   step.from = arguments.value("from", kNobody);
   step.to = arguments.value("to", kNobody);
   step.time = time;
-  step_calls_.emplace_back(arguments.value("comm", ""), arguments.value("seq", std::int64_t{0}));
+  CallName call(arguments.value("comm", ""), arguments.value("seq", std::int64_t{0}));
+  step_calls_.push_back(std::move(call));
   steps_.add(row.thread, time, trace_.steps.size());
   trace_.steps.push_back(std::move(step));
-}
-
-void TraceBuilder::add_flow(const Json& event, const std::string& phase) {
-  auto& [from, to] = flows_[event.at("id").dump()];
-  (phase == "s" ? from : to) = FlowEnd{event.at("tid").get<std::int64_t>(), event.at("ts").get<double>()};
 }
 
 // Steps learn whose message they took, receivers when it was sent, senders when somebody was there to receive it.
@@ -250,13 +188,12 @@ void TraceBuilder::finish_flows() {
   steps_.sort();
   receives_.sort();
   sent_.sort();
-  for (const auto& [id, flow] : flows_) {
-    if (!flow.first || !flow.second) continue;
-    if (const auto taker = steps_.at(*flow.second)) {
-      trace_.steps[*taker].sender = steps_.at(*flow.first);
-    } else if (const auto receive = receives_.at(*flow.second)) {
-      for (Part& part : parts_[*receive]) part.began_us = std::max(part.began_us, flow.first->at_us);
-      const auto send = sent_.at(*flow.first);
+  for (const Flow& flow : flows_.whole()) {
+    if (const auto taker = steps_.at(flow.to)) {
+      trace_.steps[*taker].sender = steps_.at(flow.from);
+    } else if (const auto receive = receives_.at(flow.to)) {
+      for (Part& part : parts_[*receive]) part.began_us = std::max(part.began_us, flow.from.at_us);
+      const auto send = sent_.at(flow.from);
       if (!send) continue;
       Send& of = sends_[*send];
       const double asked = parts_[*receive].front().part.entered_us;
@@ -343,7 +280,7 @@ void refuse_trace(const std::string& name, const std::string& why) {
 
 TracedJob tutti_trace(const EventFile& file, const std::string& name) {
   try {
-    const Json facts = file.members().value("tutti", Json::object());
+    const Json facts = file.members().value("tutti", Json());
     if (const std::string why = why_unreadable(facts); !why.empty()) refuse_trace(name, why);
     TraceBuilder builder(facts);
     const std::size_t unreadable = file.for_each([&](const Json& event) { builder.add(event); });

@@ -1,14 +1,14 @@
 #include "tools/view/shape.h"
 
-#include <string_view>
+#include "tools/json_shape.h"
 
 namespace tutti::view {
 namespace {
 
+using tools::wrong_with;
 using Json = nlohmann::ordered_json;
 
-// What the page reads, by example: a member whose name ends with "?" may be left out, and a list has any number of
-// elements like its first.
+// What the page reads, by example.
 const Json& example_of_plan() {
   static const Json kPlan = Json::parse(R"({
     "model": "", "strategy": "", "gpus": 0, "accelerator": "", "fits": true, "step_seconds": 0, "mfu": 0,
@@ -33,39 +33,6 @@ const Json& example_of_simulation() {
   static const Json kSimulation =
       Json::parse(R"({"verb": "", "topology": "", "hosts?": 0, "bytes?": 0, "algorithms": [{}]})");
   return kSimulation;
-}
-
-bool is_alike(const Json& value, const Json& example) {
-  return value.is_number() ? example.is_number() : value.type() == example.type();
-}
-
-std::string_view kind_of(const Json& example) {
-  if (example.is_number()) return "a number";
-  if (example.is_boolean()) return "true or false";
-  if (example.is_string()) return "a string";
-  return example.is_array() ? "a list" : "an object";
-}
-
-std::string wrong_with(const Json& value, const Json& example, const std::string& place) {
-  if (!is_alike(value, example))
-    return (place.empty() ? "the document" : place) + " should be " + std::string(kind_of(example));
-  if (example.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      const std::string wrong = wrong_with(value[i], example[0], place + "[" + std::to_string(i) + "]");
-      if (!wrong.empty()) return wrong;
-    }
-  }
-  if (!example.is_object()) return "";
-  for (const auto& [marked, wanted] : example.items()) {
-    const bool optional = marked.back() == '?';
-    const std::string name = optional ? marked.substr(0, marked.size() - 1) : marked;
-    const std::string where = place.empty() ? name : place + "." + name;
-    const auto found = value.find(name);
-    if (found == value.end() && optional) continue;
-    if (found == value.end()) return where + " is missing";
-    if (const std::string wrong = wrong_with(*found, wanted, where); !wrong.empty()) return wrong;
-  }
-  return "";
 }
 
 }  // namespace

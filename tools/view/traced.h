@@ -3,7 +3,7 @@
 //   { "version": 1, "kind": "trace", "title": "run.json", "ranks": 4, "span_us": 1234.5, "notes": ["it is cut off"],
 //     "rows": ["program", "lane 0"], "categories": ["call"], "names": ["all_reduce", "ring"],
 //     "events": [rank, row, category, name, begin, duration, detail, ...],               in the order of their begins
-//     "calls": [[bytes, name of the algorithm or -1, predicted_us or -1, began_us]] }
+//     "calls": [[bytes, name of the algorithm or -1, predicted_us or -1, waited_us]] }
 //
 // The detail is a number of a call, the peer of a wait, or -1.
 #pragma once
