@@ -3,6 +3,9 @@
 import { blended, rankColour } from "tutti/colours.js";
 import { tickOf, timeText } from "tutti/format.js";
 
+// The least that is seen: this part of the time, and so many of its units.
+const kLeastPart = 1e-9, kLeast = 1e-3;
+
 export class GanttPane {
   // `source`: { rows, names, span, unit, boxes, timeOf(position), positionOf(time), note }; a box is
   // { row, begin, end, colour(theme), alpha, words, lane of lanes }, in the order of their begins.
@@ -66,7 +69,10 @@ export class GanttPane {
     const bottom = area.top + area.row * source.rows;
     const whole = source.unit === "round";
     const tick = Math.max(tickOf(area.end - area.begin, Math.max(2, (area.right - area.left) / 90)), whole ? 1 : 0);
-    for (let time = Math.ceil(area.begin / tick) * tick; time <= area.end * (1 + 1e-9); time += tick) {
+    // Counted, because far from 0 a small tick added to a time may leave it as it is.
+    const last = Math.floor(area.end / tick + 1e-6);
+    for (let count = Math.ceil(area.begin / tick); count <= last; ++count) {
+      const time = count * tick;
       const x = area.x(time);
       painter.line([[x, area.top], [x, bottom]], { stroke: theme.line, width: 1 });
       const words = source.unit === "us" ? timeText(Number(time.toPrecision(6))) : String(Number(time.toPrecision(6)));
@@ -172,11 +178,25 @@ export class GanttPane {
     this.look(time - (time - area.begin) * factor, time + (area.end - time) * factor);
   }
 
-  // At this part of the time; at all of it where there is no such part.
+  // At this part of the time; at all of it where there is no such part. What is seen is never so short that numbers
+  // cannot tell its ends apart.
   look(from, to) {
-    const begin = Math.max(0, from), end = Math.min(this.source.span, to);
-    this.window = !(begin < end) || (begin <= 0 && end >= this.source.span) ? null : [begin, end];
+    const { span } = this.source;
+    let begin = Math.max(0, from), end = Math.min(span, to);
+    const least = Math.min(span, Math.max(span * kLeastPart, kLeast));
+    if (begin < end && end - begin < least) {
+      begin = Math.max(0, Math.min((begin + end - least) / 2, span - least));
+      end = begin + least;
+    }
+    this.window = !(begin < end) || (begin <= 0 && end >= span) ? null : [begin, end];
     this.app.changed();
+  }
+
+  // What is seen, for the address: with as many digits as it takes to tell where it is.
+  windowText() {
+    if (!this.window) return null;
+    const [begin, end] = this.window, digits = Math.ceil(4 - Math.log10(end - begin));
+    return this.window.map((time) => String(Number(time.toFixed(Math.max(0, Math.min(20, digits))))));
   }
 }
 

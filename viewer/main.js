@@ -47,12 +47,12 @@ class App {
   followFragment() {
     if (location.hash.slice(1) === this.fragment()) return;
     this.readFragment();
+    if (this.wanted.theme) this.setTheme(this.wanted.theme);
     if (this.gallery) {
       const named = this.gallery.documents.find((one) => nameOf(one) === this.wanted.show);
       if (!named) return this.showGallery();
       if (named !== this.document) return this.open(named);
     }
-    if (this.wanted.theme) this.setTheme(this.wanted.theme);
     this.restore();
   }
 
@@ -89,8 +89,9 @@ class App {
     if (this.model) parts.set("at", String(Number(this.position.toFixed(3))));
     if (this.speed !== 1) parts.set("speed", this.speed);
     parts.set("theme", this.theme.name);
-    if (this.gantt?.window) {
-      const [from, to] = this.gantt.window.map((time) => Number(time.toPrecision(9)));
+    const seen = this.gantt?.windowText();
+    if (seen) {
+      const [from, to] = seen;
       parts.set("from", from);
       parts.set("to", to);
     }

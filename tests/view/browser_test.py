@@ -187,6 +187,35 @@ class Page(unittest.TestCase):
         self.assertEqual(self.js("return [tutti.gantt.window, tutti.chosen, tutti.options.clock]"),
                          [None, None, "simulated time"], "what the address does not name")
 
+    def test_the_window_is_never_too_short_to_be_drawn(self):
+        path = pathlib.Path(self.folder.name) / "long.json"
+        text = long_trace(16)
+        path.write_text(text.replace('"dur": 20,', '"dur": 2762125.5,', 1))
+        address = "from=2762125.495068&to=2762125.4950680005"
+        self.open("--file", str(path), fragment=address)
+        begin, end = self.js("return tutti.gantt.window")
+        self.assertTrue(begin <= 2762125.495068 <= end and end - begin < 0.01, (begin, end))
+        drawn = self.js("return tutti.drawn")
+        for _ in range(3):
+            self.js("for (let i = 0; i < 300; ++i) tutti.gantt.wheel(500, -1, 1000, 400)")
+            WebDriverWait(self.driver, 10).until(lambda driver: self.js("return tutti.drawn") > drawn)
+            drawn = self.js("return tutti.drawn")
+        seen = self.js("return tutti.gantt.window")
+        self.assertLess(seen[0], seen[1])
+        self.open("--file", str(path), fragment=self.js("return tutti.fragment()"))
+        for was, there in zip(seen, self.js("return tutti.gantt.window")):
+            self.assertAlmostEqual(was, there, delta=0.1 * (seen[1] - seen[0]))
+
+    def test_an_address_of_another_document_brings_its_theme(self):
+        self.open("--gallery", fragment="theme=light")
+        one, other = self.js("return tutti.gallery.documents.slice(0, 2).map((one) => { tutti.open(one); return tutti.fragment(); })"
+                             ".map((text) => new URLSearchParams(text).get('show'))")
+        for show, theme in ((one, "dark"), (other, "light")):
+            self.js("location.hash = new URLSearchParams({ show: arguments[0], theme: arguments[1] })", show, theme)
+            WebDriverWait(self.driver, 10).until(
+                lambda driver: show in self.js("return new URLSearchParams(tutti.fragment()).get('show')"))
+            self.assertEqual(self.js("return document.documentElement.dataset.theme"), theme)
+
     def test_an_address_that_names_too_much_is_brought_within(self):
         for fragment, chosen in (("rank=99&block=99", [7, 7]), ("rank=-3", [0, 0]), ("rank=x&block=2", None),
                                  ("rank=2&block=x", [2, 0]), ("from=9&to=3&at=1e9&rank=1&box=1e9", [1, 0])):
