@@ -102,6 +102,7 @@ void HeldRun::require_nothing_left(int rank, std::size_t done) {
     if (devices_.is_busy && devices_.is_busy(rank, lane)) continue;
     if (model_.must_fire(rank, lane)) fail(rank, "the step at the head of lane " + std::to_string(lane) + " was not");
   }
+  if (group_.blocked(rank).peer == rank) fail(rank, "it says that it waits for itself");
 }
 
 void HeldRun::require_published(int rank) {

@@ -30,6 +30,7 @@ class Lockstep {
     std::vector<trace::TraceEvent> events;  // what was done meanwhile, in order
   };
   Advanced advance(int rank);
+  engine::Blocked blocked(int rank) { return at(rank).operation->blocked(); }
 
  private:
   struct Rank {

@@ -239,6 +239,7 @@ std::uint64_t Operation::elements_done() const {
 }
 
 Blocked Operation::blocked() const {
+  Blocked own;  // by another lane of this rank's, which may itself wait for a peer, or by a device
   for (std::size_t i = 0; plan_ != nullptr && i < heads_.size(); ++i) {
     const LaneHead& head = heads_[i];
     const PlanLane& lane = plan_->lanes[i];
@@ -249,10 +250,19 @@ Blocked Operation::blocked() const {
     };
     if (binding_->arriving != nullptr && !head.started && !input_is_there(step, head.segment))
       return at(Blocked::On::device, -1);
+    bool waits = false;
     for (std::uint32_t w = step.waits_begin; w < step.waits_end; ++w) {
-      if (!wait_holds(plan_->waits[w], head.segment)) return at(Blocked::On::progress, plan_->waits[w].rank);
+      if (wait_holds(plan_->waits[w], head.segment)) continue;
+      const Blocked found = at(Blocked::On::progress, plan_->waits[w].rank);
+      if (found.peer != transport_->rank()) return found;
+      if (own.on == Blocked::On::nothing) own = found;
+      waits = true;
     }
-    if (head.started && !step.stream) continue;  // not for a peer
+    if (waits) continue;
+    if (head.started && !step.stream) {  // by a device
+      own = at(Blocked::On::device, -1);
+      continue;
+    }
     for (std::uint32_t o = step.operands_begin + head.sent; o < step.operands_end; ++o) {
       const PlanOperand& operand = plan_->operands[o];
       if (operand.receiver != nullptr && !operand.receiver->ready()) return at(Blocked::On::message, operand.rank);
@@ -270,7 +280,7 @@ Blocked Operation::blocked() const {
   }
   if (const int missing = plan_ != nullptr ? first_outside() : -1; missing >= 0)
     return {Blocked::On::entry, missing, kNoLane, 0, 0};
-  return {};
+  return own;
 }
 
 // The first rank that has not entered, where that is waited for; -1: there is none.
