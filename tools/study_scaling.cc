@@ -80,6 +80,8 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
   if (groups.front() != 1) refuse("--ranks begins with 1: scaling is told against one rank");
   const Verb* const verb = choice::find_verb(asked.verb);
   if (verb == nullptr) refuse(choice::no_verb(asked.verb));
+  if (*verb == Verb::send_recv) refuse("a message is no call of all ranks: name a collective");
+  if (program.empty() && asked.per_rank > 0) refuse("--per-rank is about a program: give it behind --, with {} in it");
   const bool has_place =
       std::ranges::any_of(program, [](const std::string& word) { return word.find("{}") != std::string::npos; });
   if (!program.empty() && asked.per_rank > 0 && !has_place)
@@ -125,12 +127,15 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
   for (const bool weak : {false, true}) {
     if (weak && !has_weak) continue;
     std::vector<double> medians;
+    Spread one_rank, most_ranks;
     chart.lines.push_back({weak ? "weak" : "strong", {}});
     for (std::size_t i = 0; i < points.size(); ++i) {
       if (points[i].weak != weak) continue;
       const int ranks = points[i].ranks;
       const Spread spread = spread_over(seen[i], &ScaleVisit::seconds);
       medians.push_back(spread.median);
+      if (ranks == 1) one_rank = spread;
+      if (ranks == most) most_ranks = spread;
       const double speedup = medians.front() / spread.median * (weak ? ranks : 1), efficiency = speedup / ranks;
       // Without a look inside, what is not one rank's computing cut into parts is taken for communication.
       const double ideal = medians.front() / (weak ? 1 : ranks);
@@ -151,12 +156,7 @@ void study_scaling(ScalingRequest& asked, const std::vector<std::string>& progra
     if (!weak && groups.size() > 1) {
       const double share = serial_share(groups, medians);
       report.json["serial_share"] = share;
-      report.sentences.push_back(
-          share >= 1 ? fmt::format("serial share {:.0f} %: more ranks make it slower", 100 * share)
-          : share > 0
-              ? fmt::format("serial share {:.1f} %: no number of ranks makes it more than {:.1f} times as quick",
-                            100 * share, 1 / share)
-              : "serial share none that shows");
+      report.sentences.push_back(words_of_serial_share(share, most_ranks.least > one_rank.most));
     }
   }
   report.sentences.push_back(program.empty() ? "gamma: the shortest call of a rank over the longest work of one"
@@ -178,10 +178,11 @@ void add_study_scaling(CLI::App& study, int& exit_code, const std::vector<std::s
   verb->add_option("-b,--bytes", asked->bytes, "Of a call; 1M if left out")->type_name("BYTES");
   verb->add_option("--work-ms", asked->work_ms, "Of one rank in a step; with strong scaling all ranks share it; 20")
       ->type_name("MS")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(number_between(0.001, 1e6));
   verb->add_option("--steps", asked->steps, "Of a run; 10 if left out")->type_name("N")->check(CLI::Range(1, 100'000));
   verb->add_option("--per-rank", asked->per_rank, "Of a program behind --: the work of a rank; {} is that of all")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   asked->study.add_to(*verb);
   verb->callback([asked, &program, &exit_code] {
     study_scaling(*asked, program);

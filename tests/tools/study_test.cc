@@ -143,6 +143,15 @@ TEST(SerialShare, IsTheOneThatTimesWereMadeOf) {
   EXPECT_EQ(serial_share({1}, {3}), 0) << "one point tells nothing";
 }
 
+TEST(SerialShare, IsNoMoreThanAllAndSlowerIsMoreThanTheSpread) {
+  EXPECT_EQ(serial_share({1, 2}, {1, 1.01}), 1);
+  EXPECT_EQ(words_of_serial_share(1, false), "serial share 100 %: more ranks do not make it quicker");
+  EXPECT_EQ(words_of_serial_share(1, true), "serial share 100 %: more ranks make it slower");
+  EXPECT_EQ(words_of_serial_share(0.5, false),
+            "serial share 50.0 %: no number of ranks makes it more than 2.0 times as quick");
+  EXPECT_EQ(words_of_serial_share(-0.1, false), "serial share none that shows");
+}
+
 json study(const std::string& arguments) {
   const auto ended = testing::shell(std::string(TUTTI_TOOL) + " study " + arguments + " --json -");
   EXPECT_EQ(ended.exit_code, 0) << ended.output;
@@ -221,6 +230,9 @@ TEST(Study, RefusesWithTheRemedy) {
   refused("bandwidth --ranks 1", "one rank moves nothing");
   refused("scaling --ranks 2,4", "begins with 1");
   refused("scaling --ranks 1,2 -- ./train --batch {}", "--per-rank");
+  refused("scaling --ranks 1,2 --per-rank 32", "give it behind --");
+  refused("scaling --ranks 1,2 --per-rank 0 -- ./train", "--per-rank");
+  refused("scaling --verb send_recv", "a message is no call of all ranks");
   for (const char* option : {"--html", "--json"}) {
     for (const char* path : {"no-such-folder/a.html", "."})
       refused("straggler --work-ms 100000 " + std::string(option) + " " + path, "so nothing was measured");
