@@ -48,7 +48,9 @@ bool finish_trace(const char* verb, const std::string& file, bool all_here) {
   std::error_code ignored;
   if (!fs::exists(folder, ignored)) {
     if (fs::exists(file, ignored)) return true;
-    say(verb, fmt::format("nothing was recorded for {}: no rank has joined a group of Tutti's", file));
+    say(verb, fmt::format("nothing was recorded for {}: no process has joined a group of Tutti's by init; groups of "
+                          "run_threads and run_processes are recorded where the program itself starts the trace",
+                          file));
     return false;
   }
   try {

@@ -214,6 +214,15 @@ TEST(TraceRun, BringsClocksTogetherThatAreFarApart) {
   for (const auto& [number, call] : calls) EXPECT_LT(call.first, call.second + 2 * error) << number;
 }
 
+TEST(TraceRun, OfRanksThatAreThreadsIsStartedByTheProgram) {
+  const Folder folder;
+  const std::string file = folder.path("run.json");
+  const LaunchedEnd silent = run(1, {"--trace", file}, {TUTTI_TRACED, "threads"});
+  EXPECT_THAT(silent.errors, HasSubstr("groups of run_threads and run_processes are recorded where the program itself"));
+  EXPECT_EQ(run(1, {}, {TUTTI_TRACED, "threads", file}).exit_code, 0);
+  EXPECT_EQ(count(read(file), "call", "barrier"), 2);
+}
+
 TEST(TraceRun, RefusesFilesThatCannotBe) {
   const Folder folder;
   const LaunchedEnd nowhere = run(2, {"--trace", folder.path("nowhere/run.json")}, {TUTTI_TRACED});

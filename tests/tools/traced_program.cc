@@ -1,6 +1,7 @@
 // What a test records: some calls of each rank. "kill": rank 1 is killed behind the first. "leave": ends by exit(),
 // with the communicator open. "twice": meets again. "stop": the same, and one of the two stops the trace. "pairs
 // FOLDER" and "late FOLDER": four processes meet two by two, or two of them, and then all.
+// "threads [FILE]": two ranks of one process, and the file is where they say so themselves.
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "tutti/error.h"
 #include "tutti/init.h"
+#include "tutti/local.h"
 #include "tutti/trace.h"
 
 namespace {
@@ -75,11 +77,21 @@ int meet_in_parts(bool pairs, const std::string& folder) {
   return groups.back().trace().on() ? 0 : 4;
 }
 
+int run_as_threads(const std::string& file) {
+  const auto ends = tutti::run_threads(2, [&](tutti::Communicator& comm) {
+    if (!file.empty()) comm.trace().start(file);
+    comm.barrier();
+    if (!file.empty()) comm.trace().stop();
+  });
+  return ends[0].ok() && ends[1].ok() ? 0 : 3;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "";
   try {
+    if (word == "threads") return run_as_threads(argc > 2 ? argv[2] : "");
     if (argc > 2) return meet_in_parts(word == "pairs", argv[2]);
     tutti::Communicator comm = tutti::init();
     const tutti::Span whole("whole");
