@@ -120,7 +120,7 @@ void add_plan_settings(CLI::App& app, plan::JobWords& words) {
     const std::string name = setting.name;
     CLI::Option* option = app.add_option_function<std::string>(
         "--" + name, [&words, name](const std::string& value) { words[name] = value; }, setting.meaning);
-    option->type_name(setting.value);
+    option->type_name(setting.value)->take_last();  // what a verdict advises can be put behind what there is
     // What is or is not may stand alone: it is.
     if (setting.value == std::string_view("0|1")) option->expected(0, 1)->default_str("1");
   }

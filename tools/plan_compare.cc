@@ -58,14 +58,17 @@ struct CompareRequest {
   bool json = false;
 };
 
+// Words without a name are those of one strategy: tp8,zero1 is tp8.zero1.
 plan::JobWords side_of(plan::JobWords words, const std::string& text) {
+  std::string strategy;
   for (const std::string& word : bench::parse_list(text)) {
     const std::size_t equals = word.find('=');
-    if (equals == std::string::npos)
-      words["strategy"] = word;
+    if (equals == std::string::npos || word.starts_with("strategy="))
+      strategy += (strategy.empty() ? "" : ".") + word.substr(equals == std::string::npos ? 0 : equals + 1);
     else
       words[word.substr(0, equals)] = word.substr(equals + 1);
   }
+  if (!strategy.empty()) words["strategy"] = strategy;
   return words;
 }
 

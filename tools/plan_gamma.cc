@@ -44,8 +44,9 @@ std::vector<double> numbers_of(const std::string& text, const char* option) {
   for (const std::string& word : bench::parse_list(text)) {
     double number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size() || !(number >= 1))
-      refuse(fmt::format("{} {}: numbers from 1 between commas belong there, '{}' is none", option, text, word));
+    if (error != std::errc() || end != word.data() + word.size() || !(number >= 1 && number <= 1e30))
+      refuse(fmt::format("{} {}: numbers from 1 between commas belong there, up to 1e30; '{}' is none", option, text,
+                         word));
     if (!numbers.empty() && number <= numbers.back())
       refuse(fmt::format("{} {}: give them in ascending order", option, text));
     numbers.push_back(number);

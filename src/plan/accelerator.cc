@@ -9,13 +9,20 @@
 namespace tutti::plan {
 namespace {
 
-// Calibrated on one run on H100; attention is what published measurements of its kernels have, and tiles of a device
-// with more operations for each byte take longer to begin and end.
-constexpr double kProductShareH100 = 0.77, kAttentionShareH100 = 0.40, kEdgeDepthH100 = 300;
+// Calibrated on one run on H100; attention is what published measurements of its kernels have, of the first ones by how
+// published steps grow with their sequences, and tiles of a device with more operations for each byte take longer to
+// begin and end.
+constexpr double kProductShareH100 = 0.77, kAttentionShareH100 = 0.40, kFirstAttentionShareH100 = 0.18,
+                 kEdgeDepthH100 = 300;
 
 constexpr Overlap kGradients{.dp = true}, kEverything{true, true, true};
 
 }  // namespace
+
+std::string_view name_of(Attention attention) {
+  constexpr std::string_view kNames[] = {"unfused", "flash", "flash1"};
+  return kNames[static_cast<std::size_t>(attention)];
+}
 
 const std::vector<Accelerator>& accelerators() {
   static const std::vector<Accelerator> kAccelerators{
@@ -42,6 +49,7 @@ const std::vector<Accelerator>& accelerators() {
        .memory_bytes = 85.52e9,
        .product_share = kProductShareH100,
        .attention_share = kAttentionShareH100,
+       .first_attention_share = kFirstAttentionShareH100,
        .edge_depth = kEdgeDepthH100,
        .overlap = kEverything,
        .source = "NVIDIA H100 data sheet (2023), SXM"},
@@ -52,6 +60,7 @@ const std::vector<Accelerator>& accelerators() {
        .memory_bytes = 150.75e9,
        .product_share = kProductShareH100,
        .attention_share = kAttentionShareH100,
+       .first_attention_share = kFirstAttentionShareH100,
        .edge_depth = kEdgeDepthH100,
        .overlap = kEverything,
        .source = "NVIDIA H200 data sheet (2024), SXM"},
@@ -62,6 +71,7 @@ const std::vector<Accelerator>& accelerators() {
        .memory_bytes = 186e9,
        .product_share = kProductShareH100,
        .attention_share = kAttentionShareH100,
+       .first_attention_share = kFirstAttentionShareH100,
        .edge_depth = kEdgeDepthH100,
        .overlap = kEverything,
        .source = "NVIDIA GB200 NVL72 data sheet (2024)"},

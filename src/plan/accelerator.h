@@ -8,7 +8,9 @@
 
 namespace tutti::plan {
 
-enum class Attention : unsigned char { unfused, flash };
+// Scores through memory, or one kernel: as they are now, or the first of their kind (FlashAttention 1, 2022 to 2023).
+enum class Attention : unsigned char { unfused, flash, flash1 };
+std::string_view name_of(Attention attention);
 
 // Which communication runs behind computation.
 struct Overlap {
@@ -22,9 +24,10 @@ struct Accelerator {
   double flops_per_s = 0;                           // of products of 16-bit matrices, dense
   double memory_bytes_per_s = 0, memory_bytes = 0;  // the latter as the driver reports it, where that is known
   // Shares of these that large products, attention in one kernel and all that streams through memory get, and of a
-  // link's bandwidth that collectives get. But for attention's, an estimate, calibrated on the three runs of GPT models
+  // link's bandwidth that collectives get. But for attention's, estimates, calibrated on the three runs of GPT models
   // on A100 that docs/plan.md lists.
   double product_share = 0.80, attention_share = 0.50, memory_share = 0.70, link_share = 0.90;
+  double first_attention_share = 0.34;  // of the first kernels of attention
   double edge_depth = 200;  // an estimate: what tiles of a product take to begin and end, as so much more depth
   // Estimates: between two kernels, what a collective takes besides what its schedule does, and how much longer
   // computing takes beside one, which needs cores and memory bandwidth as well.

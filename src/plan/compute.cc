@@ -27,7 +27,10 @@ class MachineTimes {
            memory(kElementBytes * (rows * columns + columns * depth + rows * depth));
   }
   double memory(double bytes) const { return bytes / (of_.memory_bytes_per_s * of_.memory_share) + of_.kernel_s; }
-  double flash(double flops) const { return flops / (of_.flops_per_s * of_.attention_share) + of_.kernel_s; }
+  double attention(double flops, Attention kind) const {
+    const double share = kind == Attention::flash1 ? of_.first_attention_share : of_.attention_share;
+    return flops / (of_.flops_per_s * share) + of_.kernel_s;
+  }
 
  private:
   const Accelerator& of_;
@@ -54,9 +57,9 @@ void add_attention_seconds(const Job& job, const MachineTimes& machine, PassSeco
   const ModelShape& model = job.model;
   const double tokens = tokens_on_rank(job), cut = job.parallel.tp;
   const double flops = 2 * tokens * job.sequence * (model.query_width() + model.value_width()) / cut;
-  if (job.attention == Attention::flash) {
-    seconds.forward.attention = machine.flash(kCausalShare * flops);
-    seconds.backward.attention = machine.flash(kCausalShare * kFlashBackward * flops);
+  if (job.attention != Attention::unfused) {
+    seconds.forward.attention = machine.attention(kCausalShare * flops, job.attention);
+    seconds.backward.attention = machine.attention(kCausalShare * kFlashBackward * flops, job.attention);
     return;
   }
   const double scores = tokens * job.sequence * model.heads / cut;
@@ -77,7 +80,7 @@ PassSeconds layer_seconds(const Job& job, int layer) {
   const double tokens = tokens_on_rank(job);
   const double hidden = tokens * model.hidden / (job.parallel.sp ? job.parallel.tp : 1);
   const double ffn = model.has_experts(layer)
-                         ? static_cast<double>(model.expert_ffn) * (model.top_k + model.shared_experts)
+                         ? model.expert_ffn * (model.top_k * fullest_expert(model) + model.shared_experts)
                          : model.ffn;
   const double between = tokens * ffn / job.parallel.tp;
   seconds.forward.pointwise =

@@ -38,10 +38,8 @@ WorkSeconds again_seconds(const Job& job, const PassSeconds& layer);
 // A step of Adam over so many parameters.
 double optimizer_seconds(const Job& job, double parameters);
 
-// Tokens of the fullest expert over the mean: what is beyond its room goes nowhere.
-inline double fullest_expert(const ModelShape& model) {
-  return std::max(1.0, std::min(model.imbalance, model.capacity_factor));
-}
+// Tokens of the fullest expert over the mean of all that come: what is beyond its room goes nowhere.
+inline double fullest_expert(const ModelShape& model) { return std::min(model.imbalance, model.capacity_factor); }
 
 // Tokens of a micro-batch that a rank has.
 inline double tokens_on_rank(const Job& job) {

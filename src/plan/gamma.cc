@@ -28,10 +28,10 @@ GammaRow gamma_row(const GammaSettings& settings, double workers, double local_b
 // The positive K with a K^2 + b K = c, of which a >= 0 and c > 0; none where there is none.
 std::optional<double> positive_root(double a, double b, double c) {
   if (a == 0) return b > 0 ? std::optional(c / b) : std::nullopt;
-  const double half = b / (2 * a);
+  const double half = b / (2 * a), other = std::sqrt(c / a);
   // In the form that does not cancel where b is far larger than a.
-  const double root = std::sqrt(half * half + c / a);
-  return half >= 0 ? c / a / (half + root) : root - half;
+  const double root = std::hypot(half, other);
+  return half >= 0 ? other * (other / (half + root)) : root - half;
 }
 
 }  // namespace
@@ -84,13 +84,20 @@ void require_possible(const GammaSettings& settings) {
                   {"flops", settings.flops_per_s},
                   {"bandwidth", settings.bytes_per_s},
                   {"grad-bytes", settings.bytes_per_parameter}};
+  // So that what is made of several of them is a number yet.
+  constexpr double kMost = 1e30, kLeast = 1e-30;
+  const auto is_possible = [](double value) { return value >= kLeast && value <= kMost; };
   for (const auto& [name, value] : positive)
-    if (!(value > 0) || !std::isfinite(value)) refuse(name, value, "give a number above 0");
-  if (!(settings.latency_s >= 0)) refuse("latency", settings.latency_s * 1e6, "give microseconds, from 0");
+    if (!is_possible(value))
+      refuse(name, value, value > 0 ? "give a number from 1e-30 up to 1e30" : "give a number above 0");
+  if (settings.latency_s != 0 && !is_possible(settings.latency_s))
+    refuse("latency", settings.latency_s * 1e6, "give microseconds: 0, or from 1e-24 up to 1e30");
   if (!(settings.overlap >= 0 && settings.overlap <= 1))
     refuse("overlap", settings.overlap, "give a share of backward, from 0 to 1");
-  if (!(settings.compress >= 1)) refuse("compress", settings.compress, "bytes go over so many: from 1");
-  if (!(settings.every >= 1)) refuse("every", settings.every, "an all-reduce comes every so many steps: from 1");
+  if (!(settings.compress >= 1 && settings.compress <= kMost))
+    refuse("compress", settings.compress, "bytes go over so many: from 1 up to 1e30");
+  if (!(settings.every >= 1 && settings.every <= kMost))
+    refuse("every", settings.every, "an all-reduce comes every so many steps: from 1 up to 1e30");
 }
 
 }  // namespace tutti::plan

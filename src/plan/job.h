@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plan/accelerator.h"
 #include "plan/collectives.h"
@@ -59,6 +60,8 @@ struct Job {
   double tokens = 0;               // of the whole training; 0: not asked about
   double price = 0;                // of a device for an hour; 0: not asked about
   double critical_batch = 0;       // in sequences; 0: not known
+  // Degrees that options of their own say, by name: advice must say them so as well.
+  std::vector<std::string> said_apart;
 
   int devices() const { return parallel.devices(); }
   int microbatches() const {
@@ -93,7 +96,7 @@ void require_possible(const Job& job);
   X("seq", "N", "Tokens in a sequence; 2048 if left out")                                                      \
   X("recompute", "KIND", "none, selective or full: what backward computes again; none if left out")            \
   X("overlap", "KIND", "none, dp, tp, pp or all: what runs behind computing; by accelerator if left out")      \
-  X("attention", "KIND", "unfused or flash; by accelerator if left out")                                       \
+  X("attention", "KIND", "unfused, flash, or flash1, kernels of 2022-23; by accelerator if left out")          \
   X("grad-bytes", "N", "Bytes of a gradient, 2 or 4; 2 if left out, on cpu 4")                                 \
   X("value-bytes", "N", "Bytes of a weight or an activation on the way, 2 or 4; 2 if left out, on cpu 4")      \
   X("compress", "X", "Gradients travel in so many times fewer bytes; 1 if left out")                           \
@@ -105,7 +108,7 @@ void require_possible(const Job& job);
   X("layers", "N", "Of a model of your own, or of a preset with changes")                                      \
   X("params", "P", "Its parameters: what is left out of --layers and --hidden follows")                        \
   X("hidden", "N", "Its width")                                                                                \
-  X("heads", "N", "Of attention; hidden / 128 if left out")                                                    \
+  X("heads", "N", "Of attention; hidden / 128 if left out, or the most below that divide hidden")              \
   X("kv-heads", "N", "Heads of keys and values; as many as heads if left out")                                 \
   X("ffn", "N", "Width between the matrices of a layer; 4 hidden if left out")                                 \
   X("vocab", "N", "Words; 51200 if left out")                                                                  \

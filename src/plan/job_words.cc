@@ -15,8 +15,9 @@
 namespace tutti::plan {
 namespace {
 
-constexpr int kHead = 128;  // usual widths of a head
+constexpr int kHead = 128;  // its usual width, of which widths are made
 constexpr int kMostNumber = 1 << 30, kMostDevices = 1 << 24;
+constexpr double kMostQuantity = 1e30;  // products of a few of them are numbers yet
 
 class WordsReader {
  public:
@@ -63,12 +64,16 @@ class WordsReader {
     if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value) || value < least)
       refuse(formatted("--%.*s %s: a number from %g belongs there", static_cast<int>(name.size()), name.data(),
                        text->c_str(), least));
+    if (value > kMostQuantity || (value > 0 && value < 1 / kMostQuantity))
+      refuse(formatted("--%.*s %s: no such quantity is anywhere; give a number up to %g, and 0 for less than %g",
+                       static_cast<int>(name.size()), name.data(), text->c_str(), kMostQuantity, 1 / kMostQuantity));
     return value;
   }
-  int whole(std::string_view name, int otherwise, int least = 1) const {
+  int whole(std::string_view name, int otherwise, int least = 1, int most = kMostNumber) const {
     const double value = number(name, otherwise, least);
-    if (value != std::floor(value) || value > kMostNumber)
-      refuse(formatted("--%.*s %g: a whole number belongs there", static_cast<int>(name.size()), name.data(), value));
+    if (value != std::floor(value) || value > most)
+      refuse(formatted("--%.*s %g: a whole number up to %d belongs there", static_cast<int>(name.size()), name.data(),
+                       value, most));
     return static_cast<int>(value);
   }
   bool flag(std::string_view name, bool otherwise) const {
@@ -107,12 +112,16 @@ class WordsReader {
       shape.name = "own model";
     }
     const bool own = name.empty();
-    shape.hidden = whole("hidden", shape.hidden, own ? 0 : 1);
+    shape.hidden = whole("hidden", shape.hidden, own ? 0 : 1, kMostHidden);
     shape.layers = whole("layers", shape.layers, own ? 0 : 1);
     shape.vocab = whole("vocab", own ? 51200 : shape.vocab);
     shape.gated = flag("gated", shape.gated);
     shape.tied = shape.tied || own;
     shape.experts = whole("experts", shape.experts, 0);
+    for (const char* of_experts : {"top-k", "expert-ffn", "capacity-factor", "imbalance"})
+      if (shape.experts == 0 && has(of_experts))
+        refuse(formatted("--%s: model %s has no experts, which alone it is about; leave it out, or give --experts",
+                         of_experts, shape.name.c_str()));
     shape.top_k = whole("top-k", shape.top_k);
     shape = own && !has("hidden") ? shape_of_parameters(shape) : with_widths(shape, own);
     shape.dropout = flag("dropout", own ? !shape.gated : shape.dropout);
@@ -128,9 +137,14 @@ class WordsReader {
   // What follows from --hidden, where it is not said.
   ModelShape with_widths(ModelShape shape, bool own) const {
     const bool new_width = has("hidden") || has("heads");
-    shape.heads = whole("heads", own ? std::max(1, shape.hidden / kHead) : shape.heads);
+    shape.heads = whole("heads", own ? usual_heads(shape.hidden) : shape.heads);
     shape.kv_heads = whole("kv-heads", own || has("heads") ? shape.heads : shape.kv_heads);
-    if (own || new_width) shape.head_size = shape.hidden / std::max(1, shape.heads);
+    if (own || new_width) {
+      if (shape.hidden % shape.heads != 0)
+        refuse(formatted("--heads %d: a width of %d is not cut evenly among so many; give heads that divide it",
+                         shape.heads, shape.hidden));
+      shape.head_size = shape.hidden / shape.heads;
+    }
     shape.ffn = whole("ffn", own || has("hidden") ? 4 * shape.hidden : shape.ffn, 0);
     shape.expert_ffn = whole("expert-ffn", shape.expert_ffn > 0 ? shape.expert_ffn : shape.ffn, 0);
     return shape;
@@ -140,12 +154,14 @@ class WordsReader {
   ModelShape shape_of_parameters(ModelShape shape) const {
     const double said = number("params", 0, 1);
     require_possible_layers(shape);
-    const auto of_heads = [&](int heads) {
-      shape.hidden = heads * kHead;
+    // A head's width in multiples of 8, where somebody says how many heads.
+    const int step = has("heads") ? 8 * whole("heads", 1, 1, kMostHidden / 16) : kHead;
+    const auto of_heads = [&](int steps) {
+      shape.hidden = steps * step;
       return with_widths(shape, true);
     };
-    constexpr int kMostHeads = 1 << 13;
-    int below = 1, above = kMostHeads;  // or as many parameters as said
+    constexpr int kWidest = 1 << 20;
+    int below = 1, above = std::max(2, kWidest / step);  // or as many parameters as said
     while (above - below > 1) {
       const int middle = (below + above) / 2;
       (parameters_of(of_heads(middle)).all <= said ? below : above) = middle;
@@ -245,6 +261,8 @@ class WordsReader {
     question_.any_strategy = strategy == "auto";
     if (question_.any_strategy) return read_any_shape(job);
     named_ = read_strategy(strategy);
+    for (const char* name : {"tp", "pp", "cp", "dp", "ep", "sp", "zero", "interleave", "diloco", "servers", "actors"})
+      if (has(name)) job.said_apart.emplace_back(name);
     ParallelShape& shape = job.parallel;
     shape.tp = degree("tp").value_or(1);
     shape.pp = degree("pp").value_or(1);
@@ -358,7 +376,7 @@ class WordsReader {
 
   void read_options(Job& job) {
     constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
-    constexpr std::string_view kAttentions[] = {"unfused", "flash"};
+    constexpr std::string_view kAttentions[] = {"unfused", "flash", "flash1"};
     constexpr std::string_view kOverlaps[] = {"none", "dp", "tp", "pp", "all"};
     constexpr Overlap kMeant[] = {
         {}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};

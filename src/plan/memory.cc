@@ -3,6 +3,7 @@
 
 #include "plan/compute.h"
 #include "plan/plan.h"
+#include "strategy/pipeline.h"
 
 namespace tutti::plan {
 namespace {
@@ -30,12 +31,13 @@ double kept_of_layer(const Job& job, int layer) {
   return tokens * (masks + widened * (8.0 * model.hidden / whole + between + scores / tp + dispatched));
 }
 
+// Of all chunks of a stage.
 double held_microbatches(const Job& job, int stage) {
   const ParallelShape& shape = job.parallel;
-  const int most = std::min(job.microbatches(), shape.pp - stage);
-  if (shape.interleave == 1) return most;
-  return std::min<double>(job.microbatches(),
-                          most * (1 + (shape.pp - 1.0) / (static_cast<double>(shape.pp) * shape.interleave)));
+  strategy::PipelineShape pipeline{.stages = shape.pp, .chunks = shape.interleave};
+  if (shape.interleave > 1) pipeline.schedule = train::PipelineSchedule::interleaved;
+  pipeline.microbatches = static_cast<int>(std::min<std::int64_t>(job.microbatches(), 2LL * shape.pp));  // or as many
+  return static_cast<double>(activations_held(pipeline, stage)) / shape.interleave;
 }
 
 }  // namespace

@@ -42,6 +42,19 @@ std::uint64_t elements_of(const ModelMatrix& matrix, bool biases, int tp) {
   return static_cast<std::uint64_t>(matrix.in * matrix.out / cut + bias);
 }
 
+// Widths that are products of others.
+void require_possible_widths(const ModelShape& model) {
+  constexpr std::int64_t kMost = 1 << 30;
+  if (model.hidden > kMostHidden)
+    refuse_model(formatted("model %s: --hidden is %d; up to %d is planned", model.name.c_str(), model.hidden,
+                           kMostHidden));
+  const auto product = [](int a, std::int64_t b) { return static_cast<std::int64_t>(a) * b; };
+  if (product(model.heads, static_cast<std::int64_t>(model.head_size) + model.rope_size + model.value_size) > kMost ||
+      product(model.expert_ffn, model.shared_experts) > kMost)
+    refuse_model("model " + model.name +
+                 ": its heads, or its shared experts, are wider than 2^30 together; give fewer, or narrower ones");
+}
+
 }  // namespace
 
 std::vector<ModelMatrix> matrices_of(const ModelShape& model, int layer) {
@@ -126,6 +139,7 @@ void require_possible(const ModelShape& model) {
     if (value < 1)
       refuse_model(formatted("model %s: --%s is %d; give a number from 1", model.name.c_str(), name, value));
   require_possible_layers(model);
+  require_possible_widths(model);
   if (model.ffn < 1 && (model.experts == 0 || model.dense_layers > 0 || model.expert_every > 1))
     refuse_model("model " + model.name + ": --ffn is missing; 4 times --hidden is usual");
   if (model.heads % model.kv_heads != 0)
@@ -145,6 +159,13 @@ void require_possible(const ModelShape& model) {
 void require_possible_layers(const ModelShape& model) {
   if (model.layers > kMostLayers)
     refuse_model(formatted("model %s: %d layers; up to %d are planned", model.name.c_str(), model.layers, kMostLayers));
+}
+
+int usual_heads(int hidden) {
+  constexpr int kHead = 128;
+  int heads = std::max(1, hidden / kHead);
+  while (hidden % heads != 0) --heads;
+  return heads;
 }
 
 const ModelShape& find_model(const std::string& name) {

@@ -99,7 +99,10 @@ ForwardFlops forward_flops(const ModelShape& model, double sequence);
 // Throws Error(invalid_argument) that says which number is wrong, and what would be right.
 void require_possible(const ModelShape& model);
 inline constexpr int kMostLayers = 100'000;  // each of which is counted
+inline constexpr int kMostHidden = 1 << 24;
 void require_possible_layers(const ModelShape& model);
+// Heads of 128 numbers, or as many fewer as it takes to divide the width.
+int usual_heads(int hidden);
 
 struct ModelPreset {
   ModelShape shape;
@@ -110,7 +113,8 @@ const std::vector<ModelPreset>& model_presets();
 const ModelShape& find_model(const std::string& name);
 
 // A model's file as JSON: a Hugging Face config.json, or keys as the options are named (layers, hidden, heads,
-// kv_heads, ffn, vocab, ...). Throws Error(invalid_argument): "FILE:3:7: ..." where it is no JSON, "FILE: ..." else.
+// kv_heads, ffn, vocab, ...). Throws Error(invalid_argument): "FILE:3:7: ..." of what is wrong where it stands, else
+// "FILE: ...".
 // Of a model_type that is not known `gated` must say whether its MLP is.
 ModelShape model_from_json(std::string_view text, const std::string& file, std::optional<bool> gated = {});
 

@@ -5,6 +5,7 @@
 
 #include "base/nearest_names.h"
 #include "base/place_in_text.h"
+#include "plan/json_places.h"
 #include "plan/model.h"
 #include "tutti/error.h"
 
@@ -12,6 +13,8 @@ namespace tutti::plan {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kMostNumber = 1 << 30;
 
 // What a model_type of Hugging Face says by itself: its configuration files leave it out, or may.
 struct HuggingFaceKind {
@@ -60,11 +63,13 @@ constexpr HuggingFaceKind kKinds[] = {
 class ModelReader {
  public:
   ModelReader(std::string_view text, std::string file, std::optional<bool> gated)
-      : file_(std::move(file)), gated_(gated) {
+      : text_(text), file_(std::move(file)), gated_(gated) {
     try {
       json_ = json::parse(text);
     } catch (const json::parse_error& error) {
       fail(":" + place_in_text(text, error.byte == 0 ? 0 : error.byte - 1) + ": this is no JSON from here on");
+    } catch (const json::exception&) {
+      fail(at(place_of_overflow(text)) + "this number is larger than any that there is");
     }
     if (!json_.is_object()) fail(": a model is an object: { \"layers\": 32, \"hidden\": 4096, ... }");
   }
@@ -87,8 +92,8 @@ class ModelReader {
     for (const char* key : keys) {
       const auto found = json_.find(key);
       if (found == json_.end() || found->is_null()) continue;
-      if (!found->is_number_integer() || found->get<std::int64_t>() < 0 || found->get<std::int64_t>() > (1 << 30))
-        fail(std::string(": \"") + key + "\" is " + found->dump() + "; a whole number belongs there");
+      if (!found->is_number_integer() || found->get<std::int64_t>() < 0 || found->get<std::int64_t>() > kMostNumber)
+        fail_at(key, "is " + found->dump() + "; a whole number belongs there");
       return found->get<int>();
     }
     return otherwise;
@@ -98,17 +103,31 @@ class ModelReader {
     if (found < 0) fail(std::string(": \"") + *keys.begin() + "\" is missing");
     return found;
   }
+  int width(std::initializer_list<const char*> keys) {
+    const int found = needed(keys);
+    if (found < 1 || found > kMostHidden)
+      fail(at(place_of_any(keys)) + "\"" + *keys.begin() + "\" is " + std::to_string(found) +
+           "; a width from 1 to " + std::to_string(kMostHidden) + " belongs there");
+    return found;
+  }
+  // Where it is left out heads share the width.
+  int head_size(const char* key, const ModelShape& shape) {
+    if (shape.heads < 1) return 0;  // which is refused with the rest of the shape
+    const int shared = shape.hidden / shape.heads, said = number({key}, -1);
+    if (said >= 0 || shape.hidden % shape.heads == 0) return said >= 0 ? said : shared;
+    fail(": " + std::to_string(shape.heads) + " heads do not share a width of " + std::to_string(shape.hidden) +
+         " evenly; give heads that divide it, or \"" + key + "\"");
+  }
   double fraction(const char* key, double otherwise) {
     const auto found = json_.find(key);
     if (found == json_.end() || found->is_null()) return otherwise;
-    if (!found->is_number()) fail(std::string(": \"") + key + "\" is " + found->dump() + "; a number belongs there");
+    if (!found->is_number()) fail_at(key, "is " + found->dump() + "; a number belongs there");
     return found->get<double>();
   }
   bool flag(const char* key, bool otherwise) {
     const auto found = json_.find(key);
     if (found == json_.end() || found->is_null()) return otherwise;
-    if (!found->is_boolean())
-      fail(std::string(": \"") + key + "\" is " + found->dump() + "; true or false belongs there");
+    if (!found->is_boolean()) fail_at(key, "is " + found->dump() + "; true or false belongs there");
     return found->get<bool>();
   }
   std::string word(const char* key, const std::string& otherwise) {
@@ -123,7 +142,7 @@ class ModelReader {
     if (gated_) return {type, *gated_};
     std::vector<std::string_view> names;
     for (const HuggingFaceKind& kind : kKinds) names.push_back(kind.type);
-    fail(": " + none_called("model_type", type, names) +
+    fail(at(place_of_key(text_, "model_type")) + none_called("model_type", type, names) +
          "; give --gated 0 or 1 for its MLP, and its sizes are read as if it had the usual matrices, or give them all "
          "by "
          "--layers, --hidden, ... without --model");
@@ -136,15 +155,18 @@ class ModelReader {
     shape.name = word("_name_or_path", "");
     if (shape.name.empty()) shape.name = type.empty() ? file_ : type;
     shape.layers = needed({"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
-    shape.hidden = needed({"hidden_size", "n_embd", "n_embed", "d_model"});
+    shape.hidden = width({"hidden_size", "n_embd", "n_embed", "d_model"});
     shape.heads = needed({"num_attention_heads", "n_head", "num_heads", "n_heads"});
     shape.vocab = needed({"vocab_size"});
     if (const int width = number({"word_embed_proj_dim"}, shape.hidden); width != shape.hidden)
-      fail(": \"word_embed_proj_dim\" is " + std::to_string(width) + "; embeddings as wide as layers are planned, " +
-           std::to_string(shape.hidden));
+      fail_at("word_embed_proj_dim", "is " + std::to_string(width) + "; embeddings as wide as layers are planned, " +
+                                         std::to_string(shape.hidden));
     read_heads(type, shape);
-    const int expansion = number({"expansion_ratio"}, 4);
-    shape.ffn = number({"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"}, expansion * shape.hidden);
+    const std::int64_t expanded = static_cast<std::int64_t>(number({"expansion_ratio"}, 4)) * shape.hidden;
+    if (expanded > kMostNumber)
+      fail_at("expansion_ratio", "makes a width of " + std::to_string(expanded) + "; up to 2^30 are planned");
+    shape.ffn =
+        number({"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"}, static_cast<int>(expanded));
     shape.gated = kind.gated;
     shape.biases = kind.biases;
     shape.tied = flag("tie_word_embeddings", kind.tied);
@@ -167,7 +189,7 @@ class ModelReader {
       shape.rope_size = needed({"qk_rope_head_dim"});
       shape.value_size = needed({"v_head_dim"});
     } else {
-      shape.head_size = number({"head_dim"}, shape.heads > 0 ? shape.hidden / shape.heads : 0);
+      shape.head_size = head_size("head_dim", shape);
     }
   }
 
@@ -181,8 +203,9 @@ class ModelReader {
     const int shared = number({"shared_expert_intermediate_size"}, 0);
     if (shared == 0) return;
     if (shape.expert_ffn == 0 || shared % shape.expert_ffn != 0)
-      fail(": \"shared_expert_intermediate_size\" is " + std::to_string(shared) +
-           "; as many times the width of an expert, " + std::to_string(shape.expert_ffn) + ", are planned");
+      fail_at("shared_expert_intermediate_size", "is " + std::to_string(shared) +
+                                                     "; as many times the width of an expert, " +
+                                                     std::to_string(shape.expert_ffn) + ", are planned");
     shape.shared_experts = shared / shape.expert_ffn;
   }
 
@@ -192,14 +215,15 @@ class ModelReader {
         "vocab",      "gated",          "biases",       "tied",         "positions",       "experts",   "top_k",
         "expert_ffn", "shared_experts", "dense_layers", "expert_every", "capacity_factor", "imbalance", "dropout"};
     for (const auto& [key, value] : json_.items())
-      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) fail(": " + none_called("key", key, kKeys));
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+        fail(at(place_of_key(text_, key)) + none_called("key", key, kKeys));
     ModelShape shape;
     shape.name = word("name", file_);
     shape.layers = needed({"layers"});
-    shape.hidden = needed({"hidden"});
-    shape.heads = number({"heads"}, std::max(1, shape.hidden / 128));
+    shape.hidden = width({"hidden"});
+    shape.heads = number({"heads"}, usual_heads(shape.hidden));
     shape.kv_heads = number({"kv_heads"}, shape.heads);
-    shape.head_size = number({"head_size"}, shape.heads > 0 ? shape.hidden / shape.heads : 0);
+    shape.head_size = head_size("head_size", shape);
     shape.ffn = number({"ffn"}, 4 * shape.hidden);
     shape.vocab = needed({"vocab"});
     shape.gated = flag("gated", false);
@@ -215,11 +239,27 @@ class ModelReader {
     shape.expert_every = number({"expert_every"}, 1);
     shape.imbalance = fraction("imbalance", 1);
     shape.capacity_factor = fraction("capacity_factor", shape.imbalance);
+    for (const char* key : {"top_k", "imbalance", "capacity_factor"})
+      if (shape.experts == 0 && fraction(key, 1) != 1)
+        fail_at(key, "is about experts, and this model has none; leave it out, or give \"experts\"");
     return shape;
   }
 
+  // ":3:7: "; ": " where the place is not known.
+  std::string at(std::optional<std::size_t> place) const {
+    return (place ? ":" + place_in_text(text_, *place) : std::string()) + ": ";
+  }
+  std::optional<std::size_t> place_of_any(std::initializer_list<const char*> keys) const {
+    for (const char* key : keys)
+      if (json_.contains(key)) return place_of_key(text_, key);
+    return std::nullopt;
+  }
+  [[noreturn]] void fail_at(const std::string& key, const std::string& why) const {
+    fail(at(place_of_key(text_, key)) + "\"" + key + "\" " + why);
+  }
   [[noreturn]] void fail(const std::string& why) const { throw Error(ErrorCode::invalid_argument, file_ + why); }
 
+  std::string_view text_;
   std::string file_;
   std::optional<bool> gated_;
   json json_;

@@ -145,7 +145,8 @@ void PlanMaker::plan_layers() {
   }
 }
 
-// Stage 3 gathers a layer while the one before it computes, forward and backward, and reduces behind backward.
+// Stage 3 gathers a layer while the one before it computes, forward and in most of backward, and reduces behind
+// backward.
 void PlanMaker::plan_gathers(LayerPlan& kind, const StageElements& layer) {
   const auto both = [&](Verb verb, double bytes) {
     return seconds_in_step(verb, dp_, bytes * layer.elements, layer.elements) +
@@ -154,8 +155,12 @@ void PlanMaker::plan_gathers(LayerPlan& kind, const StageElements& layer) {
   const double gather = both(Verb::all_gather, job_.value_bytes);
   const double reduce = both(Verb::reduce_scatter, gradient_bytes());
   const double hides = job_.overlap.dp ? prices_.stack().prefetch : 0;
-  kind.gather_forward = std::max(0.0, gather - hides * kind.seconds.forward.sum());
-  kind.gather_backward = std::max(0.0, gather + reduce - hides * (kind.seconds.backward.sum() + kind.again.sum()));
+  const double behind = hides * (kind.seconds.backward.sum() + kind.again.sum());
+  const auto left = [](double seconds, double hidden) { return std::max(0.0, seconds - hidden); };
+  // A unit that is still there is not gathered again.
+  const double again = gathers_of_layer() - 1;
+  kind.gather_forward = left(gather, hides * kind.seconds.forward.sum());
+  kind.gather_backward = again * left(gather + reduce, behind) + (1 - again) * left(reduce, behind);
 }
 
 double PlanMaker::bytes_of_keys() const {
@@ -353,12 +358,15 @@ void PlanMaker::say_end_of_stages() {
   plan_.time.pp += phrase.exposed_s;
 }
 
-// A stage sends while it receives; what the first and last micro-batches wait for is in nobody's shadow.
+// A stage sends while it receives; what the first and last micro-batches wait for is in nobody's shadow. Of that the
+// other stages' share is nothing that this rank says: it waits, as in the rest of the bubble.
 void PlanMaker::say_between_stages(Verb verb, const char* what, const GroupSpan& span, double bytes, double times) {
   JobPhrase& phrase = say(verb, what, "pp", span, bytes, times);
   const double steady = job_.overlap.pp ? 0 : std::min(times, 2 * shape_.interleave * microbatches()) * phrase.call_s;
-  phrase.exposed_s = steady + 2 * (shape_.pp - 1) * phrase.call_s;
+  const double exposed = steady + 2 * (shape_.pp - 1) * phrase.call_s;
+  phrase.exposed_s = std::min(exposed, phrase.total_s());
   plan_.time.pp += phrase.exposed_s;
+  plan_.time.bubble += exposed - phrase.exposed_s;
 }
 
 void PlanMaker::add_work(const PassSeconds& seconds) {

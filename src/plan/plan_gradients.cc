@@ -2,9 +2,11 @@
 // buckets and units, how far replicas came that exchange now and then, and what servers and actors are sent.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "plan/plan_maker.h"
 #include "plan/training.h"
+#include "strategy/bucket_cap.h"
 #include "strategy/timeline.h"
 #include "strategy/units.h"
 
@@ -33,6 +35,15 @@ std::vector<double> gathers_in_step(std::size_t units, double microbatches) {
 double PlanMaker::seconds_in_step(Verb verb, const GroupSpan& span, double bytes, double elements) {
   return prices_.seconds(verb, span, bytes) * prices_.factor_in_step(shape_.zero, span, job_.gradient_bytes * elements,
                                                                      job_.gradient_bytes * stage_elements_);
+}
+
+// How often a pass forward and backward gathers a layer, in the mean over layers and micro-batches: 2, but for units
+// that are still there.
+double PlanMaker::gathers_of_layer() const {
+  const int layers = (job_.model.layers + shape_.pp - 1) / shape_.pp, ends = shape_.pp == 1 ? 1 : 0;
+  const double m = microbatches();
+  const std::vector<double> gathers = gathers_in_step(static_cast<std::size_t>(layers + 2 * ends), m);
+  return std::accumulate(gathers.begin() + ends, gathers.end() - ends, 0.0) / (m * layers);
 }
 
 // Gradients, values and the optimizer's step, of the busiest stage.
@@ -79,12 +90,9 @@ void PlanMaker::say_gradients(const StageElements& part) {
 
 // Stages 1 and 2 gather every bucket once its owners have updated it; experts have owners of their own.
 void PlanMaker::say_values(const StageElements& part, const strategy::BucketLayout& layout) {
-  double elements = 0, seconds = 0;
-  for (const strategy::Bucket& bucket : layout.buckets) {
-    const auto each = static_cast<double>(bucket.elements);
-    elements += each;
-    seconds += seconds_in_step(Verb::all_gather, dp_, job_.value_bytes * each, each);
-  }
+  double elements = 0;
+  for (const strategy::Bucket& bucket : layout.buckets) elements += static_cast<double>(bucket.elements);
+  const double seconds = values_s(layout);
   const double count = static_cast<double>(layout.buckets.size());
   const std::size_t begin = plan_.sentence.size();
   say(Verb::all_gather, "values", dp_name_, dp_, job_.value_bytes * elements / count, count).call_s = seconds / count;
@@ -243,23 +251,48 @@ std::vector<ModelTensor> PlanMaker::shared_tensors() const {
 // Buckets of the busiest stage, as tutti::train lays them out.
 strategy::BucketLayout PlanMaker::lay_out_buckets(Verb verb) {
   std::vector<strategy::TensorSize> sizes;
-  double elements = 0;
-  for (const ModelTensor& tensor : shared_tensors()) {
+  for (const ModelTensor& tensor : shared_tensors())
     sizes.push_back({tensor.elements, type_of(job_.gradient_bytes)});
-    elements += static_cast<double>(tensor.elements);
-  }
+  const std::vector<std::size_t> order = strategy::reverse_order(sizes.size());
   auto cap = static_cast<std::size_t>(job_.bucket_bytes);
   if (cap == 0) {
-    cap = strategy::cheapest_cap(
-        static_cast<std::size_t>(job_.gradient_bytes * elements),
-        [&](std::size_t bytes) { return prices_.seconds(verb, dp_, static_cast<double>(bytes) / job_.compress) * 1e6; },
-        job_.overlap.dp ? busiest().backward_s * 1e6 : 0);
+    cap = strategy::cheapest_cap(sizes, order, dp_.ranks(),
+                                 [&](const strategy::BucketLayout& layout) { return exposed_us(verb, layout); });
     plan_.job.bucket_bytes = static_cast<double>(cap);
   }
-  return lay_out(sizes, strategy::reverse_order(sizes.size()), {.cap_bytes = cap, .ranks = dp_.ranks()});
+  return lay_out(sizes, order, {.cap_bytes = cap, .ranks = dp_.ranks()});
 }
 
-// Over the backward of the last micro-batch. What is cut along replicas travels with what fills its shards up.
+// What is cut along replicas travels with what fills its shards up.
+double PlanMaker::bytes_of_bucket(Verb verb, const strategy::Bucket& bucket) const {
+  return static_cast<double>(verb == Verb::all_reduce ? bucket.filled : bucket.elements) * gradient_bytes();
+}
+
+double PlanMaker::bucket_s(Verb verb, const strategy::Bucket& bucket) {
+  return seconds_in_step(verb, dp_, bytes_of_bucket(verb, bucket), static_cast<double>(bucket.elements));
+}
+
+// Of all buckets of a layout, which stages 1 and 2 gather behind the update.
+double PlanMaker::values_s(const strategy::BucketLayout& layout) {
+  double seconds = 0;
+  for (const strategy::Bucket& bucket : layout.buckets) {
+    const auto elements = static_cast<double>(bucket.elements);
+    seconds += seconds_in_step(Verb::all_gather, dp_, job_.value_bytes * elements, elements);
+  }
+  return seconds;
+}
+
+// What a step would show of gradients and values in these buckets.
+double PlanMaker::exposed_us(Verb verb, const strategy::BucketLayout& layout) {
+  const double backward_us = job_.overlap.dp ? busiest().backward_s * 1e6 : 0;
+  const double rounds = shape_.zero == 2 ? microbatches() : 1;
+  const auto price = [&](const strategy::Bucket& bucket) { return bucket_s(verb, bucket) * 1e6; };
+  const double gradients = rounds * strategy::exposed_us(layout, price, backward_us);
+  if (shape_.zero == 0) return gradients;
+  return gradients + std::max(0.0, values_s(layout) - (job_.overlap.dp ? busiest().forward_s : 0)) * 1e6;
+}
+
+// Over the backward of the last micro-batch.
 void PlanMaker::play_timeline(Verb verb, const strategy::BucketLayout& layout) {
   plan_.backward_us = busiest().backward_s * 1e6;
   double elements = 0, so_far = 0;
@@ -267,11 +300,9 @@ void PlanMaker::play_timeline(Verb verb, const strategy::BucketLayout& layout) {
   std::vector<strategy::PricedBucket> buckets;
   for (const strategy::Bucket& bucket : layout.buckets) {
     so_far += static_cast<double>(bucket.filled);
-    const double bytes =
-        static_cast<double>(verb == Verb::all_reduce ? bucket.filled : bucket.elements) * gradient_bytes();
     const double ready = job_.overlap.dp ? plan_.backward_us * so_far / elements : plan_.backward_us;
-    buckets.push_back({static_cast<std::uint64_t>(bytes), bucket.parameters.size(), ready,
-                       seconds_in_step(verb, dp_, bytes, static_cast<double>(bucket.elements)) * 1e6});
+    buckets.push_back({static_cast<std::uint64_t>(bytes_of_bucket(verb, bucket)), bucket.parameters.size(), ready,
+                       bucket_s(verb, bucket) * 1e6});
   }
   plan_.timeline = strategy::play_buckets(buckets, plan_.backward_us);
 }

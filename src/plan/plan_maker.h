@@ -69,6 +69,7 @@ class PlanMaker {
   void plan_tensor_parallel(LayerPlan& kind);
   double exposed_of_tensor_parallel(double communication_s, double products_s) const;
   void plan_gathers(LayerPlan& kind, const StageElements& layer);
+  double gathers_of_layer() const;
   int layer_of_kind(bool experts) const;
   double elements_of_embedding() const;
   StageElements elements_of_layer(int layer) const;
@@ -101,6 +102,10 @@ class PlanMaker {
   // Tensors of the busiest stage that all its replicas have.
   std::vector<ModelTensor> shared_tensors() const;
   strategy::BucketLayout lay_out_buckets(Verb verb);
+  double bytes_of_bucket(Verb verb, const strategy::Bucket& bucket) const;
+  double bucket_s(Verb verb, const strategy::Bucket& bucket);
+  double values_s(const strategy::BucketLayout& layout);
+  double exposed_us(Verb verb, const strategy::BucketLayout& layout);
   void play_timeline(Verb verb, const strategy::BucketLayout& layout);
   double calls_for_experts(double elements) const;
 

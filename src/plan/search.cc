@@ -35,6 +35,15 @@ std::vector<int> halvings(int number, int most) {
   return powers;
 }
 
+// Chunks that stages of so many layers are cut into: a few, and what cuts them evenly.
+std::vector<int> usual_chunks(int layers) {
+  constexpr int kMostChunks = 12;
+  std::vector<int> chunks = divisors_up_to(layers, kMostChunks);
+  for (const int usual : {1, 2, 4})
+    if (std::ranges::find(chunks, usual) == chunks.end()) chunks.push_back(usual);
+  return chunks;
+}
+
 // What is fixed, alone, or all that are usual.
 std::vector<int> choices(const std::optional<int>& fixed, std::vector<int> usual) {
   return fixed ? std::vector<int>{*fixed} : usual;
@@ -46,20 +55,25 @@ class StrategySearch {
       : job_(job), prices_(prices), wanted_(wanted), fixed_(fixed) {}
 
   Found run() {
-    try_all();
+    const bool is_long = job_.sequence >= kLongSequence;
+    try_all(is_long ? halvings(kMostContext, kMostContext) : std::vector<int>{1});
+    // Where activations leave no room, short sequences are worth cutting as well.
+    if (!is_long && !keeps_all_) try_all({2, 4, kMostContext});
     if (found_.tried == 0) refuse_all();
     if (found_.best.empty()) found_.best.push_back(plan_job(*least_, prices_));
     return std::move(found_);
   }
 
  private:
-  void try_all() {
+  static constexpr int kLongSequence = 4 << 10;  // that is worth cutting
+  static constexpr int kMostContext = 8;
+
+  void try_all(const std::vector<int>& contexts) {
     const int devices = job_.devices();
-    const int longest = job_.sequence >= (32 << 10) ? 8 : 1;  // sequences that are worth cutting
     const int most_tp = std::min(job_.cluster.devices_per_host(), 16), most_pp = std::min(job_.model.layers, 128);
     for (const int tp : choices(fixed_.tp, divisors_up_to(devices, most_tp))) {
       if (devices % tp != 0) continue;
-      for (const int cp : choices(fixed_.cp, halvings(devices / tp, longest))) {
+      for (const int cp : choices(fixed_.cp, contexts)) {
         if (devices / tp % cp != 0) continue;
         for (const int pp : choices(fixed_.pp, divisors_up_to(devices / tp / cp, most_pp))) {
           const int dp = devices / tp / cp / pp;
@@ -84,7 +98,7 @@ class StrategySearch {
     for (const int ep : choices(fixed_.ep, halvings(dp, most_ep))) {
       for (const int zero : choices(fixed_.zero, {0, 1, 2, 3})) {
         if (!fixed_.zero && ((zero > 0 && dp * cp == 1) || (zero == 3 && pp > 1))) continue;
-        for (const int interleave : choices(fixed_.interleave, {1, 2, 4})) {
+        for (const int interleave : choices(fixed_.interleave, usual_chunks(job_.model.layers / pp))) {
           if (!fixed_.interleave && interleave > 1 && pp == 1) continue;
           Job job = job_;
           job.parallel = {tp, cp, pp, dp, ep, zero, sp, interleave};
@@ -102,10 +116,11 @@ class StrategySearch {
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         if (fixed_.recompute.value_or(recompute) != recompute) continue;
         job.recompute = recompute;
-        if (recompute == Recompute::selective && job.attention == Attention::flash && !fixed_.recompute) continue;
+        if (recompute == Recompute::selective && job.attention != Attention::unfused && !fixed_.recompute) continue;
         if (!can_be(job)) return;
         // What is kept costs memory alone: the first that fits is the quickest.
         if (fits = fits_in_memory(job); !fits) continue;
+        keeps_all_ = keeps_all_ || recompute == Recompute::none;
         take(plan_job(job, prices_, *counted_));
         break;
       }
@@ -175,6 +190,7 @@ class StrategySearch {
   CollectivePrices& prices_;
   std::size_t wanted_;
   const FixedWords& fixed_;
+  bool keeps_all_ = false;  // something fits that computes nothing again
   Found found_;
   std::optional<Job> least_;  // of those that do not fit
   double least_bytes_ = 0;

@@ -33,7 +33,7 @@ std::string heading_of(const JobPlan& plan) {
          formatted(
              "  %d sequences of %d tokens in a step, %d micro-batch%s of %d; recompute %s, attention %s, overlap %s\n",
              job.global_batch, job.sequence, job.microbatches(), job.microbatches() == 1 ? "" : "es", job.micro_batch,
-             std::string(name_of(job.recompute)).c_str(), job.attention == Attention::flash ? "flash" : "unfused",
+             std::string(name_of(job.recompute)).c_str(), std::string(name_of(job.attention)).c_str(),
              overlap.empty() ? "none" : overlap.c_str() + (overlap.front() == ' ' ? 1 : 0)) +
          (plan.timeline.empty()
               ? ""

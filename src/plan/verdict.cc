@@ -35,6 +35,21 @@ const TimeShare& largest_of(const TimeBill& time) {
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+// Degrees by the names of their options.
+struct Degree {
+  const char* name;
+  int usual;
+  int (*of)(const ParallelShape&);
+};
+
+constexpr Degree kDegrees[] = {{"tp", 1, [](const ParallelShape& shape) { return shape.tp; }},
+                               {"pp", 1, [](const ParallelShape& shape) { return shape.pp; }},
+                               {"dp", 1, [](const ParallelShape& shape) { return shape.dp; }},
+                               {"sp", 0, [](const ParallelShape& shape) { return shape.sp ? 1 : 0; }},
+                               {"zero", 0, [](const ParallelShape& shape) { return shape.zero; }},
+                               {"interleave", 1, [](const ParallelShape& shape) { return shape.interleave; }},
+                               {"servers", 0, [](const ParallelShape& shape) { return shape.servers; }}};
+
 // Jobs that differ in one thing, with the words for it.
 class ChangesToTry {
  public:
@@ -70,8 +85,11 @@ class ChangesToTry {
                [](Job& to) { to.recompute = Recompute::selective; });
       change("--recompute none", "nothing is computed again", [](Job& to) { to.recompute = Recompute::none; });
     }
-    if (shape_.tp > 1 && !shape_.sp)
-      change("--sp 1", "norms and residuals are cut along tp", [](Job& to) { to.parallel.sp = true; });
+    if (shape_.tp > 1 && !shape_.sp) {
+      ParallelShape to = shape_;
+      to.sp = true;
+      reshape("norms and residuals are cut along tp", to);
+    }
     if (job_.stack.name != "tutti")
       change("--stack tutti", "schedules for these links", [](Job& to) { to.stack = find_stack("tutti"); });
   }
@@ -85,12 +103,35 @@ class ChangesToTry {
       change("--micro-batch " + std::to_string(job_.micro_batch / 2),
              shape_.pp > 1 ? "more micro-batches, a smaller bubble" : "fewer activations to keep",
              [](Job& to) { to.micro_batch /= 2; });
-    if (shape_.pp > 1 && shape_.interleave <= job_.model.layers)
-      change("--interleave " + std::to_string(2 * shape_.interleave), "a smaller bubble, more messages",
-             [](Job& to) { to.parallel.interleave *= 2; });
+    if (shape_.pp > 1 && shape_.interleave <= job_.model.layers) {
+      ParallelShape to = shape_;
+      to.interleave *= 2;
+      reshape("a smaller bubble, more messages", to);
+    }
     if (shape_.dp > 1 && job_.global_batch <= kMost)
       change("--global-batch " + std::to_string(2 * job_.global_batch),
              "more to compute for the same gradients; mind the critical batch", [](Job& to) { to.global_batch *= 2; });
+  }
+
+  // The change in words that can be put behind those of the job: what the strategy says already takes the whole
+  // strategy, and what options of their own say is said so again.
+  void reshape(const char* why, const ParallelShape& to) {
+    std::string apart, alone;
+    int changed = 0;
+    bool said = false;  // in the words of the strategy
+    for (const Degree& degree : kDegrees) {
+      const int before = degree.of(shape_), after = degree.of(to);
+      if (before == after) continue;
+      const bool is_apart = std::ranges::find(job_.said_apart, degree.name) != job_.said_apart.end();
+      if (is_apart) apart += formatted(" --%s %d", degree.name, after);
+      alone = formatted("--%s %d", degree.name, after);
+      ++changed;
+      said = said || (!is_apart && before != degree.usual);
+    }
+    std::string words = "--strategy " + to_text(to) + apart;
+    if (changed == 1 && !said) words = alone;
+    if (to.devices() != job_.devices()) words += formatted(" --gpus %d", to.devices());
+    change(words, why, [&](Job& changed_job) { changed_job.parallel = to; });
   }
 
   void degrees(const char* why, int tp, int pp, int dp) {
@@ -100,7 +141,7 @@ class ChangesToTry {
     to.dp = dp;
     if (tp == 1) to.sp = false;
     if (pp == 1) to.interleave = 1;
-    change("--strategy " + to_text(to), why, [&](Job& changed) { changed.parallel = to; });
+    reshape(why, to);
   }
 
   void add_degrees() {
@@ -110,13 +151,35 @@ class ChangesToTry {
       degrees("more tensor parallelism, fewer replicas", shape_.tp * 2, shape_.pp, shape_.dp / 2);
       degrees("more stages, fewer replicas", shape_.tp, shape_.pp * 2, shape_.dp / 2);
     }
+    if (shape_.servers > 0) add_without_servers();
+  }
+
+  // Servers become workers where the batch divides among as many.
+  void add_without_servers() {
+    ParallelShape to = shape_;
+    to.servers = 0;
+    to.dp = shape_.dp + shape_.servers;
+    const bool divides = job_.global_batch % (static_cast<std::int64_t>(to.dp) * job_.micro_batch) == 0;
+    if (!divides) to.dp = shape_.dp;
+    const char* why = divides ? "an all_reduce has no server's link to wait for, and servers compute as well"
+                              : "an all_reduce has no server's link to wait for; the servers' devices are idle, as the "
+                                "batch does not divide among them as well";
+    if (to.dp > 1) to.zero = 1;
+    reshape(why, to);
+  }
+
+  void zero(int stage, const char* why) {
+    ParallelShape to = shape_;
+    to.zero = stage;
+    reshape(why, to);
   }
 
   void add_gradients() {
     if (shape_.zero != 1 && shape_.replicas() > 1 && (plan_.fits() || shape_.zero == 0))
-      change("--zero 1", "optimizer states cut along dp: less to update", [](Job& to) { to.parallel.zero = 1; });
-    if (shape_.zero == 3 && plan_.fits())
-      change("--zero 2", "parameters stay on every replica: nothing to gather", [](Job& to) { to.parallel.zero = 2; });
+      zero(1, shape_.zero == 0   ? "optimizer states cut along dp: less to update"
+              : shape_.zero == 2 ? "gradients stay whole: reduced once in a step"
+                                 : "parameters and gradients stay whole: nothing to gather, reduced once in a step");
+    if (shape_.zero == 3 && plan_.fits()) zero(2, "parameters stay on every replica: nothing to gather");
     if (job_.gradient_bytes > job_.value_bytes)
       change("--grad-bytes 2", "gradients in 16 bits: half of the bytes", [](Job& to) { to.gradient_bytes = 2; });
     if (!plan_.timeline.empty() && job_.bucket_bytes > 0)
@@ -133,9 +196,10 @@ class ChangesToTry {
     if (job_.recompute != Recompute::full)
       change("--recompute full", "only what goes into layers is kept", [](Job& to) { to.recompute = Recompute::full; });
     if (shape_.zero < 2 && shape_.replicas() > 1)
-      change("--zero 2", "optimizer states and gradients cut along dp", [](Job& to) { to.parallel.zero = 2; });
+      zero(2, shape_.zero == 0 ? "optimizer states and gradients cut along dp" : "gradients cut along dp as well");
     if (shape_.zero < 3 && shape_.replicas() > 1)
-      change("--zero 3", "parameters cut along dp as well", [](Job& to) { to.parallel.zero = 3; });
+      zero(3, shape_.zero == 2 ? "parameters cut along dp as well"
+                               : "optimizer states, gradients and parameters cut along dp");
     if (job_.micro_batch > 2)
       change("--micro-batch 1", "the fewest activations to keep", [](Job& to) { to.micro_batch = 1; });
   }
@@ -196,6 +260,18 @@ std::string name_beside(const JobPlan& plan, const JobPlan& other) {
   return name;
 }
 
+// For a local batch that fell: what is not in force yet.
+std::string remedy_of(const Job& job, int local_batch) {
+  std::string words = formatted("remedy: keep the local batch (--global-batch %lld)",
+                                static_cast<long long>(local_batch) * job.parallel.dp);
+  if (!job.overlap.dp) words += ", exchange in buckets behind backward (--overlap dp)";
+  const bool whole = job.compress == 1, often = job.parallel.local_steps == 0;
+  if (whole || often)
+    words += formatted(", or send less (%s%s%s)", whole ? "--compress" : "", whole && often ? ", " : "",
+                       often ? "--diloco" : "");
+  return words;
+}
+
 }  // namespace
 
 std::vector<std::string> differences(const JobPlan& first, const JobPlan& second, const std::string& first_name,
@@ -244,10 +320,7 @@ std::vector<std::string> differences(const JobPlan& first, const JobPlan& second
         formatted("because the local batch fell from %d to %d: there is less to compute, and as many "
                   "gradients to exchange as before (exposed gamma %.3g, before %.3g)",
                   local(first), local(second), second.gamma_exposed(), first.gamma_exposed()));
-    sentences.push_back(
-        formatted("remedy: keep the local batch (--global-batch %lld), exchange in buckets behind "
-                  "backward (--overlap dp), or send less (--compress, --diloco)",
-                  static_cast<long long>(local(first)) * second.job.parallel.dp));
+    sentences.push_back(remedy_of(second.job, local(first)));
   }
   if (!first.fits() && !second.fits())
     sentences.push_back("neither fits into memory");

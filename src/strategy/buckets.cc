@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
 
 namespace tutti::strategy {
 namespace {
-
-constexpr std::size_t kSmallestCap = 1 << 20, kLargestCap = 64 << 20;
 
 std::size_t rounded_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -68,11 +65,19 @@ BucketLayout lay_out_units(std::span<const TensorSize> parameters, std::span<con
   BucketLayout layout;
   layout.places.resize(parameters.size());
   for (const auto& [unit, order] : members) {
-    BucketLayout part =
-        lay_out(parameters, order, {.first_bytes = kUnlimited, .cap_bytes = kUnlimited, .ranks = ranks});
-    for (const std::size_t i : order)
-      layout.places[i] = {part.places[i].bucket + layout.buckets.size(), part.places[i].offset};
-    std::ranges::move(part.buckets, std::back_inserter(layout.buckets));
+    std::vector<TensorSize> own;
+    std::vector<std::size_t> turns;
+    for (const std::size_t i : order) {
+      turns.push_back(own.size());
+      own.push_back(parameters[i]);
+    }
+    BucketLayout part = lay_out(own, turns, {.first_bytes = kUnlimited, .cap_bytes = kUnlimited, .ranks = ranks});
+    for (std::size_t i = 0; i < order.size(); ++i)
+      layout.places[order[i]] = {part.places[i].bucket + layout.buckets.size(), part.places[i].offset};
+    for (Bucket& bucket : part.buckets) {
+      for (std::size_t& parameter : bucket.parameters) parameter = order[parameter];
+      layout.buckets.push_back(std::move(bucket));
+    }
   }
   return layout;
 }
@@ -90,41 +95,6 @@ std::vector<std::size_t> completed_order(std::span<const std::size_t> seen, std:
   for (std::size_t parameter = parameters; parameter-- > 0;)
     if (!has[parameter]) order.push_back(parameter);
   return order;
-}
-
-std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size_t bytes)>& price_us,
-                         double backward_us) {
-  struct Cost {
-    double first_us = 0, then_us = 0;
-
-    auto operator<=>(const Cost&) const = default;
-  };
-  const auto cost_of = [&](std::size_t cap) -> Cost {
-    const std::size_t whole = bytes / cap, rest = bytes % cap;
-    const double last_us = price_us(std::min(cap, bytes));
-    const double rest_us = rest > 0 && whole > 0 ? price_us(rest) : 0;
-    const double count = static_cast<double>(std::max<std::size_t>(1, whole));
-    const double all_us = count * last_us + rest_us;
-    if (backward_us <= 0) return {all_us + last_us, 0};
-    // The links are busy from the first bucket on, or from the last whole one, or from the rest.
-    const auto ready_us = [&](std::size_t made) {
-      return backward_us * static_cast<double>(std::min(made, bytes)) / static_cast<double>(bytes);
-    };
-    const double end_us =
-        std::max(ready_us(cap) + all_us, ready_us(whole > 0 ? whole * cap : bytes) + last_us + rest_us);
-    return {std::max(end_us, backward_us + rest_us) - backward_us, all_us};
-  };
-  std::size_t best = kSmallestCap;
-  Cost least;
-  for (std::size_t cap = kSmallestCap; cap <= kLargestCap; cap *= 2) {
-    const Cost cost = cost_of(cap);
-    if (cap == kSmallestCap || cost < least) {
-      best = cap;
-      least = cost;
-    }
-    if (cap >= bytes) break;  // larger ones cut nothing
-  }
-  return best;
 }
 
 std::size_t blocks_of(std::size_t elements) { return (elements + kBlock - 1) / kBlock; }

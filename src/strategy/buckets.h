@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,13 +69,6 @@ BucketLayout lay_out_units(std::span<const TensorSize> parameters, std::span<con
 std::vector<std::size_t> reverse_order(std::size_t parameters);
 // `seen` with the parameters that it lacks behind it, in reverse order.
 std::vector<std::size_t> completed_order(std::span<const std::size_t> seen, std::size_t parameters);
-
-// The cap, a power of two, at which the buckets of `bytes` are exposed least behind a backward pass of `backward_us`
-// that makes gradients evenly; of two that are alike the one that takes less in all. Where nobody knows how long
-// backward takes (0) it is the least of all buckets, and of the last once more, which no computation hides. From 1 MB
-// on: what it takes to wake somebody up is not in prices. `price_us` tells what a reduction of so many bytes takes.
-std::size_t cheapest_cap(std::size_t bytes, const std::function<double(std::size_t bytes)>& price_us,
-                         double backward_us = 0);
 
 // Blocks of kBlock elements of all parameters: each parameter's begin at its first element.
 std::size_t blocks_of(std::size_t elements);

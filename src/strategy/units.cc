@@ -6,23 +6,24 @@
 
 namespace tutti::strategy {
 
+// Looks at what is held alone: a model has many more units.
 bool UnitWindow::make_room(std::vector<UnitMove>& moves) {
-  if (held_ < limit_) return true;
-  std::size_t oldest = units_.size();
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!units_[unit].held || units_[unit].uses > 0) continue;
-    if (oldest == units_.size() || units_[unit].last_used < units_[oldest].last_used) oldest = unit;
+  if (held_.size() < limit_) return true;
+  auto oldest = held_.end();
+  for (auto unit = held_.begin(); unit != held_.end(); ++unit) {
+    if (units_[*unit].uses > 0) continue;
+    if (oldest == held_.end() || age_of(*unit) < age_of(*oldest)) oldest = unit;
   }
-  if (oldest == units_.size()) return false;
-  units_[oldest].held = false;
-  --held_;
-  moves.push_back({UnitMove::Kind::drop, oldest});
+  if (oldest == held_.end()) return false;
+  units_[*oldest].held = false;
+  moves.push_back({UnitMove::Kind::drop, *oldest});
+  held_.erase(oldest);
   return true;
 }
 
 void UnitWindow::gather(std::size_t unit, std::vector<UnitMove>& moves) {
   units_[unit].held = true;
-  ++held_;
+  held_.push_back(unit);
   moves.push_back({UnitMove::Kind::gather, unit});
 }
 
@@ -64,7 +65,7 @@ void UnitWindow::begin_pass() {
 
 void UnitWindow::forget() {
   for (State& unit : units_) unit = {};
-  held_ = 0;
+  held_.clear();
   clock_ = 0;
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tutti::strategy {
@@ -58,10 +59,12 @@ class UnitWindow {
   // Makes room for one more; false where all that are held are in use.
   bool make_room(std::vector<UnitMove>& moves);
   void gather(std::size_t unit, std::vector<UnitMove>& moves);
+  // Of two that were used at once the first comes first.
+  std::pair<std::uint64_t, std::size_t> age_of(std::size_t unit) const { return {units_[unit].last_used, unit}; }
 
   std::vector<State> units_;
   std::size_t limit_;
-  std::size_t held_ = 0;
+  std::vector<std::size_t> held_;
   std::uint64_t clock_ = 0;
   std::vector<std::size_t> expected_, seen_;  // orders of use: of the last step, of this one
   std::vector<UnitEvent> events_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/formatted.h"
-#include "strategy/buckets.h"
+#include "strategy/bucket_cap.h"
 #include "strategy/timeline.h"
 #include "train/advised_hooks.h"
 #include "train/bucket_exchange.h"
@@ -80,20 +80,17 @@ class Advising {
   strategy::BucketLayout lay_out(const ExchangeRule& rule) const {
     std::vector<strategy::TensorSize> sizes;
     std::vector<std::size_t> units;
-    std::size_t bytes = 0;
-    bool any = false;
     for (const Parameter& parameter : parameters_) {
       sizes.push_back({parameter.elements(), parameter.type,
                        is_compressed(rule.compression, options_.strategy.compresses, parameter)});
       units.push_back(parameter.unit);
-      bytes += sizes.back().elements * size_of(parameter.type);
-      any = any || sizes.back().compressed;
     }
     if (options_.stage == 3) return strategy::lay_out_units(sizes, units, ranks_);
     std::size_t cap = options_.strategy.bucket_bytes;
     if (cap == 0) {
-      cap = strategy::cheapest_cap(
-          bytes, [&](std::size_t bucket) { return price_of_bucket(bucket, parameters_[0].type, any, rule, price_); });
+      cap = strategy::cheapest_cap(sizes, ranks_, [&](const strategy::Bucket& bucket) {
+        return price_of_bucket(bucket.filled_bytes(), bucket.type, bucket.compressed, rule, price_);
+      });
     }
     return strategy::lay_out(sizes, strategy::reverse_order(sizes.size()), {.cap_bytes = cap, .ranks = ranks_});
   }

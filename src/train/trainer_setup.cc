@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "strategy/bucket_cap.h"
 #include "train/agreement.h"
 #include "train/call_prices.h"
 #include "train/trainer.h"
@@ -171,13 +172,12 @@ std::size_t Trainer::agreed_cap() {
   if (options_.bucket_bytes != 0) return options_.bucket_bytes;
   std::size_t bytes = 0;
   for (const strategy::TensorSize& size : sizes_) bytes += size.elements * size_of(size.type);
-  const bool compressed = std::ranges::any_of(sizes_, &strategy::TensorSize::compressed);
   const ExchangeRule rule{options_.compression, options_.error_feedback, stage_, ranks_};
   const PricedCalls calls(comm_, bytes);
   std::uint64_t cap = 0;
   if (rank_ == 0) {
-    cap = strategy::cheapest_cap(bytes, [&](std::size_t bucket) {
-      return price_of_bucket(bucket, sizes_[0].type, compressed, rule,
+    cap = strategy::cheapest_cap(sizes_, ranks_, [&](const strategy::Bucket& bucket) {
+      return price_of_bucket(bucket.filled_bytes(), bucket.type, bucket.compressed, rule,
                              [&](Verb verb, std::uint64_t moved) { return calls.predicted_us(verb, moved); });
     });
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "base/formatted.h"
@@ -98,6 +99,9 @@ TEST(Gamma, RefusesWhatIsNoNumberThere) {
   EXPECT_THROW(require_possible({.parameters = 0}), Error);
   EXPECT_THROW(require_possible({.overlap = 1.5}), Error);
   EXPECT_THROW(require_possible({.latency_s = -1}), Error);
+  EXPECT_THROW(require_possible({.parameters = 1e308}), Error);
+  EXPECT_THROW(require_possible({.bytes_per_s = 1e-300}), Error);
+  EXPECT_THROW(require_possible({.every = 1e300}), Error);
   try {
     require_possible({.global_batch = -2});
     FAIL();
@@ -105,6 +109,26 @@ TEST(Gamma, RefusesWhatIsNoNumberThere) {
     EXPECT_STREQ(error.what(), "--global-batch is -2; give a number above 0");
   }
   require_possible({});
+}
+
+// However large what it is made of: as long as that is possible, it is a number.
+TEST(Gamma, IsANumber) {
+  for (const double large : {1e-30, 1.0, 1e30}) {
+    for (const double small : {1e-30, 1.0, 1e30}) {
+      const GammaSettings settings{.parameters = large,
+                                   .global_batch = large,
+                                   .local_batch = large,
+                                   .tokens_per_example = large,
+                                   .flops_per_s = small,
+                                   .bytes_per_s = small,
+                                   .latency_s = small};
+      require_possible(settings);
+      EXPECT_TRUE(std::isfinite(strong_scaling(settings, 64).gamma()));
+      EXPECT_TRUE(std::isfinite(weak_scaling(settings, 64).gamma_exposed()));
+      for (const auto& workers : {break_even_strong(settings), break_even_weak(settings)})
+        EXPECT_TRUE(!workers || std::isfinite(*workers)) << large << " " << small;
+    }
+  }
 }
 
 }  // namespace

@@ -145,8 +145,22 @@ TEST(Model, ThatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(why_not("{\"layers\": 4,\n  \"hidden\" 256}"), HasSubstr("m.json:2:14: this is no JSON from here on"));
   EXPECT_THAT(why_not(R"({"hidden": 256, "vocab": 10})"), HasSubstr("m.json: \"layers\" is missing"));
   EXPECT_THAT(why_not(R"({"layer": 4})"), HasSubstr("no key 'layer'; did you mean layers or"));
+  EXPECT_THAT(why_not("{\"layers\": 4,\n \"name\": \"hiden: {\", \"hiden\": 256}"),
+              HasSubstr("m.json:2:22: no key 'hiden'; did you mean hidden"));
+  EXPECT_THAT(why_not("{\"layers\": 4, \"hidden\":\n 1e400}"), HasSubstr("m.json:2:2: this number is larger than"));
+  EXPECT_THAT(why_not("{\"layers\": 4,\n \"hidden\": 2.5}"), HasSubstr("m.json:2:2: \"hidden\" is 2.5; a whole"));
+  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 1073741824, "vocab": 10})"), HasSubstr("a width from 1 to 16777216"));
+  EXPECT_THAT(why_not(R"({"model_type": "mpt", "n_layers": 4, "d_model": 4096, "n_heads": 32, "vocab_size": 10,
+                          "expansion_ratio": 1048576})"),
+              HasSubstr("m.json:2:27: \"expansion_ratio\" makes a width of 4294967296"));
+  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 1000, "vocab": 10, "heads": 7})"),
+              HasSubstr("7 heads do not share a width of 1000 evenly"));
+  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 1024, "vocab": 10, "top_k": 2})"),
+              HasSubstr("\"top_k\" is about experts"));
+  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 1024, "vocab": 10, "heads": 16777216, "head_size": 1073741824})"),
+              HasSubstr("are wider than 2^30 together"));
   EXPECT_THAT(why_not(R"({"layers": "4", "hidden": 256, "vocab": 10})"), HasSubstr("a whole number belongs there"));
-  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 256, "vocab": 10, "heads": 3, "kv_heads": 2})"),
+  EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 256, "vocab": 10, "heads": 4, "kv_heads": 3})"),
               HasSubstr("--kv-heads must divide"));
   try {
     find_model("lama3-8b");

@@ -108,6 +108,7 @@ TEST(Plan, CopiesKeysAndValuesBeyondTheirHeads) {
   EXPECT_EQ(2 * elements(8, "key"), elements(4, "key"));
   EXPECT_EQ(2 * elements(16, "query"), elements(8, "query"));
   EXPECT_THAT(why_not({{"model", "llama3-70b"},
+                       {"hidden", "6144"},
                        {"heads", "24"},
                        {"kv-heads", "8"},
                        {"ffn", "24576"},

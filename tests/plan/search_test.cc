@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 
 #include "plan/jobs.h"
@@ -128,6 +130,34 @@ TEST(Search, KeepsWhatWasSaid) {
   }
 }
 
+// Sequences from 4,096 tokens on are worth cutting, and stages into as many chunks as divide them.
+TEST(Search, IsNotSlowerThanWhatItCouldHaveTried) {
+  const JobWords large{{"model", "llama3-405b"}, {"accelerator", "h100"}, {"gpus", "576"},
+                       {"seq", "8192"},          {"global-batch", "252"}},
+      small{{"model", "llama3-70b"}, {"accelerator", "h100"}, {"gpus", "64"}, {"seq", "8192"}, {"global-batch", "128"}};
+  for (const auto& [job, strategy] :
+       {std::pair(large, "tp8.sp.cp2.pp9.v7.zero1"), {small, "tp4.sp.cp2.pp4.v5.zero1"}}) {
+    const JobPlan named = plan_of(with(job, {{"strategy", strategy}, {"micro-batch", "1"}}));
+    CollectivePrices prices = prices_for(named.job);
+    const JobPlan found = answer(question_of(with(job, {{"strategy", "auto"}}), {}), prices);
+    EXPECT_TRUE(named.fits() && found.fits());
+    EXPECT_LE(found.step_s(), named.step_s() * (1 + 1e-9)) << to_text(found.job.parallel);
+  }
+}
+
+TEST(Search, CutsShortSequencesWhereNothingElseKeepsActivations) {
+  const JobWords job{{"model", "llama3-8b"},   {"cluster", "dgx-h100:1"}, {"seq", "2048"},  {"tp", "1"}, {"pp", "1"},
+                     {"global-batch", "64"}, {"strategy", "auto"}};
+  const auto found_of = [&](const char* micro_batch) {
+    const JobQuestion question = question_of(with(job, {{"micro-batch", micro_batch}}), {});
+    CollectivePrices prices = prices_for(question.job);
+    return find_strategies(question.job, prices, 1000, question.fixed).best;
+  };
+  const auto cuts = [](const JobPlan& plan) { return plan.job.parallel.cp > 1; };
+  EXPECT_TRUE(std::ranges::none_of(found_of("1"), cuts)) << "all is kept";
+  EXPECT_TRUE(cuts(found_of("8").front())) << "else all is computed again";
+}
+
 TEST(Verdict, NamesChangesByWhatTheyGain) {
   const JobPlan plan = plan_of({{"model", "gpt3-13b"},
                                 {"accelerator", "a100-80"},
@@ -210,6 +240,93 @@ TEST(Verdict, OffersNothingThatIsInForce) {
   };
   EXPECT_THAT(words_of_changes(plan_of(slow)), Not(HasSubstr("--recompute selective"))) << "flash keeps no scores";
   EXPECT_THAT(words_of_changes(plan_of(with(slow, {{"compress", "4"}}))), Not(HasSubstr("--compress")));
+}
+
+JobVerdict verdict_on(const JobPlan& plan) {
+  CollectivePrices prices = prices_for(plan.job);
+  return verdict_of(plan, prices);
+}
+
+// As if put behind what was said: of two options alike the later one counts.
+JobWords with_advice(JobWords words, const std::string& advice) {
+  std::istringstream all(advice);
+  for (std::string name, value; all >> name >> value;) words[name.substr(2)] = value;
+  return words;
+}
+
+TEST(Verdict, LeavesServersOut) {
+  const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"seq", "8192"}, {"micro-batch", "1"}};
+  const auto best = [&](const JobWords& words) { return verdict_on(plan_of(with(job, words))).changes.front(); };
+  const PlannedChange idle = best({{"strategy", "dp62.ps2"}, {"global-batch", "124"}});
+  EXPECT_EQ(idle.words, "--strategy dp62.zero1 --gpus 62");
+  EXPECT_THAT(idle.why, HasSubstr("the servers' devices are idle"));
+  EXPECT_GT(idle.gain, 10);
+  const PlannedChange all = best({{"strategy", "dp56.ps8"}, {"global-batch", "448"}});
+  EXPECT_EQ(all.words, "--strategy dp64.zero1") << "448 sequences are 7 for each of 64";
+  EXPECT_EQ(best({{"servers", "8"}, {"global-batch", "448"}}).words, "--strategy dp64.zero1 --servers 0");
+}
+
+// What is advised can be put behind the words of the job, however these say it, and is what was planned.
+TEST(Verdict, AdvisesWhatCanBeSaid) {
+  const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "128"}, {"micro-batch", "1"}};
+  for (const JobWords& words : {JobWords{{"strategy", "zero3"}},
+                                JobWords{{"zero", "3"}},
+                                JobWords{{"strategy", "zero2"}},
+                                JobWords{{"strategy", "dp"}, {"overlap", "none"}},
+                                JobWords{{"strategy", "tp8.pp4.v2"}},
+                                JobWords{{"tp", "8"}, {"pp", "4"}, {"interleave", "2"}},
+                                JobWords{{"strategy", "tp8.zero3"}, {"sp", "0"}},
+                                JobWords{{"strategy", "pp4"}, {"dp", "16"}},
+                                JobWords{{"strategy", "zero1"}, {"tp", "8"}, {"seq", "32768"}},
+                                JobWords{{"strategy", "dp60.ps4"}, {"global-batch", "120"}}}) {
+    for (const PlannedChange& change : verdict_on(plan_of(with(job, words))).changes) {
+      const JobWords advised = with_advice(with(job, words), change.words);
+      EXPECT_EQ(why_not(advised), "") << change.words;
+      EXPECT_NEAR(plan_of(advised).step_s(), change.plan.step_s(), 1e-9) << change.words;
+    }
+  }
+}
+
+TEST(Verdict, SaysWhatAStageOfZeroChangesFromWhereItIs) {
+  const auto why = [](const char* strategy, const char* stage) {
+    for (const PlannedChange& change : verdict_on(plan_of(with(kLlama, {{"strategy", strategy}, {"overlap", "none"},
+                                                                        {"compress", "4"}, {"seq", "512"}})))
+                                           .changes)
+      if (change.words.find(stage) != std::string::npos) return change.why;
+    return std::string();
+  };
+  EXPECT_THAT(why("zero3", "zero1"), HasSubstr("parameters and gradients stay whole"));
+  EXPECT_THAT(why("zero2", "zero1"), HasSubstr("reduced once in a step"));
+}
+
+TEST(Verdict, AdvisesAgainstALocalBatchThatFellByWhatIsNotInForce) {
+  const JobWords job{{"model", "llama2-7b"}, {"accelerator", "a100-80"}, {"seq", "1"}, {"global-batch", "512"}};
+  const auto remedy = [&](const JobWords& more) {
+    const JobPlan few = plan_of(with(with(job, {{"gpus", "16"}, {"micro-batch", "32"}}), more)),
+                  many = plan_of(with(with(job, {{"gpus", "64"}, {"micro-batch", "8"}}), more));
+    for (const std::string& sentence : differences(few, many))
+      if (sentence.starts_with("remedy")) return sentence;
+    return std::string();
+  };
+  EXPECT_EQ(remedy({}), "remedy: keep the local batch (--global-batch 2048), or send less (--compress, --diloco)");
+  EXPECT_THAT(remedy({{"overlap", "none"}}), HasSubstr(", exchange in buckets behind backward (--overlap dp), or"));
+}
+
+TEST(Job, OfWhatMeansNothingIsRefused) {
+  for (const char* of_experts : {"top-k", "capacity-factor", "imbalance", "expert-ffn"})
+    EXPECT_THAT(why_not(with(kLlama, {{of_experts, "2"}})), HasSubstr("llama3-8b has no experts, which alone"));
+  EXPECT_EQ(why_not(with(kLlama, {{"experts", "8"}, {"top-k", "2"}, {"imbalance", "1.5"}})), "");
+  const JobWords own{{"accelerator", "h100"}, {"layers", "4"}, {"hidden", "1000"}};
+  EXPECT_THAT(why_not(with(own, {{"heads", "7"}})), HasSubstr("a width of 1000 is not cut evenly among so many"));
+  EXPECT_EQ(job_of(own).model.heads, 5) << "the most that divide it, of those of 128 numbers or more";
+  EXPECT_THAT(why_not(with(own, {{"hidden", "536870912"}})), HasSubstr("a whole number up to 16777216"));
+  for (const char* quantity : {"tokens", "price", "flops", "critical-batch"})
+    EXPECT_THAT(why_not(with(kLlama, {{quantity, "1e300"}, {"strategy", "dp"}})), HasSubstr("no such quantity"));
+  EXPECT_THAT(why_not(with(kLlama, {{"critical-batch", "1e-300"}})), HasSubstr("no such quantity"));
+  const ModelShape of_many =
+      job_of({{"accelerator", "h100"}, {"layers", "32"}, {"params", "7e9"}, {"heads", "25"}}).model;
+  EXPECT_EQ(of_many.hidden, of_many.heads * of_many.head_size);
+  EXPECT_NEAR(parameters_of(of_many).all / 7e9, 1, 0.1);
 }
 
 TEST(Job, BeyondTheModelsPlacesIsRefused) {

@@ -1,4 +1,4 @@
-// Buckets: caps, types, order, alignment of blocks and shards, parts of shards, and the cap that costs least.
+// Buckets: caps, types, order, alignment of blocks and shards, parts of shards.
 #include "strategy/buckets.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <random>
-
-#include "strategy/timeline.h"
 
 namespace tutti::strategy {
 namespace {
@@ -102,48 +100,6 @@ TEST(Buckets, OfAnyModelAreSound) {
       }
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_EQ(seen[i], sizes[i].elements);
-  }
-}
-
-TEST(Buckets, TheCapIsWhereLatencyAndTheLastBucketBalance) {
-  constexpr double kLatency = 100, kPerByte = 1e-4;
-  const auto price = [&](std::size_t bytes) { return kLatency + kPerByte * static_cast<double>(bytes); };
-  // The least of (M / c + 1)(a + bc) is at sqrt(Ma / b): 8 MB for 64 MB.
-  EXPECT_EQ(cheapest_cap(64 << 20, price), 8U << 20);
-  EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t) { return 100.0; }), 64U << 20) << "latency alone: one bucket";
-  EXPECT_EQ(cheapest_cap(64 << 20, [](std::size_t bytes) { return static_cast<double>(bytes); }), 1U << 20);
-  EXPECT_EQ(cheapest_cap(42 << 20, [](std::size_t bytes) { return 20 + static_cast<double>(bytes) / 100; }), 1U << 20)
-      << "all in one bucket: nothing hides it either";
-  EXPECT_EQ(cheapest_cap(1000, price), 1U << 20) << "a small model has one bucket anyway";
-}
-
-// What a step shows of the buckets of a cap, played one by one.
-double exposed_by(std::size_t cap, std::size_t bytes, double backward_us, double latency_us, double us_per_byte) {
-  std::vector<PricedBucket> buckets;
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t size = std::min(cap, bytes - done);
-    done += size;
-    buckets.push_back({size, 1, backward_us * static_cast<double>(done) / static_cast<double>(bytes),
-                       latency_us + us_per_byte * static_cast<double>(size)});
-  }
-  return play_buckets(buckets, backward_us).back().end_us - backward_us;
-}
-
-TEST(Buckets, TheCapExposesLeastBehindABackwardPassThatIsKnown) {
-  constexpr std::size_t kBytes = 100 << 20;
-  for (const double latency_us : {1.0, 50.0, 2000.0}) {
-    for (const double gigabytes_per_s : {0.1, 1.0, 20.0}) {
-      for (const double backward_us : {1e3, 3e4, 1e6}) {
-        const double us_per_byte = 1e-3 / gigabytes_per_s;
-        const auto price = [&](std::size_t bytes) { return latency_us + us_per_byte * static_cast<double>(bytes); };
-        const std::size_t chosen = cheapest_cap(kBytes, price, backward_us);
-        const double exposed = exposed_by(chosen, kBytes, backward_us, latency_us, us_per_byte);
-        for (std::size_t cap = 1 << 20; cap <= 64 << 20; cap *= 2)
-          EXPECT_LE(exposed, exposed_by(cap, kBytes, backward_us, latency_us, us_per_byte) * 1.0001)
-              << cap << " instead of " << chosen << ": " << latency_us << " us, " << gigabytes_per_s << " GB/s, "
-              << backward_us << " us";
-      }
-    }
   }
 }
 

@@ -83,6 +83,14 @@ TEST(Units, AnotherOrderThanExpectedStillWorks) {
   EXPECT_THAT(window.use(2), ElementsAre(gather(2))) << "nothing goes ahead of what was not expected";
 }
 
+// Models have up to a hundred thousand layers: what is held is few of them.
+TEST(Units, AreAsManyAsAModelHasLayers) {
+  constexpr std::size_t kUnits = 100'000;
+  std::size_t all = 0;
+  for (const std::size_t gathers : gathers_of(both_passes(kUnits), kUnits, 3)) all += gathers;
+  EXPECT_EQ(all, 2 * kUnits - 3);
+}
+
 TEST(Units, BothPassesGatherTwiceButForTheLast) {
   for (std::size_t units = 1; units <= 7; ++units) {
     for (std::size_t limit = 1; limit <= 8; ++limit) {

@@ -106,6 +106,18 @@ TEST(PlanTool, ComparesInWordsThatNameTheCause) {
   EXPECT_EQ(both["second"]["strategy"], "dp64.zero3");
 }
 
+TEST(PlanTool, ComparesStrategiesOfSeveralWords) {
+  const json both = json::parse(plan("compare tp8,zero1 gpus=64,strategy=tp8,zero3 --json " + kJob).output);
+  EXPECT_EQ(both["first"]["strategy"], "tp8.dp8.zero1");
+  EXPECT_EQ(both["second"]["strategy"], "tp8.dp8.zero3");
+}
+
+// What a verdict advises is put behind what was said.
+TEST(PlanTool, TakesTheLaterOfTwoOptionsAlike) {
+  const json made = json::parse(plan(kJob + "--tp 8 --sp --strategy zero3 --strategy dp8.zero1 --json").output);
+  EXPECT_EQ(made["strategy"], "tp8.sp.dp8.zero1");
+}
+
 TEST(PlanTool, ComparesSidesThatReadAlikeByTheirOwnWords) {
   const std::string sides =
       "compare stack=tutti stack=flat-ring --model gpt3-13b --cluster dgx-a100:8 --strategy zero3 ";
@@ -206,6 +218,8 @@ TEST(PlanTool, RefusesWithTheRemedy) {
   refused("--model / --cluster dgx-h100:8", "cannot read '/'; is it a file?");
   refused(kJob + "--strategy tp8.dp16", "take dp8");
   refused(kJob + "--tp 8 --sp 2", "--sp 2: 0 or 1 belongs there");
+  refused(kJob + "--tokens 1e300 --price 1e300", "--tokens 1e300: no such quantity is anywhere");
+  refused("gamma --global-batch 1e308 --params 1e308", "--params is 1e+308; give a number from 1e-30 up to 1e30");
   refused("compare zero1 " + kJob, "compare takes two sides");
   refused("--seq 8192 scale --gpus 8..64 " + kJob, "options of scale stand behind its name: tutti plan scale --");
   refused("--json gamma", "options of gamma stand behind its name");

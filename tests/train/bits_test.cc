@@ -8,7 +8,7 @@
 #include "check.h"
 #include "cost_file.h"
 #include "effort.h"
-#include "strategy/buckets.h"
+#include "strategy/bucket_cap.h"
 #include "strategy/sentence.h"
 #include "topology/rates.h"
 #include "train/one_process.h"
@@ -211,8 +211,8 @@ TEST(BucketCap, IsChosenByPriceAndAlikeWhereNoneIsGiven) {
   }));
 }
 
-// The cap of a model of 32 MB, and the one that costs least by what the communicator itself predicts. A byte takes 1 ns
-// or so, a bucket of whatever size three times what it takes until peers see that there is something.
+// The cap of a model of 33 tensors of 1 MB, and the one that costs least by what the communicator itself predicts. A
+// byte takes 1 ns or so, a bucket of whatever size three times what it takes until peers see that there is something.
 std::array<std::size_t, 2> caps_where_peers_see_after(double progress_s) {
   topology::Rates rates;
   rates.step = rates.message = rates.call = 1e-9;
@@ -220,16 +220,20 @@ std::array<std::size_t, 2> caps_where_peers_see_after(double progress_s) {
   rates.progress = rates.enter = rates.line = progress_s;
   rates.cores = 64;
   const testing::Costs costs({rates, rates, {}, {}});
-  constexpr std::size_t kBytes = 32 << 20;
+  constexpr std::size_t kTensors = 33, kBytes = kTensors << 20;
   std::array<std::size_t, 2> caps{};
   testing::expect_all_ok(testing::run_ranks(Ranks::threads, 2, [&](Communicator& comm) {
     std::vector<float> values(kBytes / sizeof(float));
-    const train::Parameters parameters{{.name = "w", .shape = {8192, 1024}, .values = values.data()}};
+    constexpr std::size_t kEach = kBytes / sizeof(float) / kTensors;
+    train::Parameters parameters;
+    for (std::size_t i = 0; i < kTensors; ++i)
+      parameters.push_back(
+          {.name = "w" + std::to_string(i), .shape = {kEach / 1024, 1024}, .values = values.data() + i * kEach});
+    const std::vector<strategy::TensorSize> sizes(kTensors, {.elements = kEach});
     const std::size_t chosen = train::data_parallel(comm, parameters, train::Sgd{}).report().bucket_bytes;
     const std::shared_ptr<void> memory = comm.allocate_bytes(kBytes);
-    const std::size_t cheapest = strategy::cheapest_cap(kBytes, [&](std::size_t bytes) {
-      return comm.predicted_us(
-          testing::all_reduce_of(memory.get(), memory.get(), bytes / sizeof(float), DType::float32));
+    const std::size_t cheapest = strategy::cheapest_cap(sizes, comm.size(), [&](const strategy::Bucket& bucket) {
+      return comm.predicted_us(testing::all_reduce_of(memory.get(), memory.get(), bucket.filled, DType::float32));
     });
     train::StrategyOptions given;
     given.bucket_bytes = 3 << 20;
