@@ -362,7 +362,7 @@ void add_how(CLI::App& app, BenchOptions& asked) {
       ->type_name("S");
   app.add_option("--patience", asked.effort.patience_s, "Seconds after which an implementation is given up; 30")
       ->type_name("S")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(number_between(0.1, 1e6));
   app.add_flag("--no-pin", asked.no_pin, "Let the system choose the cores, for all implementations");
   app.add_option("--runs", asked.runs, "figures: how often all is run; ratios are medians of the runs")
       ->type_name("N")

@@ -16,7 +16,9 @@
 namespace tutti::tools {
 
 topology::Topology find_topology(const std::string& words) {
-  if (!std::filesystem::exists(words)) return topology::find_preset(words);
+  std::error_code unreadable;  // such as a name that is too long for a file
+  const std::filesystem::file_status status = std::filesystem::status(words, unreadable);
+  if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) return topology::find_preset(words);
   constexpr std::size_t kMostBytes = 1 << 20;
   std::ifstream file(words);
   std::string text(kMostBytes, '\0');

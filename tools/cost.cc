@@ -97,7 +97,7 @@ void add_cost(CLI::App& app, int& exit_code) {
   cost->add_option("-e,--end", asked->sizes.end, "Largest size; 64M if left out")->type_name("BYTES");
   cost->add_option("-f,--factor", asked->sizes.factor, "From one size to the next; 4 if left out")
       ->type_name("X")
-      ->check(CLI::Range(1.01, 1e6));
+      ->check(number_between(1.01, 1e6));
   cost->add_option("--svg,--plot", asked->plot, "Writes a picture: time over size, a line for each algorithm")
       ->type_name("FILE.svg");
   cost->add_flag("--json", asked->json, "As JSON, for scripts");

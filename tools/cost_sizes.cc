@@ -20,6 +20,7 @@ std::vector<PricedSize> price_sizes(const SimulationRequest& asked, const SizesT
   std::vector<PricedSize> priced;
   for (auto bytes = static_cast<double>(bench::parse_bytes(sizes.begin, "-b")); bytes <= end; bytes *= sizes.factor) {
     PricedSize size{static_cast<std::uint64_t>(bytes), {}};
+    if (!priced.empty() && size.bytes == priced.back().bytes) continue;  // a small factor of a few bytes
     for (const schedule::Algorithm* const row : chosen.rows)
       size.rows.push_back(simulate_row(asked, *row, topology, size.bytes));
     priced.push_back(std::move(size));

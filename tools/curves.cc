@@ -19,11 +19,16 @@ constexpr double kNameHeightOfCurves = 16;
 class Curves {
  public:
   Curves(const std::vector<std::uint64_t>& sizes, const std::vector<Curve>& curves)
-      : sizes_(sizes), curves_(curves), low_(curves.front().seconds.front()), high_(low_) {
+      : sizes_(sizes), curves_(curves) {
+    // What takes no time has no place on a logarithmic axis, and is drawn at the foot of it.
     for (const Curve& curve : curves) {
-      low_ = std::min(low_, *std::min_element(curve.seconds.begin(), curve.seconds.end()));
-      high_ = std::max(high_, *std::max_element(curve.seconds.begin(), curve.seconds.end()));
+      for (const double seconds : curve.seconds) {
+        if (!(seconds > 0)) continue;
+        low_ = high_ == 0 ? seconds : std::min(low_, seconds);
+        high_ = std::max(high_, seconds);
+      }
     }
+    if (high_ == 0) low_ = high_ = 1e-6;
   }
 
   std::string draw(const std::string& title) const {
@@ -45,7 +50,7 @@ class Curves {
               static_cast<double>(sizes_.back()), kLeftOfCurves, kWidthOfCurves - kRightOfCurves);
   }
   double y_of(double seconds) const {
-    return on(seconds, low_ / 1.2, high_ * 1.2, kHeightOfCurves - kBottomOfCurves, kTopOfCurves);
+    return on(std::max(seconds, low_ / 1.2), low_ / 1.2, high_ * 1.2, kHeightOfCurves - kBottomOfCurves, kTopOfCurves);
   }
   std::size_t quickest(std::size_t size) const {
     std::size_t best = 0;
@@ -130,7 +135,7 @@ class Curves {
 
   const std::vector<std::uint64_t>& sizes_;
   const std::vector<Curve>& curves_;
-  double low_, high_;
+  double low_ = 0, high_ = 0;  // seconds
 };
 
 }  // namespace

@@ -6,9 +6,9 @@
 
 #include "schedule/json.h"
 #include "schedule/readers/goal.h"
-#include "schedule/verbs.h"
 #include "tools/bench/sizes.h"
 #include "tools/selection.h"
+#include "tools/simulation.h"
 #include "tools/verbs.h"
 
 namespace tutti::tools {
@@ -20,7 +20,8 @@ constexpr const char* kExportExamples = R"(Examples:
   tutti export all_reduce -a ring -n 4 --format json             the programs themselves; see tutti verify --file
 
 GOAL has sends, receives and computations with what each comes behind; a message has a tag of its own on its edge.
-Credits have no form there, and neither have algorithms that reach into others' memory.)";
+Credits have no form there, and neither have algorithms that reach into others' memory: without -a it is the first one
+of messages. What a chunk has is rounded down to whole elements of 4 bytes, of which there is one at least.)";
 
 struct Export {
   Selection selection;
@@ -31,13 +32,15 @@ struct Export {
 };
 
 std::string text_of(const Export& asked) {
-  const std::vector<schedule::Lowered> programs = asked.selection.programs();
-  if (asked.format == "json") return schedule::to_json(programs);
+  if (asked.format == "json") return schedule::to_json(asked.selection.programs());
+  Selection selection = asked.selection;
+  selection.sends_only = true;
+  const std::vector<schedule::Lowered> programs = selection.programs();
   const schedule::Program& first = programs.front().program;
   constexpr std::uint32_t kElement = 4;
-  const bool chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks;
-  const std::uint64_t share = kElement * (chunks ? static_cast<std::uint64_t>(first.ranks) : 1);
-  return schedule::to_goal(programs, {bench::parse_bytes(asked.bytes, "-b") / share, kElement, asked.reduce});
+  const VectorCount vector =
+      VectorCount::of(first.verb, first.ranks, bench::parse_bytes(asked.bytes, "-b"), kElement);
+  return schedule::to_goal(programs, {vector.count, kElement, asked.reduce});
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ void add_export(CLI::App& app, int& exit_code) {
       ->type_name("BYTES");
   command->add_option("--reduce", asked->reduce, "goal: GB/s at which a rank reduces; 10 if left out")
       ->type_name("GB/S")
-      ->check(CLI::PositiveNumber);
+      ->check(number_between(1e-6, 1e9));
   command->add_option("-o,--output", asked->file, "Write to this file; to the terminal if left out")->type_name("FILE");
   command->footer(kExportExamples);
   command->callback([asked, &exit_code] {

@@ -52,13 +52,17 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t dimension,
                   const std::vector<int>& devices, const topology::Topology& topology) {
   const MeshDimension& of = mesh.dimensions()[dimension];
-  const std::uint64_t segment_bytes = std::max<std::uint64_t>(4 << 20, of.bytes / 64);  // more would tell nothing more
-  std::vector<int> hosts_of_all;
+  std::vector<int> hosts_of_all, hosts_of_first;
+  const std::vector<std::vector<int>> groups = mesh.groups(dimension);
+  for (const int rank : groups.front())
+    hosts_of_first.push_back(topology.host_of(devices[static_cast<std::size_t>(rank)]));
+  const std::uint64_t segment_bytes =
+      schedule::segment_bytes_to_simulate(row.generate({of.size, 0, 0, Hosts(hosts_of_first)}), of.bytes);
   for (int device = 0; device < mesh.ranks(); ++device) hosts_of_all.push_back(topology.host_of(device));
   const Offers whole = offers_to_simulate(Hosts(hosts_of_all), segment_bytes);
   Offers offers;
   std::vector<Lowered> group, all(static_cast<std::size_t>(mesh.ranks()));
-  for (const std::vector<int>& ranks : mesh.groups(dimension)) {
+  for (const std::vector<int>& ranks : groups) {
     std::vector<int> places, hosts;
     for (const int rank : ranks) {
       places.push_back(devices[static_cast<std::size_t>(rank)]);
@@ -73,9 +77,7 @@ double seconds_of(const schedule::Algorithm& row, const Mesh& mesh, std::size_t 
     put_group(group, places, whole, all);
   }
   schedule::SimulateOptions options;
-  const bool chunks = schedule::facts_of(row.verb).cut == schedule::Cut::chunks;
-  options.count = std::max<std::uint64_t>(
-      1, of.bytes / (options.element_bytes * (chunks ? static_cast<std::uint64_t>(of.size) : 1)));
+  options.count = VectorCount::of(row.verb, of.size, of.bytes, options.element_bytes).count;
   return schedule::simulate(all, topology, options).seconds;
 }
 
@@ -117,7 +119,10 @@ void Mesh::set_traffic(const std::string& text) {
   });
   if (found == dimensions_.end())
     refuse(fmt::format("--traffic {}: the mesh has no dimension '{}'", text, text.substr(0, equals)));
-  found->verb = name_of(verb_named(text.substr(equals + 1, colon - equals - 1)));
+  const Verb verb = verb_named(text.substr(equals + 1, colon - equals - 1));
+  if (verb == Verb::send_recv)
+    refuse(fmt::format("--traffic {}: send_recv is between two ranks; what all of a group do belongs there", text));
+  found->verb = name_of(verb);
   const std::size_t by = std::min(text.find('x', colon), text.size());
   found->bytes = bench::parse_bytes(text.substr(colon + 1, by - colon - 1), "--traffic");
   found->times = by == text.size() ? 1 : number_of(std::string_view(text).substr(by + 1));

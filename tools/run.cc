@@ -270,6 +270,14 @@ void add_options(CLI::App& verb, RunOptions& asked) {
   verb.add_option("--trace", asked.trace,
                   "Record what the ranks do, by time, for this file: tutti view --file, or ui.perfetto.dev, shows it")
       ->type_name("FILE");
+  // What launchers of others take, and what there is instead.
+  verb.add_option_function<std::string>("--hosts,--host,--hostfile,-H",
+                                        [](const std::string&) {
+                                          refuse("ranks are started on this host only: run the same command on each "
+                                                 "host, with --nnodes, --node-rank and --rendezvous, or let srun or "
+                                                 "mpirun start one rank each, without tutti run");
+                                        })
+      ->group("");
   verb.add_flag("--no-prefix", asked.no_prefix, "Leave output as it is: ranks write to this command's own streams");
   verb.add_flag("--dry-run", asked.dry_run, "Print the variables each rank would get, and start nothing");
 }

@@ -111,7 +111,8 @@ const schedule::Algorithm& Selection::row() const {
   const Verb wanted = verb_named(verb);
   const std::vector<std::string_view> names = algorithms_of(verb);
   for (const schedule::Algorithm& row : schedule::algorithms()) {
-    if (row.verb == wanted && (algorithm.empty() || row.name == algorithm)) return row;
+    if (row.verb != wanted || (algorithm.empty() && sends_only && (!only_sends(row) || row.single_copy))) continue;
+    if (algorithm.empty() || row.name == algorithm) return row;
   }
   refuse(none_called("algorithm", algorithm, names, " for " + verb));
 }

@@ -23,6 +23,8 @@ struct Selection {
   std::uint32_t credits = 4;
   std::string hosts = {};  // how the ranks lie on hosts: their number, or how many ranks each has; empty: one
 
+  bool sends_only = false;  // where no algorithm is named, the first one of messages
+
   // Adds the options that fill this selection; where `file` is another way to name programs, the verb may be left out.
   void add_to(CLI::App& app);
 

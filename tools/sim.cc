@@ -43,11 +43,19 @@ struct Sim {
   bool json = false;
 };
 
+// "16 x 4 MB"
+std::string segments_of(const SimulatedRow& outcome) {
+  if (outcome.segment_bytes == 0) return "-";
+  return fmt::format("{} x {}", outcome.segments, bench::text_of_bytes(outcome.segment_bytes));
+}
+
 void print_table(const std::vector<SimulatedRow>& outcomes) {
-  fmt::print("  {:<22} {:>12} {:>12} {:>12}  {}\n", "algorithm", "time", "algbw", "busbw", "times the quickest");
+  fmt::print("  {:<22} {:>12} {:>12} {:>12} {:>14}  {}\n", "algorithm", "time", "algbw", "busbw", "segments",
+             "times the quickest");
   for (const SimulatedRow& outcome : outcomes) {
-    fmt::print("  {:<22} {:>12} {:>12} {:>12}  {:.2f}\n", outcome.row->name, rounded_time(outcome.simulated.seconds),
-               rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()),
+    fmt::print("  {:<22} {:>12} {:>12} {:>12} {:>14}  {:.2f}\n", outcome.row->name,
+               rounded_time(outcome.simulated.seconds), rounded_bandwidth(outcome.algbw()),
+               rounded_bandwidth(outcome.busbw()), segments_of(outcome),
                outcome.simulated.seconds == 0 ? 1 : outcome.simulated.seconds / outcomes.front().simulated.seconds);
   }
 }
@@ -78,6 +86,7 @@ void print_waits(const Simulated& simulated) {
 
 void print_path(const Simulated& simulated) {
   const Simulated::Path& path = simulated.path;
+  if (path.hops.empty()) return;  // nobody had a step to do
   fmt::print("\n  the critical path, {} steps{}\n", path.steps,
              path.whole ? "" : ": the last ones, earlier ones are lost");
   const auto part = [&](double seconds, const char* words) {
@@ -104,8 +113,9 @@ void print_path(const Simulated& simulated) {
 
 void print_details(const SimulatedRow& outcome, const topology::Topology& topology) {
   const Simulated& simulated = outcome.simulated;
-  fmt::print("  time            {}\n  algbw, busbw    {}, {}\n", rounded_time(simulated.seconds),
-             rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()));
+  fmt::print("  time            {}\n  algbw, busbw    {}, {}\n  segments        {}\n",
+             rounded_time(simulated.seconds), rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()),
+             segments_of(outcome));
   print_links(simulated, topology);
   print_waits(simulated);
   print_path(simulated);
@@ -171,6 +181,8 @@ Json json_of(const SimulatedRow& outcome, const topology::Topology& topology) {
            {"seconds", simulated.seconds},
            {"algbw_bytes_per_s", outcome.algbw()},
            {"busbw_bytes_per_s", outcome.busbw()},
+           {"segments", outcome.segments},
+           {"segment_bytes", outcome.segment_bytes},
            {"simulated_ranks", simulated.simulated_ranks},
            {"events", simulated.events},
            {"rate_changes", simulated.rate_changes},

@@ -71,7 +71,7 @@ void add_troubles(const SimulationRequest& asked, const topology::Topology& topo
   const std::string problem =
       fmt::format("--background {}: FLOWS or FLOWS:BYTES belongs there, such as 16:1M", asked.background);
   options.background.flows = number_in(asked.background.substr(0, colon), problem);
-  if (options.background.flows < 1 || options.background.flows > topology.ranks() * 64) refuse(problem);
+  if (options.background.flows < 1 || options.background.flows > std::int64_t{64} * topology.ranks()) refuse(problem);
   if (colon < asked.background.size())
     options.background.bytes =
         static_cast<double>(bench::parse_bytes(asked.background.substr(colon + 1), "--background"));
@@ -83,18 +83,46 @@ Hosts hosts_of(const topology::Topology& topology, int ranks) {
   return Hosts(hosts);
 }
 
+// How many ranks take part. Ends the command, in words, where there are not so many, or the root is none of them.
+int checked_ranks(const SimulationRequest& asked, Verb verb, const topology::Topology& topology) {
+  const bool pair = verb == Verb::send_recv;
+  const int ranks = asked.ranks.value_or(pair ? 2 : topology.ranks());
+  if (ranks < 1 || ranks > topology.ranks())
+    refuse(fmt::format("-n must be 1 to {}, the ranks of {}", topology.ranks(), topology.name));
+  if (pair && ranks != 2) refuse(fmt::format("send_recv is between two ranks: use -n 2, not {}", ranks));
+  if (asked.root < 0 || asked.root >= ranks) refuse(fmt::format("--root must be 0 to {}", ranks - 1));
+  return ranks;
+}
+
+schedule::Layout layout_of(const schedule::Lowered& lowered, std::uint64_t count, std::uint32_t element_bytes) {
+  return schedule::Layout::of(lowered.program.verb, count, element_bytes,
+                              static_cast<std::uint32_t>(lowered.program.blocks), lowered.segment_bytes);
+}
+
 // The next count whose blocks are all of one size, where that is within a hundredth: only then can ranks fold.
 std::uint64_t count_that_folds(const schedule::Lowered& lowered, std::uint64_t count, std::uint32_t element_bytes) {
-  const auto layout_of = [&](std::uint64_t elements) {
-    return schedule::Layout::of(lowered.program.verb, elements, element_bytes,
-                                static_cast<std::uint32_t>(lowered.program.blocks), lowered.segment_bytes);
-  };
-  const schedule::Layout layout = layout_of(count);
+  const schedule::Layout layout = layout_of(lowered, count, element_bytes);
   if (layout.cut == schedule::Cut::chunks) return count;
   const std::uint64_t even = layout.segments * layout.block_count * layout.blocks;
-  const schedule::Layout rounded = layout_of(even);
+  const schedule::Layout rounded = layout_of(lowered, even, element_bytes);
   const bool alike = rounded.blocks_alike(0) && rounded.blocks_alike(rounded.segments - 1);
   return alike && even - count <= count / 100 ? even : count;
+}
+
+std::uint64_t segment_of(const SimulationRequest& asked, const Algorithm& row, int ranks, const Hosts& hosts,
+                         const VectorCount& vector) {
+  if (!asked.segment.empty()) return bench::parse_bytes(asked.segment, "--segment");
+  if (!schedule::fits(row, ranks)) return 0;  // lowering says why
+  return schedule::segment_bytes_to_simulate(row.generate({ranks, 0, asked.root, hosts}),
+                                             static_cast<std::uint64_t>(vector.bytes()));
+}
+
+void tell_segments(const schedule::Lowered& lowered, const VectorCount& vector, std::uint32_t element_bytes,
+                   SimulatedRow& row) {
+  if (vector.count == 0) return;
+  const schedule::Layout layout = layout_of(lowered, vector.count, element_bytes);
+  row.segments = layout.segments;
+  row.segment_bytes = layout.segment_count * vector.unit_bytes;
 }
 
 }  // namespace
@@ -117,23 +145,26 @@ void SimulationRequest::add_to(CLI::App& app) {
       ->required();
   app.add_option("-n,--ranks", ranks, "The first so many ranks of the cluster; all if left out")->type_name("N");
   app.add_option("--root", root, "The rank that a rooted verb starts from or ends at")->type_name("RANK");
-  app.add_option("--segment", segment, "Pieces that long vectors are cut into; 4M if left out")->type_name("BYTES");
+  app.add_option("--segment", segment,
+                 "Pieces that long vectors are cut into; if left out 4M, or what is better for many ranks or bytes")
+      ->type_name("BYTES");
   add_conditions_to(app);
   app.add_flag("--unfolded", unfolded, "Simulate ranks one by one even where they fare alike");
 }
 
 void SimulationRequest::add_conditions_to(CLI::App& app) {
+  constexpr double kLeastRate = 1e-6, kMostRate = 1e9, kLongestSkew = 1e12;
   app.add_option("--reduce", reduce, "GB/s at which a rank reduces; free if left out")
       ->type_name("GB/S")
-      ->check(CLI::PositiveNumber);
+      ->check(number_between(kLeastRate, kMostRate));
   app.add_option("--copy", copy, "GB/s at which a rank copies; free if left out")
       ->type_name("GB/S")
-      ->check(CLI::PositiveNumber);
+      ->check(number_between(kLeastRate, kMostRate));
   app.add_option("--straggler", stragglers, "A rank that is slower, such as 5:2x; several if wanted")
       ->type_name("RANK:FACTOR");
   app.add_option("--skew", skew, "Ranks start up to so many microseconds late, by lot")
       ->type_name("US")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_between(0, kLongestSkew));
   app.add_option("--slow-link", slow_links,
                  "A link that is slower, such as 'ndr 3 of host 1 and leaf 3:4x': both directions; with 'to': one")
       ->type_name("LINK:FACTOR");
@@ -189,8 +220,8 @@ nlohmann::ordered_json QuickRows::json() const {
 
 QuickRows quick_rows(const SimulationRequest& asked, const topology::Topology& topology) {
   QuickRows all{asked.rows(), {}}, quick;
-  const int ranks = asked.ranks.value_or(topology.ranks());
-  if (!asked.algorithm.empty() || ranks < 2 || ranks > topology.ranks()) return all;
+  const int ranks = checked_ranks(asked, all.rows.front()->verb, topology);
+  if (!asked.algorithm.empty() || ranks < 2) return all;
   std::erase_if(all.rows, [&](const Algorithm* row) { return !schedule::fits(*row, ranks); });
   const Hosts hosts = hosts_of(topology, ranks);
   for (const Algorithm* const row : all.rows) {
@@ -218,16 +249,13 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
                           std::uint64_t bytes) {
   SimulatedRow result;
   result.row = &row;
-  result.ranks = row.verb == Verb::send_recv ? 2 : asked.ranks.value_or(topology.ranks());
-  if (result.ranks < 1 || result.ranks > topology.ranks())
-    refuse(fmt::format("-n must be 1 to {}, the ranks of {}", topology.ranks(), topology.name));
-  if (asked.root < 0 || asked.root >= result.ranks) refuse(fmt::format("--root must be 0 to {}", result.ranks - 1));
+  result.ranks = checked_ranks(asked, row.verb, topology);
   schedule::SimulateOptions options = asked.conditions(topology);
   VectorCount vector = VectorCount::of(row.verb, result.ranks, bytes, options.element_bytes);
   options.fold = !asked.unfolded;
   options.history = asked.history;
-  const Offers offers =
-      schedule::offers_to_simulate(hosts_of(topology, result.ranks), bench::parse_bytes(asked.segment, "--segment"));
+  const Hosts hosts = hosts_of(topology, result.ranks);
+  const Offers offers = schedule::offers_to_simulate(hosts, segment_of(asked, row, result.ranks, hosts, vector));
   constexpr int kManyRanks = 512;
   const auto lowered = [&](int rank) {
     return schedule::lower(row, {result.ranks, rank, asked.root, offers.hosts}, offers);
@@ -237,6 +265,7 @@ SimulatedRow simulate_row(const SimulationRequest& asked, const Algorithm& row, 
     vector.count = count_that_folds(lowered(0), vector.count, options.element_bytes);
   options.count = vector.count;
   result.bytes = vector.bytes();
+  tell_segments(lowered(0), vector, options.element_bytes, result);
   const auto before = std::chrono::steady_clock::now();
   const schedule::ProgramSource programs{result.ranks, lowered, row.alike};
   result.simulated = schedule::simulate(programs, topology, options);

@@ -17,7 +17,8 @@
 namespace tutti::tools {
 
 struct SimulationRequest {
-  std::string verb, algorithm, topology, segment = "4M";
+  std::string verb, algorithm, topology;
+  std::string segment;  // empty: as schedule::segment_bytes_to_simulate() has it
   std::optional<int> ranks;
   int root = 0;
   double reduce = 0, copy = 0, skew = 0;
@@ -57,6 +58,7 @@ struct QuickRows {
   std::string words() const;
   nlohmann::ordered_json json() const;
 };
+// Ends the command, in words, where -n or --root cannot be.
 QuickRows quick_rows(const SimulationRequest& asked, const topology::Topology& topology);
 
 struct SimulatedRow {
@@ -64,6 +66,8 @@ struct SimulatedRow {
   schedule::Simulated simulated;
   double bytes = 0;
   int ranks = 0;
+  std::uint64_t segments = 1;
+  std::uint64_t segment_bytes = 0;  // of the vector, or of all chunks; 0 where nothing is moved
   double took_s = 0;       // to simulate
   double asked_bytes = 0;  // before they were rounded, so that blocks are alike and ranks fold
 

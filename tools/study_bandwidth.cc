@@ -109,7 +109,7 @@ void add_study_bandwidth(CLI::App& study, int& exit_code) {
   verb->add_option("-e,--end", asked->end, "Largest size; 16M if left out")->type_name("BYTES");
   verb->add_option("-f,--factor", asked->factor, "From one size to the next; 8 if left out")
       ->type_name("X")
-      ->check(CLI::Range(1.01, 1e6));
+      ->check(number_between(1.01, 1e6));
   asked->study.add_to(*verb);
   verb->callback([asked, &exit_code] {
     study_bandwidth(*asked);

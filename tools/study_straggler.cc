@@ -189,7 +189,7 @@ void add_study_straggler(CLI::App& study, int& exit_code) {
   verb->add_option("--steps", asked->steps, "Of a run; 25 if left out")->type_name("N")->check(CLI::Range(3, 100'000));
   verb->add_option("--work-ms", asked->work_ms, "Of a rank in a step, in which it sleeps; 5 if left out")
       ->type_name("MS")
-      ->check(CLI::Range(0.01, 1e5));
+      ->check(number_between(0.01, 1e5));
   asked->study.add_to(*verb);
   verb->callback([asked, &exit_code] {
     study_straggler(*asked);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -18,17 +19,41 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
+// Bytes of the UTF-8 character that the text begins with; 0 where it begins with none, or with one that XML has no
+// place for.
+std::size_t length_of_character(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (std::size_t at = 1; at < length; ++at) {
+    if (byte(at) < 0x80 || byte(at) > 0xBF) return 0;
+  }
+  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  const bool none = (first == 0xED && byte(1) > 0x9F) || (first == 0xF4 && byte(1) > 0x8F) ||
+                    (first == 0xEF && byte(1) == 0xBF && byte(2) >= 0xBE);
+  return overlong || none ? 0 : length;
+}
+
 }  // namespace
 
 std::string svg_escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    switch (c) {
+  while (!text.empty()) {
+    const std::size_t length = length_of_character(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, length));
+    text.remove_prefix(character.size());
+    if (length != 1) {
+      out += length == 0 ? "\xEF\xBF\xBD" : character;
+      continue;
+    }
+    switch (character.front()) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
-      default: out += c;
+      default: out += character;
     }
   }
   return out;

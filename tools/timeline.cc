@@ -45,7 +45,11 @@ std::string blended(std::string_view from, std::string_view to, double part) {
 class Timeline {
  public:
   Timeline(const Simulated& simulated, const std::string& title)
-      : simulated_(simulated), title_(title), rows_(rows_of(simulated)), row_height_(height_of_row(rows_.size())) {}
+      : simulated_(simulated),
+        title_(title),
+        span_(simulated.seconds > 0 ? simulated.seconds : 1),
+        rows_(rows_of(simulated)),
+        row_height_(height_of_row(rows_.size())) {}
 
   std::string draw() {
     const double height = kTopOfTimeline + row_height_ * static_cast<double>(rows_.size()) + kBottomOfTimeline;
@@ -76,7 +80,7 @@ class Timeline {
   static double height_of_row(std::size_t rows) { return rows <= 16 ? 26 : rows <= 32 ? 20 : 14; }
 
   double x_of(double seconds) const {
-    return kLeftOfTimeline + (kWidthOfTimeline - kLeftOfTimeline - kRightOfTimeline) * seconds / simulated_.seconds;
+    return kLeftOfTimeline + (kWidthOfTimeline - kLeftOfTimeline - kRightOfTimeline) * seconds / span_;
   }
   double y_of(int rank) const { return kTopOfTimeline + row_height_ * static_cast<double>(rows_.at(rank)); }
 
@@ -121,7 +125,7 @@ class Timeline {
 
   void draw_density(Svg& svg, const std::vector<Activity>& activities) const {
     constexpr double kBins = 268, kShades = 10;
-    const double width = simulated_.seconds / kBins;
+    const double width = span_ / kBins;
     std::vector<double> busy(static_cast<std::size_t>(kBins), 0);
     for (const Activity& activity : activities) {
       auto bin = static_cast<std::size_t>(activity.begin_s / width);
@@ -159,8 +163,9 @@ class Timeline {
   void draw_axis(Svg& svg) const {
     const double bottom = kTopOfTimeline + row_height_ * static_cast<double>(rows_.size()) + 4;
     svg.line({kLeftOfTimeline, bottom}, {kWidthOfTimeline - kRightOfTimeline, bottom}, "#777777");
-    const double tick = tick_of(simulated_.seconds, 10);
-    for (int i = 0; i * tick <= simulated_.seconds * (1 + 1e-9); ++i) {
+    const double tick = simulated_.seconds > 0 ? tick_of(simulated_.seconds, 10) : 0;
+    const int ticks = tick > 0 ? static_cast<int>(simulated_.seconds * (1 + 1e-9) / tick) : 0;
+    for (int i = 0; i <= ticks; ++i) {
       const double x = x_of(i * tick);
       svg.line({x, kTopOfTimeline}, {x, bottom + 4}, "#cfd8dc");
       svg.text({x, bottom + 18}, i == 0 ? "0" : rounded_time(i * tick), {11, Svg::Anchor::middle});
@@ -183,6 +188,7 @@ class Timeline {
 
   const Simulated& simulated_;
   const std::string& title_;
+  double span_;                      // seconds that are drawn, which are some even where nothing takes any time
   std::map<int, std::size_t> rows_;  // by rank
   double row_height_;
 };

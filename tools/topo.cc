@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "tools/clusters.h"
 #include "tools/measure.h"
 #include "tools/pictures.h"
@@ -106,6 +108,7 @@ std::string route_text(const Topology& topology, int from, int to) {
   const topology::Route route = topology.route(from, to);
   double narrowest = std::numeric_limits<double>::infinity();
   for (const std::int64_t link : route.links) narrowest = std::min(narrowest, topology.speed_of(link).bytes_per_s);
+  if (route.links.empty()) return "itself, over no link";
   return fmt::format("{}, {}, {} links", rounded_bandwidth(narrowest), rounded_time(route.latency_s),
                      route.links.size());
 }
@@ -114,6 +117,20 @@ void print_route(const Topology& topology, int from, int to) {
   fmt::print("rank {} to rank {}: {}\n", from, to, route_text(topology, from, to));
   for (const std::int64_t link : topology.route(from, to).links)
     fmt::print("  {:<48} {}\n", topology.words_of(link), speed_text(topology.speed_of(link)));
+}
+
+void print_route_json(const Topology& topology, int from, int to) {
+  const topology::Route route = topology.route(from, to);
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  for (const std::int64_t link : route.links) {
+    const topology::LinkSpeed& speed = topology.speed_of(link);
+    links.push_back({{"link", topology.words_of(link)},
+                     {"bytes_per_s", speed.bytes_per_s},
+                     {"latency_s", speed.latency_s}});
+  }
+  const nlohmann::ordered_json document{{"topology", topology.name}, {"from", from}, {"to", to},
+                                        {"latency_s", route.latency_s}, {"links", links}};
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 // The same with its first hosts only.
@@ -192,6 +209,15 @@ void print_presets() {
   fmt::print("\nNAME:HOSTS gives it so many hosts. next: tutti topo dgx-h100:4\n");
 }
 
+void print_presets_json() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const topology::Preset& preset : topology::presets())
+    list.push_back({{"topology", preset.name},
+                    {"ranks_per_host", topology::find_preset(preset.name).devices_per_host()},
+                    {"summary", preset.summary()}});
+  fmt::print("{}\n", json_text(list, 2));
+}
+
 void show_machine(const topology::MachinePart& machine, const Topo& asked) {
   if (!asked.route.empty() || asked.text) refuse("--route and --text are for clusters: name one, such as dgx-h100:4");
   if (!asked.svg.empty()) write_picture(asked.svg, picture_of(machine));
@@ -200,7 +226,11 @@ void show_machine(const topology::MachinePart& machine, const Topo& asked) {
 }
 
 void show_cluster(const Topology& topology, const Topo& asked) {
-  if (!asked.route.empty()) return print_route(topology, asked.route[0], asked.route[1]);
+  if (!asked.route.empty()) {
+    if (!asked.svg.empty() || asked.text)
+      refuse("--route is a list of links, in words or as --json: leave --svg and --text away");
+    return (asked.json ? print_route_json : print_route)(topology, asked.route[0], asked.route[1]);
+  }
   if (!asked.svg.empty()) write_picture(asked.svg, picture_of(topology));
   if (!asked.json && !asked.text) return print_topology(topology);
   fmt::print("{}", asked.json ? topology::to_json(topology) : topology::to_text(topology));
@@ -232,7 +262,7 @@ void add_topo(CLI::App& app, int& exit_code) {
   topo->callback([asked, topo, &exit_code] {
     if (topo->got_subcommand("place")) return;
     exit_code = 0;
-    if (asked->list) return print_presets();
+    if (asked->list) return asked->json ? print_presets_json() : print_presets();
     if (asked->measure) {
       if (!asked->words.empty() || !asked->route.empty())
         refuse("--measure is about the ranks of a job, not a cluster");

@@ -121,7 +121,7 @@ void print_placement(const Mesh& mesh, const std::vector<Placement>& found, cons
   fmt::print("\nquickest: groups of {} on neighbouring devices", words_of(mesh, best.order));
   if (best.devices == numbered.devices) {
     fmt::print(", which is how the ranks are numbered");
-    if (found.size() > 1)
+    if (found.size() > 1 && found.back().seconds > 0)
       fmt::print("; {:.1f} % less time than in the slowest order", 100 * (1 - best.seconds / found.back().seconds));
   } else {
     fmt::print("; {:.1f} % less time than with ranks in the order of their numbers",

@@ -48,6 +48,9 @@ void add_view(CLI::App& app, int& exit_code);
 
 // Wrong usage, with the remedy.
 [[noreturn]] void refuse(const std::string& why);
+// For options: what is no number between these, both included, is refused in words. NaN is none either, which CLI11's
+// own checks let pass.
+CLI::Validator number_between(double least, double most);
 // "tutti run: ..." on standard error. One that takes nothing must not change how the command ends.
 void say(const char* verb, const std::string& sentence);
 

@@ -36,7 +36,7 @@ struct Verification {
   Selection selection;
   std::string file;
   std::uint32_t segments = 1;
-  std::uint64_t count = 0;
+  std::optional<std::uint64_t> count;
   bool every_rank = false;
   bool json = false;
 };
@@ -73,7 +73,7 @@ Findings begin(const schedule::Program& first, const Verification& asked, bool c
   Findings findings;
   findings.options.segments = asked.segments;
   if (credits_given) findings.options.credits = asked.selection.credits;
-  findings.options.count = asked.count != 0 ? asked.count : count_for(first, asked.segments, true);
+  findings.options.count = asked.count.value_or(count_for(first, asked.segments, true));
   if (!schedule::moves_data(first.verb)) findings.options.count = 0;
   const schedule::Algorithm* row = schedule::find_algorithm(first.verb, first.algorithm);
   findings.only_apart = row != nullptr && !schedule::runs_in_place(*row) && first.ranks > 1;
@@ -87,7 +87,7 @@ Findings examine(const std::vector<schedule::Lowered>& programs, const Verificat
   findings.apart = schedule::verify(programs, findings.options);
   // Links are compared where all blocks are of one size, unless a count was asked for.
   schedule::VerifyOptions even = findings.options;
-  if (asked.count == 0) even.count = count_for(first, asked.segments, false);
+  if (!asked.count) even.count = count_for(first, asked.segments, false);
   if (findings.apart.ok() && schedule::moves_data(first.verb)) {
     const int chunks = schedule::facts_of(first.verb).cut == schedule::Cut::chunks ? first.ranks : 1;
     findings.loads = loads_of(schedule::verify(programs, even).edge_bytes,
@@ -234,13 +234,20 @@ void add_verify(CLI::App& app, int& exit_code) {
   verify->add_option("--segments", asked->segments, "Pipelined pieces the vector is cut into")
       ->type_name("N")
       ->check(CLI::Range(1U, 1024U));
-  verify->add_option("--count", asked->count, "Elements of the vector; a ragged number if left out")->type_name("N");
+  constexpr double kMostElements = 1e15;  // whose bytes have numbers
+  verify->add_option("--count", asked->count, "Elements of the vector; a ragged number if left out")
+      ->type_name("N")
+      ->check(number_between(1, kMostElements));
   verify->add_flag("--every-rank", asked->every_rank,
                    "More than 64 ranks that are alike: compare the programs of all, not of some");
   verify->add_flag("--json", asked->json, "Print the findings as JSON");
   verify->footer(kVerifyExamples);
   verify->callback([asked, verify, &exit_code] {
     const bool credits_given = verify->count("--credits") != 0;
+    for (const char* option : {"--algorithm", "--ranks", "--root", "--transport", "--hosts"}) {
+      if (!asked->file.empty() && verify->count(option) != 0)
+        refuse(fmt::format("a file says itself what its programs are: leave {} or --file away", option));
+    }
     const auto alike = asked->file.empty() ? asked->selection.alike(asked->every_rank) : std::nullopt;
     std::optional<Findings> by_one = alike ? examine(*alike, *asked, credits_given) : std::nullopt;
     const std::vector<schedule::Lowered> programs = by_one ? std::vector{alike->first} : programs_of(*asked);

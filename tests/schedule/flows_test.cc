@@ -53,7 +53,8 @@ TEST(Flows, CountByTheirWeights) {
   ASSERT_TRUE(flows.take_ended(2, &ended));
   flows.settle(2);
   EXPECT_DOUBLE_EQ(flows.rate_of(single), 12);
-  EXPECT_DOUBLE_EQ(flows.uses()[0].bytes, 18);
+  EXPECT_DOUBLE_EQ(flows.uses(2)[0].bytes, 24) << "18 of the one that has ended, 6 of the one that goes on";
+  EXPECT_DOUBLE_EQ(flows.uses(3)[0].bytes, 36);
 }
 
 // Flows at random, some of which end: a link carries at most what it can, and every flow has a link that is full, on
@@ -76,7 +77,7 @@ TEST(Flows, AreMaxMinFairWhateverComes) {
     const double most = random(3) == 0 ? 0.5 : Flows::kNever;
     there[flows.begin(now, way, 1 + random(50), most)] = {way, most};
     flows.settle(now);
-    const std::vector<Flows::LinkUse> uses = flows.uses();
+    const std::vector<Flows::LinkUse> uses = flows.uses(now);
     for (const Flows::LinkUse& use : uses) ASSERT_LE(use.load, use.capacity * (1 + 1e-9));
     std::vector<double> highest(40, 0);
     for (const auto& [flow, facts] : there) {

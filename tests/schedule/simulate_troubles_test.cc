@@ -101,6 +101,20 @@ TEST(Troubles, TrafficOfOthersIsDrawnFromItsSeed) {
   EXPECT_LT(time(1), 8 * alone);
 }
 
+TEST(Troubles, TrafficOfOthersCountsWhileItIsUnderWay) {
+  const topology::Topology cluster = topology::find_preset("dgx-h100:2");
+  SimulateOptions options;
+  options.count = 1 << 20;
+  options.background = {8, 1e12};  // none of which ends
+  const Simulated simulated = run(Verb::all_reduce, "ring", 16, options, cluster);
+  double most = 0;
+  for (const Simulated::Link& link : simulated.links) most = std::max(most, link.utilisation);
+  EXPECT_GT(most, 0.9);
+  EXPECT_LE(most, 1 + 1e-9);
+  options.background.bytes = 1;
+  EXPECT_THROW(run(Verb::all_reduce, "ring", 16, options, cluster), Error);
+}
+
 TEST(Troubles, AStragglerIsWaitedForMost) {
   SimulateOptions options;
   options.count = 1 << 20;

@@ -93,6 +93,8 @@ TEST(SimTool, SaysNothingOddOfCallsThatMoveNothing) {
   const json barrier = json::parse(tutti("sim barrier --topology dgx-h100:1 -b 64M --json").output);
   EXPECT_EQ(barrier["bytes"], 0);
   EXPECT_NEAR(barrier["algorithms"][0]["seconds"].get<double>(), 3 * 0.8e-6, 1e-9);
+  const std::string alone = "sim exclusive_scan --topology dgx-h100:1 -n 1 -a recursive_doubling --json";
+  EXPECT_FALSE(json::parse(tutti(alone).output)["algorithms"][0].contains("critical_path")) << "there is no step";
 }
 
 TEST(SimTool, LeavesOutWhatTakesMinutesUnlessItIsNamed) {
@@ -125,6 +127,67 @@ TEST(SimTool, RefusesTroubleThatCannotBe) {
   expect_refused("sim all_reduce --topology dgx-h100:2 --failed-link 'ndr 0 of host 0 and leaf 0' -a ring",
                  "no way leads from gpu ");
   expect_refused("sim all_reduce --topology dgx-h100:2 --background lots", "FLOWS or FLOWS:BYTES belongs there");
+  expect_refused("sim all_reduce --topology dgx-h100:2 --background 8:1", "4 KB at least");
+}
+
+TEST(SimTool, ChecksRanksAndRootBeforeAllElse) {
+  for (const char* verb : {"sim", "cost"}) {
+    expect_refused(std::string(verb) + " broadcast --topology dgx-h100:2 --root 99", "--root must be 0 to 15");
+    expect_refused(std::string(verb) + " reduce --topology dgx-h100:2 -n 3 --root -1", "--root must be 0 to 2");
+    expect_refused(std::string(verb) + " send_recv --topology dgx-h100:2 -n 8", "between two ranks: use -n 2, not 8");
+  }
+}
+
+TEST(SimTool, TakesNumbersAndNothingElse) {
+  const std::string call = "sim all_reduce --topology dgx-h100:2 -a ring ";
+  expect_refused(call + "--skew nan", "--skew: a number from 0 to 1e+12 belongs there, not 'nan'");
+  expect_refused(call + "--skew -1", "--skew: a number from 0 to 1e+12 belongs there, not '-1'");
+  expect_refused(call + "--reduce nan", "--reduce: a number from 1e-06");
+  expect_refused(call + "--copy inf", "--copy: a number from 1e-06");
+  expect_refused("cost all_reduce --topology dgx-h100:2 -f nan", "a number from 1.01 to 1e+06");
+  expect_refused("export all_reduce -a ring -n 2 --reduce nan", "--reduce: a number from 1e-06");
+  expect_refused("export all_reduce -a ring -n 2 --reduce 1e-300", "--reduce: a number from 1e-06");
+}
+
+TEST(SimTool, DrawsWhatTakesNoTime) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("tutti-no-time-test-" + std::to_string(::getpid()) + ".svg");
+  for (const char* verb : {"sim", "cost"}) {
+    EXPECT_EQ(tutti(std::string(verb) + " all_reduce --topology dgx-h100:1 -n 1 --svg " + file.string()).exit_code, 0);
+    std::ifstream stream(file);
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    EXPECT_THAT(text, AllOf(EndsWith("</svg>\n"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+    std::filesystem::remove(file);
+  }
+}
+
+// All that is sent at once follows from how a vector is cut, which both commands do alike.
+TEST(SimTool, CutsVectorsAsPlacementDoes) {
+  const json placed = json::parse(tutti("topo place --mesh dp16 --topology dgx-h100:2 --json").output);
+  const json& phase = placed["placements"][0]["dimensions"]["dp"];
+  const std::string algorithm = phase["algorithm"];
+  const json row =
+      json::parse(tutti("sim all_reduce --topology dgx-h100:2 -b 2G --json -a " + algorithm).output)["algorithms"][0];
+  EXPECT_NEAR(row["seconds"].get<double>(), phase["seconds"].get<double>(), 1e-9);
+  EXPECT_EQ(row["segments"], 64);
+  EXPECT_EQ(row["segment_bytes"], 32 << 20);
+}
+
+TEST(SimTool, AsksNoLatencyOfARingBeyondItsSteps) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("tutti-one-switch-test-" + std::to_string(::getpid()) + ".topology");
+  std::ofstream(file) << "hosts 4000\ndevice cpu 1\nswitch s 1\nlink cpu s each 10 GB/s 1 us\n";
+  const json row = json::parse(
+      tutti("sim all_reduce -b 1G -a ring --json --topology " + file.string()).output)["algorithms"][0];
+  std::filesystem::remove(file);
+  const double closed_form = 2 * 3999 * 2e-6 + 2 * 3999.0 / 4000 * (1 << 30) / 10e9;
+  EXPECT_NEAR(row["seconds"].get<double>(), closed_form, 0.1 * closed_form);
+}
+
+TEST(SimTool, ListsEachSizeOnce) {
+  const char* call = "cost all_reduce --topology dgx-h100:1 -b 1 -e 8 -f 1.5 --json";
+  const json sizes = json::parse(tutti(call).output)["sizes"];
+  for (std::size_t i = 1; i < sizes.size(); ++i) EXPECT_GT(sizes[i]["bytes"], sizes[i - 1]["bytes"]);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -99,6 +100,10 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("show all_reduce --dance", "--dance");
   expect_usage("list -n 0", "-n must be");
   expect_usage("verify all_reduce --segments 0", "--segments");
+  expect_usage("verify all_reduce --count -1", "a number from 1 to 1e+15 belongs there, not '-1'");
+  expect_usage("verify all_reduce --count 0", "a number from 1 to 1e+15 belongs there, not '0'");
+  expect_usage("verify --file x -n 9", "a file says itself what its programs are: leave --ranks or --file away");
+  expect_usage("run --hosts a,b -- ./x", "run the same command on each host, with --nnodes");
   expect_usage("verify --file /nowhere/to/be/found", "cannot read '/nowhere/to/be/found'");
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
   expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which is more than is read");
@@ -304,6 +309,7 @@ TEST(Tool, EveryVerbIsShownAndVerified) {
 }
 
 TEST(Tool, AFileThatIsNoProgramIsWrongUsage) {
+  expect_usage("verify --file " + TextFile("{\n  \"ranks\": 1e400}").path(), "at line 2, column 12 stands a number");
   const TextFile file("{ \"version\": 6 }");
   expect_usage("verify --file " + file.path(), "the document lacks the key 'verb'");
 }
@@ -373,6 +379,33 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
   expect_usage("topo dgx-h10", "did you mean dgx-h100 or dgx-a100?");
   expect_usage("topo dgx-h100 --route 0 8", "8 is no rank of dgx-h100, which has 8");
   expect_usage("topo --text", "--route and --text are for clusters: name one");
+  expect_usage("topo " + std::string(5000, 'x'), "no topology 'xxx");
+}
+
+TEST(Tool, TellsAWayAndTheListOfClustersInJson) {
+  const json way = json::parse(tutti("topo dgx-h100:2 --route 0 8 --json").output);
+  EXPECT_EQ(way["links"].size(), 4u);
+  EXPECT_EQ(way["links"][2]["link"], "leaf 0 to ndr 0 of host 1");
+  EXPECT_EQ(way["links"][2]["bytes_per_s"], 50e9);
+  EXPECT_EQ(json::parse(tutti("topo --list --json").output)[0]["ranks_per_host"].is_number(), true);
+  EXPECT_THAT(tutti("topo dgx-h100:2 --route 0 0").output, HasSubstr("rank 0 to rank 0: itself, over no link"));
+  expect_usage("topo dgx-h100:2 --route 0 9 --svg x.svg", "leave --svg and --text away");
+}
+
+TEST(Tool, DrawsNamesThatAreNotUtf8) {
+  const TextFile file("topology caf\xe9\x01<\xc3\xa9\ndevice gpu 2\nbridge b 1\nlink gpu b each 1 GB/s 1 us\n");
+  const std::string picture = file.path() + ".svg";
+  EXPECT_EQ(tutti("topo " + file.path() + " --svg " + picture).exit_code, 0);
+  std::ifstream stream(picture);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  std::filesystem::remove(picture);
+  EXPECT_THAT(text, HasSubstr("caf\xEF\xBF\xBD\xEF\xBF\xBD&lt;\xc3\xa9"));
+}
+
+TEST(Tool, PlacesWhatIsACollective) {
+  EXPECT_THAT(tutti("topo place --mesh dp1.tp1 --topology dgx-h100:1").output, Not(HasSubstr("nan")));
+  expect_usage("topo place --mesh dp2.tp8 --topology dgx-h100:2 --traffic tp=send_recv:1M",
+               "send_recv is between two ranks");
 }
 
 TEST(Tool, SimulatesOnAClusterThatIsNotThere) {
@@ -424,6 +457,10 @@ TEST(Tool, ExportsForOtherSimulators) {
   EXPECT_EQ(tutti("export all_reduce -a ring -n 3 --format json").output,
             tutti("show all_reduce -a ring -n 3 --json").output);
   expect_usage("export all_reduce -a staged -n 2", "reaches into others' memory");
+  for (const char* verb : {"all_reduce", "broadcast", "barrier", "all_to_all"})
+    EXPECT_EQ(tutti(std::string("export ") + verb + " -n 4").exit_code, 0) << verb;
+  EXPECT_THAT(tutti("export all_gather -a ring -n 64 -b 100").output,
+              AllOf(HasSubstr("send 4b"), Not(HasSubstr("send 0b"))));
   expect_usage("export all_reduce -a ring -n 2 -o /no/such/folder/file", "cannot write /no/such/folder/file");
 }
 

@@ -71,13 +71,21 @@ class GoalRank {
     if (!received.empty()) last = received;
     if (step.op == StepOp::reduce) {
       const auto reduced = static_cast<double>(bytes * (step.sources.size() - 1));
-      last = {add("calc " + std::to_string(std::llround(reduced / options_.reduced_bytes_per_ns)), last)};
+      last = {add("calc " + std::to_string(nanoseconds(reduced)), last)};
     }
     Labels sent;
     for (const Operand& destination : step.destinations) {
       if (is_slot(destination)) sent.push_back(add(message("send", "to", destination, bytes, sent_), last));
     }
     return sent.empty() ? last : sent;
+  }
+
+  long long nanoseconds(double reduced) const {
+    const double time = reduced / options_.reduced_bytes_per_ns;
+    constexpr double kMost = 9e18;  // that the numbers of GOAL hold
+    if (time >= 0 && time < kMost) return std::llround(time);
+    throw Error(ErrorCode::invalid_argument,
+                "a reduction would take more nanoseconds than GOAL has numbers for: ranks must reduce more quickly");
   }
 
   std::uint64_t add(const std::string& operation, const Labels& behind) {

@@ -20,7 +20,8 @@ struct GoalOptions {
   double reduced_bytes_per_ns = 10;  // by one rank
 };
 
-// Throws Error(unsupported) where the programs reach into each other's memory or wait for each other's flags.
+// Throws Error(unsupported) where the programs reach into each other's memory or wait for each other's flags, and
+// Error(invalid_argument) where a reduction would take longer than can be said.
 std::string to_goal(std::span<const Lowered> programs, const GoalOptions& options);
 
 }  // namespace tutti::schedule

@@ -256,11 +256,16 @@ bool Flows::take_ended(double now, Id* ended) {
   return true;
 }
 
-std::vector<Flows::LinkUse> Flows::uses() const {
+std::vector<Flows::LinkUse> Flows::uses(double now) const {
   std::vector<LinkUse> uses;
   for (const SharedLink& link : links_) {
     LinkUse use{link.capacity, link.bytes, 0};
-    for (const Member& member : link.members) use.load += paces_[member.flow].rate * member.weight;
+    for (const Member& member : link.members) {
+      const Flow& flow = flows_[member.flow];
+      const double rate = paces_[member.flow].rate;
+      use.load += rate * member.weight;
+      use.bytes += std::min(flow.bytes, flow.bytes - flow.left + rate * (now - flow.looked)) * member.weight;
+    }
     uses.push_back(use);
   }
   return uses;

@@ -48,10 +48,10 @@ class Flows {
 
   struct LinkUse {
     double capacity = 0;
-    double bytes = 0;  // carried so far, by flows that have ended
+    double bytes = 0;  // carried so far
     double load = 0;   // now, in bytes per second
   };
-  std::vector<LinkUse> uses() const;
+  std::vector<LinkUse> uses(double now) const;
 
  private:
   struct Flow {

@@ -1,6 +1,9 @@
 #include "schedule/readers/simulate/group_programs.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "schedule/verbs.h"
 
 namespace tutti::schedule {
 
@@ -11,6 +14,16 @@ Offers offers_to_simulate(const Hosts& hosts, std::uint64_t segment_bytes) {
   offers.channels = 2;
   offers.segment_bytes = segment_bytes;
   return offers;
+}
+
+std::uint64_t segment_bytes_to_simulate(const Program& program, std::uint64_t bytes) {
+  constexpr std::uint64_t kLeast = 4 << 20, kLeastOfStep = 128 << 10, kMostSegments = 64;
+  const std::uint64_t segment = std::max(kLeast, bytes / kMostSegments);
+  // Of chunks a segment is as large as a message (lower.h), however many ranks there are.
+  if (facts_of(program.verb).cut == Cut::chunks) return segment;
+  std::size_t steps = 0;
+  for (const Lane& lane : program.lanes) steps = std::max(steps, lane.steps.size());
+  return std::max(segment, kLeastOfStep * steps);
 }
 
 void put_group(std::span<const Lowered> group, std::span<const int> devices, const Offers& offers,

@@ -109,6 +109,7 @@ void History::active(const Hand& hand, Simulated::Activity activity) {
 
 void History::tell(Simulated& simulated) const {
   simulated.activities = activities_;
+  if (last_end_.at < 0) return;  // nobody had anything to do
   Simulated::Path& path = simulated.path;
   const auto add = [&](const Token& token, const Simulated::Hop& told) {
     if (path.hops.size() < kMostHops) {

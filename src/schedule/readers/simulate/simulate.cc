@@ -400,7 +400,7 @@ class Simulation {
   }
 
   void tell_links(Simulated& simulated) const {
-    const std::vector<Flows::LinkUse> uses = flows_.uses();
+    const std::vector<Flows::LinkUse> uses = flows_.uses(now_);
     for (std::size_t link = 0; link < uses.size(); ++link) {
       const Flows::LinkUse& use = uses[link];
       simulated.links.push_back({scene_.links[link], use.bytes,
@@ -470,8 +470,9 @@ void check_links(const topology::Topology& topology, const SimulateOptions& opti
   }
   if (options.background.flows > 0 && topology.ranks() < 2)
     refuse_option("background traffic needs two ranks at least, and " + topology.name + " has one");
-  if (options.background.flows > 0 && !(options.background.bytes > 0))
-    refuse_option("flows of background traffic have a size");
+  constexpr double kLeastOfBackground = 4 << 10;  // less would be over so soon that there would be no end to flows
+  if (options.background.flows > 0 && !(options.background.bytes >= kLeastOfBackground))
+    refuse_option("flows of background traffic have 4 KB at least: shorter ones would be all that is simulated");
 }
 
 }  // namespace
