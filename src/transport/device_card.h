@@ -31,7 +31,8 @@ struct alignas(128) DeviceCard {
   // Of channel 0 alone, for all: how many launches in a row took too long << 16 | the rank that launches as a rule
   // where all share a device.
   std::atomic<std::uint64_t> usual;
-  std::atomic<std::uint64_t> devices;  // likewise: how many the ranks had their buffers on when that was seen last
+  // Likewise: how many the ranks had their buffers on when that was seen last; 0: no rank has shown a card so far.
+  std::atomic<std::uint64_t> devices;
 };
 
 // Of a call that the word is not about yet nothing has become. It goes to `launching` or `through_host`, once, and from

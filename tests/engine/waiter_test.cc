@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "check.h"
+#include "engine/execute/track.h"
 #include "engine/factory.h"
+#include "engine/request.h"
 #include "transport/memory/memory_transport.h"
 
 namespace tutti::engine {
@@ -77,6 +82,44 @@ TEST(Waiter, TakesWhatCameBeforeTheFailure) {
   const auto look = [&] { return failed ? Advance::finished : Advance::stuck; };
   const auto hopeless = [&] { return failed = true; };
   EXPECT_EQ(Waiter(transport).until_finished(look, hopeless), Waiter::Outcome::finished);
+}
+
+// Ranks whose buffers lie on a device may sleep until all have shown a card of the call: one that has none to show
+// rings their bells, once there have been cards at all.
+TEST(Track, RingsForThoseWhoMayWaitForItsCard) {
+  auto attachments = make_threads_group(2);
+  std::array<std::unique_ptr<transport::MemoryTransport>, 2> ranks;
+  std::vector<std::thread> meeting;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    meeting.emplace_back([&, rank] {
+      ranks[rank] = std::make_unique<transport::MemoryTransport>(std::move(attachments[rank]), 1,
+                                                                 Deadline::after(std::chrono::seconds(20)));
+    });
+  }
+  for (std::thread& thread : meeting) thread.join();
+  Plans plans(*ranks[1], 1, false);
+  const choice::Chooser chooser(2, ranks[1]->offers(), {}, true);
+  const PartThreads threads = make_part_threads();
+  Track track(*ranks[1], plans, chooser, 0, false, threads);
+  std::array<int, 4> values{};
+  UnevenChunks chunks;
+  for (const std::uint64_t devices : {0, 1}) {
+    ranks[0]->device_card(0, 0)->devices = devices;
+    track.draft() = call_of({.verb = Verb::broadcast,
+                             .input = values.data(),
+                             .output = values.data(),
+                             .input_count = values.size(),
+                             .output_count = values.size(),
+                             .element = DType::int32},
+                            GroupView{.rank = 1, .size = 2}, chunks);
+    track.draft().sequence = devices;
+    track.draft().row = schedule::find_algorithm(Verb::broadcast, "binomial");
+    const std::uint32_t ticket = ranks[0]->prepare_sleep();
+    track.start();
+    const bool rung = ranks[0]->prepare_sleep() != ticket;
+    EXPECT_EQ(rung, devices != 0);
+    ranks[0]->sleep(ticket, std::chrono::nanoseconds(0));
+  }
 }
 
 }  // namespace

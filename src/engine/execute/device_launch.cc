@@ -72,6 +72,7 @@ bool DeviceLaunch::show(const Call& call, std::uint64_t fingerprint) {
   mine.device = call.staging->home().name;
   mine.process = SharedAllocations::of_process().process();
   mine.shown.store(sequence_, std::memory_order_release);
+  if (!may_be_awaited()) of_all_channels_->devices.store(1, std::memory_order_relaxed);
   return under_way_ = true;
 }
 

@@ -58,6 +58,10 @@ class DeviceLaunch {
   const std::optional<Error>& why_not() const { return why_not_; }
   // Of the last call that was done so.
   std::string_view name() const { return is_shared() ? kOwnShares : kOneLaunch; }
+  // Whether a rank that makes a call without a card may have others wait for one, because ranks have shown some before.
+  bool may_be_awaited() const {
+    return of_all_channels_ != nullptr && of_all_channels_->devices.load(std::memory_order_relaxed) != 0;
+  }
   // A rank that has not arrived; -1: all have.
   int awaited() const;
 

@@ -87,7 +87,7 @@ void Track::start_on_device() {
     go_through_host();
   }
   if (has_fetched()) return move();
-  state();
+  state_without_card();
   phase_ = Phase::fetching;
 }
 
@@ -110,7 +110,7 @@ void Track::begin_check() {
   checking_binding_.input = checking_binding_.output = &checked_;
   checking_binding_.count = 1;
   checking_binding_.fingerprint = binding_.fingerprint;
-  state();
+  state_without_card();
   checking_.start(plans_->get(Call{}, check(), channel_), checking_binding_);
   phase_ = Phase::checking;
 }
@@ -131,7 +131,7 @@ void Track::begin_call() {
   const Plan* plan = chosen_ == nullptr ? nullptr : &plans_->get(call_, *chosen_, channel_);
   const bool enters = plan == nullptr || plan->uses_flags;
   if (enters && open_epoch_ != 0 && !all_retired(open_epoch_)) {
-    state();
+    state_without_card();
     phase_ = Phase::following;
     return;
   }
@@ -266,6 +266,12 @@ Advance Track::advance_parts() {
 // Says what this rank is in.
 void Track::state() { transport::state(*flags_[static_cast<std::size_t>(transport_->rank())], call_.statement()); }
 
+// Ranks that have shown a card of this call may sleep until all have: that this one shows none rings no other bell.
+void Track::state_without_card() {
+  state();
+  if (launch_.may_be_awaited()) transport_->notify_all();
+}
+
 // Shows this rank's call to all: what it is, and where its buffers lie.
 void Track::enter() {
   Flags* mine = flags_[static_cast<std::size_t>(transport_->rank())];
@@ -317,7 +323,7 @@ void Track::bind_windows() {
 void Track::begin(const schedule::Algorithm& algorithm, const Plan& plan) {
   const bool compared = entered_;  // entering has compared the calls of all ranks
   if (plan.uses_flags && !entered_) enter();
-  if (!entered_) state();
+  if (!entered_) state_without_card();
   if (plan.uses_flags && !compared) binding_.gate = in_sight_;
   prepare(algorithm, plan);
   phase_ = plan.uses_scratch ? Phase::reusing : Phase::running;

@@ -111,6 +111,7 @@ class Track {
   void begin_call();
   void scale_input();
   void state();
+  void state_without_card();
   void enter();
   bool all_entered();
   void bind_windows();
