@@ -105,10 +105,10 @@ class ModelReader {
   }
   int width(std::initializer_list<const char*> keys) {
     const int found = needed(keys);
-    if (found < 1 || found > kMostHidden)
-      fail(at(place_of_any(keys)) + "\"" + *keys.begin() + "\" is " + std::to_string(found) +
-           "; a width from 1 to " + std::to_string(kMostHidden) + " belongs there");
-    return found;
+    if (found >= 1 && found <= kMostHidden) return found;
+    const auto said = [&](const char* key) { return json_.contains(key) && !json_[key].is_null(); };
+    fail_at(*std::ranges::find_if(keys, said), "is " + std::to_string(found) + "; a width from 1 to " +
+                                                   std::to_string(kMostHidden) + " belongs there");
   }
   // Where it is left out heads share the width.
   int head_size(const char* key, const ModelShape& shape) {
@@ -248,11 +248,6 @@ class ModelReader {
   // ":3:7: "; ": " where the place is not known.
   std::string at(std::optional<std::size_t> place) const {
     return (place ? ":" + place_in_text(text_, *place) : std::string()) + ": ";
-  }
-  std::optional<std::size_t> place_of_any(std::initializer_list<const char*> keys) const {
-    for (const char* key : keys)
-      if (json_.contains(key)) return place_of_key(text_, key);
-    return std::nullopt;
   }
   [[noreturn]] void fail_at(const std::string& key, const std::string& why) const {
     fail(at(place_of_key(text_, key)) + "\"" + key + "\" " + why);

@@ -13,18 +13,17 @@ constexpr double kRounding = 1e-9;  // share of a price
 
 }  // namespace
 
-double exposed_us(const BucketLayout& layout, const BucketPrice& price_us, std::optional<double> backward_us) {
+double exposed_us(const BucketLayout& layout, const BucketPrice& price_us, double backward_us) {
   double elements = 0, so_far = 0;
   for (const Bucket& bucket : layout.buckets) elements += static_cast<double>(bucket.filled);
   std::vector<PricedBucket> buckets;
   for (const Bucket& bucket : layout.buckets) {
     so_far += static_cast<double>(bucket.filled);
-    const double ready_us = elements > 0 ? backward_us.value_or(0) * so_far / elements : 0;
+    const double ready_us = elements > 0 ? backward_us * so_far / elements : 0;
     buckets.push_back({bucket.bytes(), bucket.parameters.size(), ready_us, price_us(bucket)});
   }
-  if (buckets.empty()) return 0;
-  double exposed = backward_us ? 0 : buckets.back().takes_us;
-  for (const train::BucketTimes& bucket : play_buckets(buckets, backward_us.value_or(0))) exposed += bucket.exposed_us;
+  double exposed = 0;
+  for (const train::BucketTimes& bucket : play_buckets(buckets, backward_us)) exposed += bucket.exposed_us;
   return exposed;
 }
 
@@ -56,8 +55,13 @@ std::size_t cheapest_cap(std::span<const TensorSize> parameters, int ranks, cons
     if (is_new) found->second = price_us(bucket);
     return found->second;
   };
-  return cheapest_cap(parameters, reverse_order(parameters.size()), ranks,
-                      [&](const BucketLayout& layout) { return exposed_us(layout, price, std::nullopt); });
+  constexpr std::size_t kUnlimited = ~std::size_t{0};
+  const std::vector<std::size_t> order = reverse_order(parameters.size());
+  double in_one_us = 0;
+  const BucketRule in_one{.first_bytes = kUnlimited, .cap_bytes = kUnlimited, .ranks = ranks};
+  for (const Bucket& bucket : lay_out(parameters, order, in_one).buckets) in_one_us += price(bucket);
+  return cheapest_cap(parameters, order, ranks,
+                      [&](const BucketLayout& layout) { return exposed_us(layout, price, in_one_us); });
 }
 
 }  // namespace tutti::strategy

@@ -150,6 +150,8 @@ TEST(Model, ThatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(why_not("{\"layers\": 4, \"hidden\":\n 1e400}"), HasSubstr("m.json:2:2: this number is larger than"));
   EXPECT_THAT(why_not("{\"layers\": 4,\n \"hidden\": 2.5}"), HasSubstr("m.json:2:2: \"hidden\" is 2.5; a whole"));
   EXPECT_THAT(why_not(R"({"layers": 4, "hidden": 1073741824, "vocab": 10})"), HasSubstr("a width from 1 to 16777216"));
+  EXPECT_THAT(why_not(R"({"model_type": "llama", "num_hidden_layers": 4, "n_embd": 0})"),
+              HasSubstr("m.json:1:49: \"n_embd\" is 0; a width from 1"));
   EXPECT_THAT(why_not(R"({"model_type": "mpt", "n_layers": 4, "d_model": 4096, "n_heads": 32, "vocab_size": 10,
                           "expansion_ratio": 1048576})"),
               HasSubstr("m.json:2:27: \"expansion_ratio\" makes a width of 4294967296"));
