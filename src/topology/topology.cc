@@ -24,11 +24,14 @@ std::string why_not_kinds(const Topology& topology) {
   return {};
 }
 
-// Hosts that stand for all: some from either end, and of each kind the first and the last.
+// Hosts that stand for all: some from either end, fewer where a way takes long to find among many switches, and of each
+// kind the first and the last.
 std::vector<int> hosts_to_try(const Topology& topology) {
-  constexpr int kFromEitherEnd = 64;
+  int most = 1;
+  for (const Part& part : topology.parts) most = std::max(most, part.count);
+  const int from_either_end = std::clamp(4096 / most, 4, 64);
   std::vector<int> hosts;
-  for (int host = 0; host < std::min(topology.hosts, kFromEitherEnd); ++host) {
+  for (int host = 0; host < std::min(topology.hosts, from_either_end); ++host) {
     hosts.push_back(host);
     hosts.push_back(topology.hosts - 1 - host);
   }

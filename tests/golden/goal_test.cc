@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -117,6 +118,12 @@ TEST(Goal, IsWhatTheFormatSays) {
             "l2 requires l1\nl3 requires l2\n}\n\n"
             "rank 1 {\nl1: send 400b to 0 tag 0\nl2: recv 400b from 0 tag 0\nl3: calc 800\n"
             "l2 requires l1\nl3 requires l2\n}\n");
+}
+
+TEST(Goal, RefusesTimesThatHaveNoNumber) {
+  const auto programs = programs_of(*find_algorithm(Verb::all_reduce, "exchange"), 2, offers_everything());
+  EXPECT_THROW(to_goal(programs, {100, 4, 1e-300}), Error);
+  EXPECT_THROW(to_goal(programs, {100, 4, std::numeric_limits<double>::quiet_NaN()}), Error);
 }
 
 TEST(Goal, RefusesWhatReachesIntoOthersMemory) {
