@@ -62,6 +62,7 @@ struct Job {
   double critical_batch = 0;       // in sequences; 0: not known
   // Degrees that options of their own say, by name: advice must say them so as well.
   std::vector<std::string> said_apart;
+  bool searched = false;  // by --strategy auto, whose words are not those of the strategy
 
   int devices() const { return parallel.devices(); }
   int microbatches() const {

@@ -258,11 +258,11 @@ class WordsReader {
 
   void read_shape(Job& job) {
     const std::string strategy = word("strategy", "");
-    question_.any_strategy = strategy == "auto";
-    if (question_.any_strategy) return read_any_shape(job);
-    named_ = read_strategy(strategy);
     for (const char* name : {"tp", "pp", "cp", "dp", "ep", "sp", "zero", "interleave", "diloco", "servers", "actors"})
       if (has(name)) job.said_apart.emplace_back(name);
+    question_.any_strategy = job.searched = strategy == "auto";
+    if (question_.any_strategy) return read_any_shape(job);
+    named_ = read_strategy(strategy);
     ParallelShape& shape = job.parallel;
     shape.tp = degree("tp").value_or(1);
     shape.pp = degree("pp").value_or(1);

@@ -129,7 +129,7 @@ class ChangesToTry {
       said = said || (!is_apart && before != degree.usual);
     }
     std::string words = "--strategy " + to_text(to) + apart;
-    if (changed == 1 && !said) words = alone;
+    if (changed == 1 && !said && !job_.searched) words = alone;
     if (to.devices() != job_.devices()) words += formatted(" --gpus %d", to.devices());
     change(words, why, [&](Job& changed_job) { changed_job.parallel = to; });
   }

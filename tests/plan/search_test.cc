@@ -287,6 +287,24 @@ TEST(Verdict, AdvisesWhatCanBeSaid) {
   }
 }
 
+TEST(Verdict, AdvisesOnWhatWasSearchedForByItsName) {
+  const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "128"}, {"seq", "2048"},
+                     {"micro-batch", "1"},   {"strategy", "auto"},      {"tp", "4"},             {"overlap", "none"},
+                     {"zero", "0"},          {"pp", "1"}};
+  const JobQuestion question = question_of(job, {});
+  CollectivePrices prices = prices_for(question.job);
+  const JobPlan found = answer(question, prices);
+  int strategies = 0;
+  for (const PlannedChange& change : verdict_of(found, prices).changes) {
+    const JobWords advised = with_advice(job, change.words);
+    if (advised.at("strategy") == "auto") continue;
+    ++strategies;
+    EXPECT_EQ(why_not(advised), "") << change.words;
+    EXPECT_EQ(job_of(advised).parallel, change.plan.job.parallel);
+  }
+  EXPECT_GT(strategies, 0);
+}
+
 TEST(Verdict, SaysWhatAStageOfZeroChangesFromWhereItIs) {
   const auto why = [](const char* strategy, const char* stage) {
     for (const PlannedChange& change : verdict_on(plan_of(with(kLlama, {{"strategy", strategy}, {"overlap", "none"},
