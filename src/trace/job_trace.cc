@@ -1,10 +1,12 @@
 #include "trace/job_trace.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
 #include <map>
 #include <optional>
+#include <system_error>
 
+#include "base/folders.h"
 #include "base/formatted.h"
 #include "schedule/verbs.h"
 #include "trace/calls.h"
@@ -29,17 +31,16 @@ struct RingFile {
 
 std::vector<RingFile> rings_in(const std::string& folder) {
   std::vector<RingFile> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  const auto names = names_in(folder);
+  if (!names) {
+    throw Error(ErrorCode::invalid_argument,
+                "cannot look into the folder of rings '" + folder + "': " + std::generic_category().message(errno));
+  }
+  for (const std::string& name : *names) {
     int rank = 0, length = 0;
     const bool is_ring = std::sscanf(name.c_str(), "rank-%d.ring%n", &rank, &length) == 1 &&
                          static_cast<std::size_t>(length) == name.size() && rank >= 0;
-    if (is_ring) found.push_back({entry.path().string(), rank});
-  }
-  if (error) {
-    throw Error(ErrorCode::invalid_argument,
-                "cannot look into the folder of rings '" + folder + "': " + error.message());
+    if (is_ring) found.push_back({folder + "/" + name, rank});
   }
   std::ranges::sort(found, {}, &RingFile::rank);
   return found;

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 
+#include "base/folders.h"
 #include "base/system_error.h"
 #include "trace/recorder.h"
 
@@ -46,10 +46,7 @@ std::vector<std::string> missing_in(const JobTrace& job) {
 
 std::string rings_of(const std::string& file) { return file + ".rings"; }
 
-void remove_rings(const std::string& folder) {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-}
+void remove_rings(const std::string& folder) { static_cast<void>(remove_all(folder)); }
 
 bool all_ended(const std::string& folder, const RingFacts& facts) {
   int left = facts.rings();
@@ -66,8 +63,7 @@ Merged merge(const std::string& folder, const std::string& file) {
     if (out) write_trace(out, job);
     if (!out.flush()) {
       const int error = errno;
-      std::error_code ignored;
-      std::filesystem::remove(draft, ignored);
+      static_cast<void>(std::remove(draft.c_str()));
       errno = error;
       throw_errno("cannot write the trace '" + file + "'");
     }

@@ -4,18 +4,17 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
+#include "base/folders.h"
 #include "base/formatted.h"
 #include "trace/recording.h"
 
 namespace tutti::trace {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Whether the open folder is the one of this name, and not one that was removed meanwhile.
 bool is_there(const FileDescriptor& folder, const std::string& name) {
@@ -32,12 +31,10 @@ FileDescriptor open_folder(const std::string& name) {
 }  // namespace
 
 bool is_in_use(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".ring") && is_recorded(entry.path().string())) return true;
-  }
-  return false;
+  const auto recorded = [&](const std::string& name) {
+    return name.starts_with("rank-") && name.ends_with(".ring") && is_recorded(folder + "/" + name);
+  };
+  return std::ranges::any_of(names_in(folder).value_or(std::vector<std::string>()), recorded);
 }
 
 FolderClaim::FolderClaim(const std::string& folder) {
@@ -49,8 +46,8 @@ FolderClaim::FolderClaim(const std::string& folder) {
     if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
     if (!is_there(folder_, folder)) continue;
     if (is_in_use(folder)) break;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) fs::remove_all(entry.path(), ignored);
+    for (const std::string& name : names_in(folder).value_or(std::vector<std::string>()))
+      static_cast<void>(remove_all(folder + "/" + name));
     return;
   }
   holds_ = !folder_.valid();
@@ -64,9 +61,10 @@ FolderHold::FolderHold(const std::string& folder) : folder_(open_folder(folder))
 }
 
 std::string file_beside(const std::string& file, std::uint64_t job) {
-  const fs::path path(file);
   const std::string number = formatted(".%llx", static_cast<unsigned long long>(job));
-  return (path.parent_path() / (path.stem().string() + number + path.extension().string())).string();
+  const std::size_t name = file.rfind('/') + 1, dot = file.rfind('.');
+  const bool ends_in_dot = dot != std::string::npos && dot > name;  // ".json" is all name
+  return ends_in_dot ? file.substr(0, dot) + number + file.substr(dot) : file + number;
 }
 
 }  // namespace tutti::trace

@@ -1,7 +1,6 @@
 #include "tutti/train/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <new>
 #include <numeric>
@@ -10,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/folders.h"
 #include "train/agreement.h"
 #include "train/checkpoint_files.h"
 #include "train/checkpoint_folder.h"
@@ -234,7 +234,7 @@ std::string CheckpointFolder::make_unfinished(std::int64_t step) {
     if (comm_.rank() == 0) make_folder(path);
   });
   all_or_none(comm_, [&] {
-    if (!std::filesystem::is_directory(path)) {
+    if (!is_folder(path)) {
       refuse_call("does not see the folder " + path +
                   " that rank 0 has made; checkpoints need a folder that all hosts share");
     }
@@ -359,8 +359,7 @@ void CheckpointFolder::finish() {
 }
 
 void CheckpointFolder::give_up(const CheckpointWriting& writing) const {
-  std::error_code ignored;  // the next save tries again
-  if (comm_.rank() == 0) std::filesystem::remove_all(writing.unfinished, ignored);
+  if (comm_.rank() == 0) static_cast<void>(remove_all(writing.unfinished));  // or the next save does
 }
 
 void CheckpointFolder::commit(CheckpointWriting& writing, const std::vector<std::string>& pieces,

@@ -5,21 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <string_view>
 #include <system_error>
 
+#include "base/folders.h"
 #include "base/formatted.h"
 #include "base/system_error.h"
 
 namespace tutti::train {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kNamePrefix = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
@@ -35,7 +34,7 @@ FileDescriptor open_file(const std::string& path, int flags) {
 }
 
 FileDescriptor open_saved(const std::string& path) {
-  if (!fs::exists(path)) refuse_piece(path + " is missing");
+  if (!exists(path)) refuse_piece(path + " is missing");
   return open_file(path, O_RDONLY);
 }
 
@@ -76,10 +75,6 @@ void check_length(const FileDescriptor& file, const std::string& path, std::size
 
 void rename_folder(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from + " to " + to);
-}
-
-void require_done(const std::error_code& error, const std::string& what) {
-  if (error) throw Error(ErrorCode::system, what + ": " + error.message());
 }
 
 }  // namespace
@@ -156,17 +151,12 @@ namespace {
 std::string replaced_name(std::int64_t step) { return checkpoint_name(step) + std::string(kReplaced); }
 
 // Names in the folder that begin like a checkpoint's; none where there is no such folder.
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(kNamePrefix)) names.push_back(name);
-  }
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw Error(ErrorCode::system, "cannot look into " + folder + ": " + error.message());
-  return names;
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  auto names = names_in(folder);
+  if (!names && errno != ENOENT) throw_errno("cannot look into " + folder);
+  if (!names) return {};
+  std::erase_if(*names, [](const std::string& name) { return !name.starts_with(kNamePrefix); });
+  return *std::move(names);
 }
 
 // The step of a name that is a whole checkpoint's, moved aside or not.
@@ -182,22 +172,21 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 
 std::vector<std::int64_t> saved_steps(const std::string& folder) {
   std::set<std::int64_t> steps;
-  for (const std::string& name : names_in(folder))
+  for (const std::string& name : checkpoints_in(folder))
     if (const std::optional<std::int64_t> step = step_of(name)) steps.insert(*step);
   return {steps.begin(), steps.end()};
 }
 
 std::string saved_name(const std::string& folder, std::int64_t step) {
   const bool is_aside =
-      !fs::exists(folder + "/" + checkpoint_name(step)) && fs::exists(folder + "/" + replaced_name(step));
+      !exists(folder + "/" + checkpoint_name(step)) && exists(folder + "/" + replaced_name(step));
   return is_aside ? replaced_name(step) : checkpoint_name(step);
 }
 
 void make_folder(const std::string& path) {
-  std::error_code error;
-  const bool is_new = fs::create_directories(path, error);
-  require_done(error, "cannot make the folder " + path);
-  if (is_new) sync_folder(fs::absolute(path).parent_path().string());
+  const int made = make_folders(path);
+  if (made < 0) throw_errno("cannot make the folder " + path);
+  if (made > 0) sync_folder(folder_of(path));
 }
 
 bool exchange_names(const std::string& one, const std::string& other) {
@@ -206,10 +195,10 @@ bool exchange_names(const std::string& one, const std::string& other) {
 
 void put_in_place(const std::string& from, const std::string& to,
                   const std::function<bool(const std::string&, const std::string&)>& exchange) {
-  const std::string folder = fs::path(to).parent_path().string();
+  const std::string folder = folder_of(to);
   sync_folder(from);
   std::optional<std::string> old;
-  if (fs::exists(to)) old = exchange(from, to) ? from : to + std::string(kReplaced);
+  if (exists(to)) old = exchange(from, to) ? from : to + std::string(kReplaced);
   if (old != from) {
     if (old) {
       rename_folder(to, *old);
@@ -223,25 +212,22 @@ void put_in_place(const std::string& from, const std::string& to,
 
 void remove_checkpoint(const std::string& path) {
   std::string half = path;
-  if (fs::path(path).filename().string().find(kUnfinished) == std::string::npos) {
+  if (last_name_of(path).find(kUnfinished) == std::string::npos) {
     half += std::string(kUnfinished) + "removed";
-    std::error_code ignored;
-    fs::remove_all(half, ignored);
+    static_cast<void>(remove_all(half));
     if (::rename(path.c_str(), half.c_str()) != 0) throw_errno("cannot remove " + path);
   }
-  std::error_code error;
-  fs::remove_all(half, error);
-  require_done(error, "cannot remove " + half);
+  if (!remove_all(half)) throw_errno("cannot remove " + half);
 }
 
 void remove_unfinished(const std::string& folder) {
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : checkpoints_in(folder)) {
     const std::string path = folder + "/" + name;
     if (name.find(kUnfinished) != std::string::npos) {
       remove_checkpoint(path);
     } else if (const std::optional<std::int64_t> step = step_of(name); step && name.ends_with(kReplaced)) {
       const std::string named = folder + "/" + checkpoint_name(*step);
-      if (fs::exists(named)) {
+      if (exists(named)) {
         remove_checkpoint(path);
       } else {
         rename_folder(path, named);

@@ -2,7 +2,6 @@
 // wrote it there, into memory beside; when all have read theirs, it goes into the strategy.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string_view>

@@ -20,6 +20,8 @@ inline constexpr std::size_t kMostColumns = 120;
 Complaints check_include_direction(const Source& source);
 // The schedule is pure: no clock, thread, socket, environment variable or file.
 Complaints check_schedule_is_pure(const Source& source);
+// What programs load does without std::filesystem, which others may bring in another form (base/folders.h).
+Complaints check_no_filesystem(const Source& source);
 // A header is included by somebody, a .cc is listed in a CMakeLists.txt.
 Complaints check_dead_files(const std::vector<Source>& sources);
 

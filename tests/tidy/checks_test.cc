@@ -59,6 +59,12 @@ TEST(Purity, FindsClocksThreadsAndTheEnvironment) {
   EXPECT_THAT(check_schedule_is_pure(file("src/engine/a.cc", "#include <chrono>\n")), IsEmpty());
 }
 
+TEST(Filesystem, IsFoundInWhatProgramsLoad) {
+  EXPECT_THAT(check_no_filesystem(file("src/trace/a.cc", "#include <map>\n#include <filesystem>\n")),
+              ElementsAre(HasSubstr("src/trace/a.cc:2: ")));
+  EXPECT_THAT(check_no_filesystem(file("tools/a.cc", "#include <filesystem>\n")), IsEmpty());
+}
+
 TEST(DeadFiles, AreFound) {
   const Source list = file("src/x/CMakeLists.txt", "add_library(x alive.cc sub/below.cc)");
   const Source user = file("src/x/alive.cc", "#include \"x/used.h\"\n");

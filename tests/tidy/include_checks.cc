@@ -116,6 +116,16 @@ Complaints check_schedule_is_pure(const Source& source) {
   return complaints;
 }
 
+Complaints check_no_filesystem(const Source& source) {
+  Complaints complaints;
+  if (!source.is_under("src/") && !source.is_under("include/") && !source.is_under("bindings/")) return complaints;
+  for (const Include& include : includes_of(source)) {
+    if (include.target == "filesystem")
+      complaints.push_back(at(source, include.line) + "use base/folders.h, which says why");
+  }
+  return complaints;
+}
+
 Complaints check_dead_files(const std::vector<Source>& sources) {
   std::set<std::string> included;
   for (const Source& source : sources) {

@@ -24,6 +24,7 @@ void expect_none_in_tree(Complaints (*check)(const Source&)) {
 TEST(House, TheTreeWasFound) { EXPECT_GT(tree().size(), 50U); }
 TEST(House, IncludesPointDownwards) { expect_none_in_tree(check_include_direction); }
 TEST(House, TheScheduleIsPure) { expect_none_in_tree(check_schedule_is_pure); }
+TEST(House, TheLibraryDoesWithoutFilesystem) { expect_none_in_tree(check_no_filesystem); }
 TEST(House, NoFileIsDead) { expect_none(check_dead_files(tree())); }
 TEST(House, TheLibraryNeverPrints) { expect_none_in_tree(check_library_does_not_print); }
 TEST(House, WordsSaySomething) { expect_none_in_tree(check_words); }

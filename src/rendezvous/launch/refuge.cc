@@ -2,8 +2,7 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "base/folders.h"
 #include "rendezvous/token.h"
 
 namespace tutti::rendezvous {
@@ -11,8 +10,7 @@ namespace {
 
 // Several ranks may do it at once: the file appears whole, and the first one stays.
 void make_secret(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  static_cast<void>(make_folders(folder_of(path)));  // where it did not work writing tells why not
   const std::string own = path + "." + Token::random().hex().substr(0, 16);
   Token::random().write_file(own);
   const int linked = ::link(own.c_str(), path.c_str());

@@ -1,11 +1,12 @@
 #include "topology/discover/cores.h"
 
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "base/folders.h"
 #include "base/system_error.h"
 
 namespace tutti::topology {
@@ -52,8 +53,8 @@ void pin_process(int processor) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(processor, &one);
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    const pid_t thread = std::stoi(task.path().filename());
+  for (const std::string& task : names_in("/proc/self/task").value_or(std::vector<std::string>())) {
+    const pid_t thread = std::stoi(task);
     // One that has ended meanwhile needs no place.
     if (::sched_setaffinity(thread, sizeof one, &one) != 0 && errno != ESRCH)
       throw_errno("cannot run on processor " + std::to_string(processor) + " alone");

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/folders.h"
 #include "base/mix.h"
 #include "topology/built_in.h"
 #include "topology/discover/probe.h"
@@ -17,8 +17,6 @@
 
 namespace tutti::topology {
 namespace {
-
-namespace fs = std::filesystem;
 
 int cores_here() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
@@ -62,8 +60,7 @@ Speeds speeds_here(const Environment& environment, const Log& log) {
     } catch (const Error&) {  // measured anew
     }
   }
-  std::error_code refused;
-  fs::create_directories(folder, refused);
+  static_cast<void>(make_folders(folder));  // where it did not work the file cannot be opened
   const std::string beside = path + ".new-" + std::to_string(::getpid());
   std::ofstream file(beside);
   if (!file) return {};
@@ -100,7 +97,7 @@ std::string cost_file(const Environment& environment, std::vector<std::string> h
 FoundCosts find_costs(const Environment& environment, const std::vector<std::string>& hosts, const Log& log) {
   const auto named = environment.get("TUTTI_COSTS");
   const std::string path = cost_file(environment, hosts);
-  if (named != kBuiltIn && (named || fs::exists(path))) {
+  if (named != kBuiltIn && (named || exists(path))) {
     try {
       const std::string text = content_of(path);
       if (text.empty()) throw Error(ErrorCode::invalid_argument, "it cannot be read; `tutti tune` makes one");
