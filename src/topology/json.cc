@@ -7,6 +7,7 @@
 
 #include "base/json_text.h"
 #include "base/place_in_text.h"
+#include "topology/json_place.h"
 #include "tutti/error.h"
 
 namespace tutti::topology {
@@ -21,7 +22,7 @@ ordered_json json_of(const LinkSpeed& speed) {
 // The document, and the place in it for what is wrong.
 class JsonReader {
  public:
-  JsonReader(std::string_view text, std::string file) : file_(std::move(file)) {
+  JsonReader(std::string_view text, std::string file) : file_(std::move(file)), text_(text) {
     try {
       document_ = ordered_json::parse(text);
     } catch (const ordered_json::parse_error& error) {
@@ -182,10 +183,13 @@ class JsonReader {
   }
 
   [[noreturn]] void fail(const std::string& place, const std::string& why) const {
-    throw Error(ErrorCode::invalid_argument, file_ + ": " + (place.empty() ? "" : place + ": ") + why);
+    if (place.empty()) throw Error(ErrorCode::invalid_argument, file_ + ": " + why);
+    throw Error(ErrorCode::invalid_argument,
+                file_ + ":" + place_in_text(text_, offset_of_value(text_, place)) + ": " + place + ": " + why);
   }
 
   std::string file_;
+  std::string_view text_;
   ordered_json document_;
 };
 

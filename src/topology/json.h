@@ -16,7 +16,8 @@
 namespace tutti::topology {
 
 std::string to_json(const Topology& topology);
-// Throws Error(invalid_argument): "FILE:3:7: ..." where it is no JSON, "FILE: links[2].up: ..." where it is no cluster.
+// Throws Error(invalid_argument): "FILE:3:7: ..." where it is no JSON, "FILE:3:7: links[2].up: ..." where it is no
+// cluster.
 Topology topology_from_json(std::string_view text, const std::string& file);
 
 }  // namespace tutti::topology

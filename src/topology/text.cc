@@ -108,7 +108,8 @@ class TopologyReader {
       if (const std::string why = why_not_part(topology_, topology_.parts.back()); !why.empty()) refuse_statement(why);
       if (part.kind == PartKind::device_) counts_place_ = place(tokens_.front().column);
     } else {
-      refuse_last("'" + word +
+      constexpr std::size_t kShown = 60;  // of what may be a file of another kind
+      refuse_last("'" + word.substr(0, kShown) + (word.size() > kShown ? "..." : "") +
                   "' is no statement; there are topology, hosts, routing, device, bridge, nic, switch and link");
     }
   }

@@ -120,7 +120,7 @@ TEST(TopologyText, SaysWhereALinkIsThatCannotBe) {
   const std::string bandwidth = "\"bytes_per_s\": 450000000000.0";
   std::string wrong = good;
   wrong.replace(wrong.find(bandwidth), bandwidth.size(), "\"bytes_per_s\": 0");
-  EXPECT_THAT(json_error_of(wrong), HasSubstr("file: links[0]: link gpu nvswitch: a bandwidth is more than 0"));
+  EXPECT_THAT(json_error_of(wrong), HasSubstr("file:34:5: links[0]: link gpu nvswitch: a bandwidth is more than 0"));
   wrong = good;
   wrong.replace(wrong.find(bandwidth), bandwidth.size(), "\"bytes_per_s\": 1e400");
   EXPECT_THAT(json_error_of(wrong), ::testing::MatchesRegex("file:[0-9]+:[0-9]+: this number is larger than any .*"));
@@ -261,9 +261,9 @@ TEST(HostKinds, ThatAreWrongAreToldWithTheirPlace) {
     }
     return std::string();
   };
-  EXPECT_EQ(error_with("\"thin\": 2", "\"slim\": 2"), "file: parts[0].in.slim: there is no such kind of hosts");
+  EXPECT_EQ(error_with("\"thin\": 2", "\"slim\": 2"), "file:13:17: parts[0].in.slim: there is no such kind of hosts");
   EXPECT_EQ(error_with("\"thin\": 2", "\"thin\": -1"),
-            "file: parts[0].in.thin: a number from 0 to 1048576 belongs here");
+            "file:13:17: parts[0].in.thin: a number from 0 to 1048576 belongs here");
   EXPECT_EQ(error_with("\"hosts\": 5", "\"hosts\": 6"), "file: there are 6 hosts, and 5 by their kinds");
 }
 
@@ -290,15 +290,17 @@ TEST(TopologyJson, SaysWhatIsWrongAndWhere) {
     return std::string();
   };
   EXPECT_EQ(error_with("\"hosts\": 2,", "\"hosts\": ,"), "file:3:12: this is no JSON from here on");
-  EXPECT_EQ(error_with("\"hosts\": 2", "\"hosts\": 0"), "file: hosts: a number from 1 to 1048576 belongs here");
+  EXPECT_EQ(error_with("\"hosts\": 2", "\"hosts\": 0"), "file:3:12: hosts: a number from 1 to 1048576 belongs here");
   EXPECT_EQ(error_with("\"hosts\"", "\"host\""), "file: 'hosts' is missing");
-  EXPECT_EQ(error_with("\"ranks\": 8", "\"ranks\": 9"), "file: ranks: there are 8, by the hosts and the devices");
+  EXPECT_EQ(error_with("\"ranks\": 8", "\"ranks\": 9"), "file:4:12: ranks: there are 8, by the hosts and the devices");
   EXPECT_EQ(error_with("\"kind\": \"nic\"", "\"kind\": \"nik\""),
-            "file: parts[2].kind: 'nik' is not device, bridge, nic or switch");
-  EXPECT_EQ(error_with("\"upper\": \"leaf\"", "\"upper\": \"lead\""), "file: links[2].upper: there is no part 'lead'");
-  EXPECT_EQ(error_with("\"count\": 4", "\"count\": 4, \"colour\": 1"), "file: parts[0].colour: nobody knows this key");
+            "file:18:15: parts[2].kind: 'nik' is not device, bridge, nic or switch");
+  EXPECT_EQ(error_with("\"upper\": \"leaf\"", "\"upper\": \"lead\""),
+            "file:62:16: links[2].upper: there is no part 'lead'");
+  EXPECT_EQ(error_with("\"count\": 4", "\"count\": 4, \"colour\": 1"),
+            "file:10:29: parts[0].colour: nobody knows this key");
   EXPECT_EQ(error_with("\"bytes_per_s\": 450000000000.0", "\"bytes_per_s\": \"1\""),
-            "file: links[0].up.bytes_per_s: a number belongs here");
+            "file:39:24: links[0].up.bytes_per_s: a number belongs here");
   EXPECT_THAT(error_with("\"bytes_per_s\": 450000000000.0", "\"bytes_per_s\": 0"), HasSubstr("more than 0"));
 }
 
