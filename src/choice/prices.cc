@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "choice/given.h"
@@ -34,17 +35,31 @@ void price_untimed(const std::vector<const schedule::Algorithm*>& timed, const s
   }
 }
 
-// A rank that waits for one of its own host looks at its streams as well, by a system call each time, which the rates
-// do not know of: on four hosts of two ranks small calls of all_gather by columns, whose ranks wait for both by turns,
-// took 1.65 to 2 times as long as they say. Those of other verbs took no longer, nor did all_gather by leaders.
-constexpr float kBothKinds = 1.75F;
-constexpr std::uint64_t kSmallBytes = 16 << 10;
+// How many times as long calls between hosts take as the rates say, of what these do not know, where nobody has timed
+// them. Found on four hosts of two ranks on 1 Gbit/s.
+struct Unrated {
+  Verb verb;
+  std::string_view algorithm;
+  float times;
+  std::uint64_t from_bytes, to_bytes;
+};
+constexpr std::uint64_t kSmallBytes = 16 << 10, kLargeBytes = 2 << 20;
+constexpr Unrated kUnrated[] = {
+    // A rank that waits for one of its own host looks at its streams as well, by a system call each time: by columns
+    // ranks wait for both by turns, 1.65 to 2 times as long. Other verbs took no longer, nor did leaders.
+    {Verb::all_gather, "hierarchical", 1.75F, 0, kSmallBytes},
+    // Messages to all at once fill the queue of a narrow wire: 1.15 to 1.45 times as long.
+    {Verb::all_to_all, "spread_out", 1.25F, kLargeBytes, ~std::uint64_t{0}},
+    {Verb::all_to_all, "single_copy", 1.25F, kLargeBytes, ~std::uint64_t{0}}};
 
-void price_hierarchies(Prices& prices) {
-  for (const schedule::Algorithm& row : schedule::algorithms()) {
-    if (row.verb != Verb::all_gather || row.name != "hierarchical") continue;
-    for (std::size_t size = 0; size < topology::kSurveySizes && topology::kSurveyBytes[size] <= kSmallBytes; ++size)
-      prices.factors[number_of(row)][size] = kBothKinds;
+void price_unrated(Prices& prices) {
+  for (const Unrated& unrated : kUnrated) {
+    const schedule::Algorithm& row = *schedule::find_algorithm(unrated.verb, unrated.algorithm);
+    for (std::size_t size = 0; size < topology::kSurveySizes; ++size) {
+      const std::uint64_t bytes = topology::kSurveyBytes[size];
+      if (bytes >= unrated.from_bytes && bytes <= unrated.to_bytes)
+        prices.factors[number_of(row)][size] = unrated.times;
+    }
   }
 }
 
@@ -56,7 +71,7 @@ Prices surveyed(const topology::CostTable& table, bool memory, int ranks, int ho
   Prices prices(survey->rates);
   prices.rates.inside.cores = prices.rates.across.cores = (memory ? table.memory : table.streams).cores;
   if (!memory && hosts > 1 && survey->hosts == 1) {
-    price_hierarchies(prices);
+    price_unrated(prices);
     return prices;
   }
   std::vector<const schedule::Algorithm*> timed, untimed;

@@ -124,7 +124,7 @@ TEST(Chooser, OverHostsOnlySurveysOfSeveralHostsCount) {
 }
 
 // Until somebody has timed them there.
-TEST(Chooser, OverHostsSmallCallsByColumnsTakeLongerThanTheRatesSay) {
+TEST(Chooser, OverHostsSomeCallsTakeLongerThanTheRatesSay) {
   topology::CostTable table = topology::usual_costs(8);
   table.surveys.push_back({false, 4, 1, table.streams});
   const schedule::Algorithm& row = *schedule::find_algorithm(Verb::all_gather, "hierarchical");
@@ -134,6 +134,20 @@ TEST(Chooser, OverHostsSmallCallsByColumnsTakeLongerThanTheRatesSay) {
   table.surveys.push_back({false, 4, 2, table.streams});
   table.surveys.back().factors["all_gather/hierarchical"].fill(1.1);
   EXPECT_NEAR(factor(3), 1.1, 1e-6);
+}
+
+// Two ranks to each of four hosts on 1 Gbit/s: all messages at once wait for each other there.
+TEST(Chooser, LongChunksToAllGoByFewMessagesAtATime) {
+  Offers offers = over_hosts(Hosts(std::vector{0, 0, 1, 1, 2, 2, 3, 3}));
+  offers.channels = 2;
+  Chooser chooser(8, offers, {}, true);
+  AgreedCosts costs = agreed_costs(topology::built_in_costs(16, {}), 8, 4, false);
+  put_wire(costs, {.seconds_per_byte = 8e-9, .message = 6e-6});
+  chooser.set_costs(costs);
+  for (const std::uint64_t bytes : {4 << 20, 64 << 20}) {
+    const std::string_view name = chooser.choose({.verb = Verb::all_to_all, .bytes = bytes})->name;
+    EXPECT_TRUE(name == "linear" || name == "hierarchical") << name;
+  }
 }
 
 TEST(Chooser, AWireCountsAsMeasuredBySurveysOfSeveralHostsOnly) {
