@@ -21,7 +21,7 @@ CuResult copy_by_device(const Driver& driver, void* to, int target, const void* 
 
 }  // namespace
 
-void copy_anywhere(void* to, const void* from, std::size_t bytes, void* stream) {
+void copy_anywhere(void* to, const void* from, std::size_t bytes) {
   look_for_driver();
   const Driver* const known = driver();
   if (known == nullptr || bytes == 0) {
@@ -41,8 +41,7 @@ void copy_anywhere(void* to, const void* from, std::size_t bytes, void* stream) 
   CuResult result = kCuSuccess;
   {
     const Current current(*known, context);
-    if (stream != nullptr) result = known->cuStreamSynchronize(static_cast<CuStream>(stream));
-    if (result == kCuSuccess) result = copy_by_device(*known, to, target, from, source, bytes);
+    result = copy_by_device(*known, to, target, from, source, bytes);
   }
   known->cuDevicePrimaryCtxRelease_v2(device);
   known->check(result, "a copy of " + std::to_string(bytes) + " bytes on device " + std::to_string(device));

@@ -5,8 +5,8 @@
 
 namespace tutti::device {
 
-// Returns when it is done. Comes after what the default stream of the device holds, and after what `stream` does
-// (cudaStream_t; nullptr: none). Throws Error(system) where the driver fails.
-void copy_anywhere(void* to, const void* from, std::size_t bytes, void* stream = nullptr);
+// Returns when it is done. Comes after what the default stream of the device holds; the driver may wait for all others,
+// too. Throws Error(system) where the driver fails.
+void copy_anywhere(void* to, const void* from, std::size_t bytes);
 
 }  // namespace tutti::device

@@ -429,15 +429,20 @@ CuAddress Staging::gate_word() {
   return gate_.shown(driver);
 }
 
-void Staging::chain_output(bool keeps_rest, const Deadline& deadline) {
-  const Driver& driver = *pool_->driver_;
+void Staging::prepare_chain(bool keeps_rest) {
   chained_ = out_.device != nullptr;
+  if (!chained_) return;
+  const Current current(*pool_->driver_, out_.device->context);
+  pool_->memory_->require_registered(block_);
+  if (keeps_rest) keep_output();
+}
+
+void Staging::chain_output(const Deadline& deadline) {
+  const Driver& driver = *pool_->driver_;
   if (!chained_ && callers_ == nullptr) return;
   CuStream const held = chained_ ? out_.stream : callers_;
   const Current current(driver, chained_ ? out_.device->context : context_);
-  if (chained_) pool_->memory_->require_registered(block_);
   const CuAddress word = gate_word();
-  if (chained_ && keeps_rest) keep_output();
   if (!HeldStreams::of_process().begin_hold(deadline)) {
     throw Error(ErrorCode::timeout,
                 "an async call that is to hold a stream waits until those of this process that hold none have ended, "

@@ -78,11 +78,13 @@ class Staging {
   bool has_output();
   // Puts the way back into its stream now, for start_output() to let go by a word. What comes into the caller's stream,
   // if there is one, from now on waits until this is over or closed; closed before its output was started, it brings
-  // back whatever its memory holds. Of several that are opened together, all are before one is chained: else those that
-  // come later would wait for those that come before. `keeps_rest`: less than all of the output may be new, and the
-  // rest shall be what it was. Throws Error(timeout) where loose calls are under way until the deadline passes, and
+  // back whatever its memory holds. Of several that are opened together, all are prepared before one is chained: else
+  // those that come later would wait for those that come before, and one that cannot be would spoil what others bring
+  // back. Throws Error(timeout) where loose calls are under way until the deadline passes.
+  void chain_output(const Deadline& deadline);
+  // Before that. `keeps_rest`: less than all of the output may be new, and the rest shall be what it was. Throws
   // Error(system) where host memory cannot be registered.
-  void chain_output(bool keeps_rest, const Deadline& deadline);
+  void prepare_chain(bool keeps_rest);
 
   // A staging that was deferred moves nothing until begin(), so that a launch may do without: its buffers are shown to
   // other processes, and a launch is started and asked about, as the two ways are.

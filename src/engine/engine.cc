@@ -236,10 +236,13 @@ void Engine::enqueue(std::span<const Request> requests, std::span<const std::sha
   for (std::size_t i = 0; i < calls.size(); ++i)
     calls[i]->staging = stage(calls[i]->call, calls[i]->chunks, requests[i], waits);
   async_.join_thread();
-  for (const auto& pending : calls) {
-    if (pending->staging == nullptr || loose.granted()) continue;
-    pending->staging->chain_output(pending->call.is_message(), Deadline::after(options_.timeout));
-  }
+  const auto chain = [&](auto&& step) {
+    for (const auto& pending : calls) {
+      if (pending->staging != nullptr && !loose.granted()) step(*pending);
+    }
+  };
+  chain([](Pending& pending) { pending.staging->prepare_chain(pending.call.is_message()); });
+  chain([&](Pending& pending) { pending.staging->chain_output(Deadline::after(options_.timeout)); });
   for (const auto& pending : calls) {
     Call& call = pending->call;
     if (call.is_message()) {

@@ -159,6 +159,29 @@ TEST_P(DeviceCalls, AThreadThatFreesMemoryIsNotWaitedFor) {
   });
 }
 
+// None of them has begun then, and what others would have brought back is not.
+TEST(CallsMadeTogether, AreRefusedTogetherWhereMemoryCannotBeRegistered) {
+  auto* const fail = fake<void(const char*, int, int)>("fake_cuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "a real driver does not fail on demand";
+  testing::expect_all_ok(run_processes(1, [&](Communicator& comm) {
+    constexpr std::size_t kMore = 100 * kCount;  // which takes other memory
+    const TestStream stream;
+    const Floats few(filled(1)), many(filled(1, kMore));
+    comm.submit(all_reduce_of(few, few, stream.get())).wait();
+    few.write(filled(2));
+    const Floats output(filled(3));
+    const Request together[] = {all_reduce_of(few, output, stream.get()), all_reduce_of(many, many, stream.get())};
+    fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 100);
+    const Error error = error_of([&] { static_cast<void>(comm.submit_all(together)); });
+    fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 0);
+    require(error.code() == ErrorCode::system, error.what());
+    stream.synchronize();
+    require(output.read() == filled(3), "the other call brought something back");
+    for (Work& work : comm.submit_all(together)) work.wait();
+    require(output.read() == filled(2), "the next calls are not served");
+  }));
+}
+
 // Ranks that are threads share a context: what one of them waits for inside the driver must not be a stream that
 // another's call holds until the first has made that call, too. In a process of their own, as none can be forked from
 // one that has used a device.
