@@ -66,8 +66,12 @@ class StagingTest : public ::testing::Test {
                            .output = {{output.data(), input.size(), output.size()}},
                            .stream = stream.get()};
     StagingPool::Handle staging = pool_.open(test_driver(), plan);
-    if (gated) staging->chain_output(false, {});
+    if (gated) chain(*staging, false);
     return staging;
+  }
+  static void chain(device::Staging& stage, bool keeps_rest) {
+    stage.prepare_chain(keeps_rest);
+    stage.chain_output({});
   }
   static std::vector<unsigned char> counted(std::size_t bytes) {
     std::vector<unsigned char> values(bytes);
@@ -194,7 +198,7 @@ TEST_F(StagingTest, WhatIsChainedKeepsTheRestOfTheOutputWhereAsked) {
     const std::vector<unsigned char> before(1000, 7);
     output.write(before.data(), before.size());
     const StagingPool::Handle stage = open(input, output, stream, false);
-    stage->chain_output(true, {});
+    chain(*stage, true);
     std::memset(stage->memory() + input.size(), 9, output.size());
     stage->start_output(fresh);
     rank_.sleep_until([&] { return stage->has_output(); });
@@ -327,7 +331,7 @@ TEST_F(StagingTest, WhatIsChainedLiesInRegisteredMemory) {
                                .output = {{output.data(), 64, bytes}},
                                .stream = stream.get()};
         StagingPool::Handle stage = stagings.open(driver_, plan);
-        stage->chain_output(keeps_rest, {});
+        chain(*stage, keeps_rest);
         return stage;
       };
       fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 4);
@@ -441,12 +445,14 @@ TEST_F(StagingTest, ALaunchWakesWhoSleeps) {
     const bool crowded = round % 3 == 2;
     const StagingPool::Handle stage = (crowded ? crowded_pool : pool_).open(driver_, plan);
     HeldLaunch launch(*stage);
-    const auto begin = std::chrono::steady_clock::now();
+    auto begin = std::chrono::steady_clock::now();
     const auto sleeps = [&](int looks) {
       if (plan.background || crowded) return looks == (plan.background ? 3 : 201);
+      if (looks == 200) begin = std::chrono::steady_clock::now();  // from then on the time counts
       return looks > 1000 && std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(2);
     };
     for (int looks = 0; !sleeps(looks); ++looks) EXPECT_FALSE(stage->has_launched());
+    EXPECT_FALSE(stage->has_launched());  // after that time, as whoever sleeps looks once more
     launch.gate.open();
     rank_.sleep_until([&] { return stage->has_launched(); });
   }
@@ -493,7 +499,7 @@ TEST_F(StagingTest, NothingIsLeftBehind) {
                            .output = {{output.data(), 64, 64}},
                            .stream = stream.get()};
     const StagingPool::Handle stage = stagings.open(driver_, plan);
-    stage->chain_output(false, {});
+    chain(*stage, false);
     stage->start_output(64);
   };
   const int before = live();
