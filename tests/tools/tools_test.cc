@@ -382,6 +382,15 @@ TEST(Tool, ReadsAClusterFromItsOwnText) {
   expect_usage("topo " + std::string(5000, 'x'), "no topology 'xxx");
 }
 
+TEST(Tool, FindsClustersWhereAFolderHasTheirName) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tutti-tools-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "dgx-h100");
+  EXPECT_THAT(tutti::testing::shell("cd " + folder.string() + " && " TUTTI_TOOL " topo dgx-h100").output,
+              HasSubstr("dgx-h100: 1 host, 8 ranks on gpu\n"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tool, TellsAWayAndTheListOfClustersInJson) {
   const json way = json::parse(tutti("topo dgx-h100:2 --route 0 8 --json").output);
   EXPECT_EQ(way["links"].size(), 4u);
