@@ -129,6 +129,8 @@ class Engine final {
   void* stream() const { return stream_; }
   Counters counters() const { return counter_.read(); }
   void time_calls() { counter_.set_timed(true); }
+  // Calls on device memory that can be launched are, whatever is predicted: to find out what they take.
+  void launch_always(bool always) { launches_always_ = always; }
   // For the calls that follow.
   void set_timeout(std::chrono::milliseconds timeout);
   std::chrono::milliseconds timeout() const { return options_.timeout; }
@@ -158,7 +160,8 @@ class Engine final {
   bool prefers_launch(const Call& call) const {
     const transport::DeviceCard* const card = transport_->device_card(0, 0);
     if (card == nullptr) return false;
-    return card->devices.load(std::memory_order_relaxed) > 1 || !chooser_.is_staged(call.verb, call.moved_bytes);
+    return launches_always_ || card->devices.load(std::memory_order_relaxed) > 1 ||
+           !chooser_.is_staged(call.verb, call.moved_bytes);
   }
   device::StagingPool::Handle stage(Call& call, UnevenChunks& chunks, const Request& request, Waits waits) {
     const device::Driver* const driver = device::driver();
@@ -256,6 +259,7 @@ class Engine final {
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
   CallCounter counter_;                   // the caller's thread counts
+  bool launches_always_ = false;
   std::deque<Recorders> all_recorders_;   // so far: calls that are under way may have earlier ones
   const Recorders* recorders_ = nullptr;  // the last of them
   CallRecords records_, async_records_;

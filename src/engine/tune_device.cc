@@ -55,7 +55,12 @@ class DeviceTuner {
         engine_(engine),
         sizes_(sizes),
         input_(comm.allocate_device<std::byte>(sizes.longest)),
-        output_(comm.allocate_device<std::byte>(sizes.longest)) {}
+        output_(comm.allocate_device<std::byte>(sizes.longest)) {
+    engine_.launch_always(true);
+  }
+  ~DeviceTuner() { engine_.launch_always(false); }
+  DeviceTuner(const DeviceTuner&) = delete;
+  DeviceTuner& operator=(const DeviceTuner&) = delete;
 
   TunedDevice tune() {
     TunedDevice tuned;

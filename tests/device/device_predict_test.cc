@@ -18,6 +18,7 @@
 #include "device/on_both.h"
 #include "topology/rates.h"
 #include "tutti/trace.h"
+#include "tutti/tune.h"
 
 namespace tutti {
 namespace {
@@ -151,6 +152,23 @@ TEST(PredictOnADevice, ACallGoesTheWayThatIsPredictedToBeQuicker) {
     };
     require(runs(kCount) != kLaunched, "a launch that takes longer");
     require(runs(1000 * kCount) == kLaunched, "staged, though a launch is quicker");
+  }));
+}
+
+// What an earlier tune() found does not keep this one from finding it.
+TEST(PredictOnADevice, IsMeasuredAnewWhicheverWayCallsGo) {
+  DeviceRates slow_to_launch = kRates;
+  slow_to_launch.launch_s = 100;
+  const Costs costs(costs_with(true, slow_to_launch));
+  testing::expect_all_ok(run_processes(2, [](Communicator& comm) {
+    const DeviceBytes vector(kBytes);
+    const Request request = request_of(Verb::all_reduce, vector.data(), vector.data());
+    comm.run(request);
+    require(comm.last_algorithm() != kLaunched, "a launch of a hundred seconds");
+    const Tuned tuned = tune(comm, nullptr, true);
+    require(topology::costs_from_text(tuned.costs).surveys.at(0).device.value().launches(), "no launch was measured");
+    comm.run(request);
+    require(comm.last_algorithm() != kLaunched, "launched after tune()");
   }));
 }
 

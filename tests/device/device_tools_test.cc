@@ -103,16 +103,17 @@ TEST(TuneOfADevice, KeepsItsRatesAndTellsThem) {
   const auto survey = std::ranges::find(costs["surveys"], "memory", [](const json& each) { return each["kind"]; });
   ASSERT_NE(survey, costs["surveys"].end());
   EXPECT_EQ((*survey)["device"], memory["device"]) << "what is kept is what is told";
-  // A launch of a hundred seconds, so that whose price it is shows.
-  (*survey)["device"]["launch_s"] = 100;
+  // A launch of a picosecond, so that whose price it is shows.
+  (*survey)["device"]["launch_s"] = 1e-12;
+  (*survey)["device"]["touch_bytes_per_s"] = 1e30;
   std::ofstream(file) << costs;
   const Ended ended =
       shell("TUTTI_COSTS=" + file + " " + kFake +
             "bench all_reduce -n 2 -b 64 -e 64 --memory device --rounds 1 --iterations 1 --json " + rows);
   ASSERT_EQ(ended.exit_code, 0) << ended.output;
   for (const json& row : json::parse(std::ifstream(rows))) {
-    EXPECT_GE(row["predicted_us"], 1e8) << row;
-    EXPECT_LT(row["predicted_us"], 1.1e8) << row;
+    EXPECT_EQ(row["algorithm"], "one_launch") << row;
+    EXPECT_LT(row["predicted_us"], 1e-5) << row;
   }
   (*survey)["device"].erase("launch_s");
   std::ofstream(file) << costs;
