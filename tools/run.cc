@@ -11,10 +11,12 @@
 #include "base/nearest_names.h"
 #include "rendezvous/launch/launch.h"
 #include "rendezvous/token.h"
+#include "tools/launch/agents.h"
 #include "tools/launch/descriptors.h"
 #include "tools/launch/job.h"
 #include "tools/launch/mapping.h"
 #include "tools/launch/place.h"
+#include "tools/launch/process.h"
 #include "tools/launch/supervisor.h"
 #include "tools/trace_merge.h"
 #include "tools/verbs.h"
@@ -42,6 +44,9 @@ constexpr const char* kRunExamples = R"(Examples:
   tutti run --nnodes 2 --node-rank 0 --rendezvous node0:29400 --token-file job.token -n 4 -- ./train
   tutti run --nnodes 2 --node-rank 1 --rendezvous node0:29400 --token-file job.token -n 4 -- ./train
 
+  The same from one of them, where ssh reaches both without asking:
+  tutti run --hosts node0,node1 -n 4 --map-by node -- ./train
+
 Programs that use Tutti find their rank and each other by themselves; so do PyTorch scripts that call
 init_process_group(backend), because the variables of torchrun are set as well (RANK, WORLD_SIZE, LOCAL_RANK, ...).
 
@@ -53,6 +58,8 @@ Failure:  the first rank that fails decides the exit code (128 + signal as in a 
 
 struct RunOptions {
   std::optional<int> ranks;
+  std::string names;  // of hosts that agents reach
+  std::string agent;
   int hosts = 1;
   std::optional<int> host;
   std::string rendezvous;
@@ -220,6 +227,69 @@ int run(const RunOptions& asked) {
   }
 }
 
+// As `tutti run` on each of the hosts is told.
+std::vector<std::string> options_for_hosts(const RunOptions& asked) {
+  std::vector<std::string> options{"-n",           fmt::format("{}", *asked.ranks),
+                                   "--rendezvous", asked.rendezvous,
+                                   "--map-by",     asked.map_by,
+                                   "--bind",       asked.bind,
+                                   "--grace",      fmt::format("{}", asked.grace_s),
+                                   "--job",        asked.job.empty() ? "run-" + random_name() : asked.job};
+  const auto add = [&](bool wanted, std::initializer_list<std::string> words) {
+    if (wanted) options.insert(options.end(), words);
+  };
+  add(asked.master_port.has_value(), {"--master-port", fmt::format("{}", asked.master_port.value_or(0))});
+  add(!asked.trace.empty(), {"--trace", asked.trace});
+  add(asked.no_prefix, {"--no-prefix"});
+  return options;
+}
+
+// What this process was told of Tutti, but for what the job has of its own.
+std::vector<std::string> variables_for_hosts() {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : variables_of_process()) {
+    if (name.starts_with("TUTTI_") && !name.starts_with("TUTTI_TOKEN") && name != "TUTTI_RENDEZVOUS")
+      found.push_back(name + "=" + value);
+  }
+  return found;
+}
+
+int run_on_hosts(RunOptions asked) {
+  AgentPlan plan;
+  plan.hosts = parts_of(asked.names, ',');
+  if (plan.hosts.empty()) refuse("--hosts needs the names of hosts with commas between, as in --hosts node0,node1");
+  if (asked.hosts != 1 || asked.host || !asked.token_file.empty())
+    refuse(
+        "--hosts starts the ranks of all hosts, with a token of their own: leave --nnodes, --node-rank and "
+        "--token-file out");
+  if (!asked.ranks) refuse("--hosts needs -n: the number of ranks of each host, the same on all of them");
+  plan.agent = parts_of(asked.agent.empty() ? kUsualAgent : asked.agent, ' ');
+  if (plan.agent.empty()) refuse("--agent needs a command that runs another one on a host, such as ssh");
+  const std::string& first = plan.hosts.front();
+  if (asked.rendezvous.empty()) asked.rendezvous = fmt::format("{}:{}", first.substr(first.find('@') + 1), kUsualPort);
+  asked.hosts = static_cast<int>(plan.hosts.size());
+  asked.host = 0;
+  check(asked);
+  plan.options = options_for_hosts(asked);
+  plan.command = asked.command;
+  plan.variables = variables_for_hosts();
+  plan.token = asked.dry_run ? "(hidden)" : Token::random().hex();
+  plan.folder = std::filesystem::current_path();
+  plan.program = std::filesystem::read_symlink("/proc/self/exe");
+  plan.grace = std::chrono::milliseconds(static_cast<long long>(asked.grace_s * 1000));
+  if (asked.dry_run) {
+    for (std::size_t i = 0; i < plan.hosts.size(); ++i)
+      fmt::print("{} {} sh -s, which reads\n{}", fmt::join(plan.agent, " "), plan.hosts[i], words_for_host(plan, i));
+    return 0;
+  }
+  try {
+    return run_by_agents(plan, [](const std::string& sentence) { say("run", sentence); });
+  } catch (const CannotRun& refused) {
+    say("run", refused.what());
+    return refused.exit_code;
+  }
+}
+
 // The program is no option to CLI11, so its help would leave it out.
 class WithProgram : public CLI::Formatter {
  public:
@@ -270,13 +340,17 @@ void add_options(CLI::App& verb, RunOptions& asked) {
   verb.add_option("--trace", asked.trace,
                   "Record what the ranks do, by time, for this file: tutti view --file, or ui.perfetto.dev, shows it")
       ->type_name("FILE");
+  verb.add_option(
+          "--hosts,--host,-H", asked.names,
+          "Hosts to start -n ranks on each of, with commas between; they meet on port 29400 of the first, or at "
+          "--rendezvous")
+      ->type_name("NAMES");
+  verb.add_option("--agent", asked.agent,
+                  fmt::format("How --hosts are reached: what runs a command on a host; {} if left out", kUsualAgent))
+      ->type_name("COMMAND");
   // What launchers of others take, and what there is instead.
-  verb.add_option_function<std::string>("--hosts,--host,--hostfile,-H",
-                                        [](const std::string&) {
-                                          refuse("ranks are started on this host only: run the same command on each "
-                                                 "host, with --nnodes, --node-rank and --rendezvous, or let srun or "
-                                                 "mpirun start one rank each, without tutti run");
-                                        })
+  verb.add_option_function<std::string>("--hostfile",
+                                        [](const std::string&) { refuse("name the hosts: --hosts node0,node1"); })
       ->group("");
   verb.add_flag("--no-prefix", asked.no_prefix, "Leave output as it is: ranks write to this command's own streams");
   verb.add_flag("--dry-run", asked.dry_run, "Print the variables each rank would get, and start nothing");
@@ -319,7 +393,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& prog
   verb->callback([asked, &exit_code, &program] {
     asked->command = program;
     if (asked->hosts > 1 && asked->rendezvous.empty()) asked->rendezvous = variable("TUTTI_RENDEZVOUS");
-    exit_code = run(*asked);
+    exit_code = asked->names.empty() ? run(*asked) : run_on_hosts(*asked);
   });
 }
 

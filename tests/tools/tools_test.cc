@@ -103,7 +103,7 @@ TEST(Tool, WrongUsageNamesTheRemedy) {
   expect_usage("verify all_reduce --count -1", "a number from 1 to 1e+15 belongs there, not '-1'");
   expect_usage("verify all_reduce --count 0", "a number from 1 to 1e+15 belongs there, not '0'");
   expect_usage("verify --file x -n 9", "a file says itself what its programs are: leave --ranks or --file away");
-  expect_usage("run --hosts a,b -- ./x", "run the same command on each host, with --nnodes");
+  expect_usage("run --hosts a,b -- ./x", "--hosts needs -n: the number of ranks of each host");
   expect_usage("verify --file /nowhere/to/be/found", "cannot read '/nowhere/to/be/found'");
   expect_usage("verify all_reduce --file x", "give either a verb or --file");
   expect_usage("verify --file /dev/zero", "'/dev/zero' has more than 256 MB, which is more than is read");
