@@ -18,8 +18,7 @@ constexpr double kNameHeightOfCurves = 16;
 
 class Curves {
  public:
-  Curves(const std::vector<std::uint64_t>& sizes, const std::vector<Curve>& curves)
-      : sizes_(sizes), curves_(curves) {
+  Curves(const std::vector<std::uint64_t>& sizes, const std::vector<Curve>& curves) : sizes_(sizes), curves_(curves) {
     // What takes no time has no place on a logarithmic axis, and is drawn at the foot of it.
     for (const Curve& curve : curves) {
       for (const double seconds : curve.seconds) {

@@ -38,8 +38,7 @@ std::string text_of(const Export& asked) {
   const std::vector<schedule::Lowered> programs = selection.programs();
   const schedule::Program& first = programs.front().program;
   constexpr std::uint32_t kElement = 4;
-  const VectorCount vector =
-      VectorCount::of(first.verb, first.ranks, bench::parse_bytes(asked.bytes, "-b"), kElement);
+  const VectorCount vector = VectorCount::of(first.verb, first.ranks, bench::parse_bytes(asked.bytes, "-b"), kElement);
   return schedule::to_goal(programs, {vector.count, kElement, asked.reduce});
 }
 

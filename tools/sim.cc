@@ -113,9 +113,8 @@ void print_path(const Simulated& simulated) {
 
 void print_details(const SimulatedRow& outcome, const topology::Topology& topology) {
   const Simulated& simulated = outcome.simulated;
-  fmt::print("  time            {}\n  algbw, busbw    {}, {}\n  segments        {}\n",
-             rounded_time(simulated.seconds), rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()),
-             segments_of(outcome));
+  fmt::print("  time            {}\n  algbw, busbw    {}, {}\n  segments        {}\n", rounded_time(simulated.seconds),
+             rounded_bandwidth(outcome.algbw()), rounded_bandwidth(outcome.busbw()), segments_of(outcome));
   print_links(simulated, topology);
   print_waits(simulated);
   print_path(simulated);

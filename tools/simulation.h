@@ -68,8 +68,8 @@ struct SimulatedRow {
   int ranks = 0;
   std::uint64_t segments = 1;
   std::uint64_t segment_bytes = 0;  // of the vector, or of all chunks; 0 where nothing is moved
-  double took_s = 0;       // to simulate
-  double asked_bytes = 0;  // before they were rounded, so that blocks are alike and ranks fold
+  double took_s = 0;                // to simulate
+  double asked_bytes = 0;           // before they were rounded, so that blocks are alike and ranks fold
 
   // 0 where nothing takes any time: one rank has nobody to hear from.
   double algbw() const { return simulated.seconds > 0 ? bytes / simulated.seconds : 0; }

@@ -124,12 +124,11 @@ void print_route_json(const Topology& topology, int from, int to) {
   nlohmann::ordered_json links = nlohmann::ordered_json::array();
   for (const std::int64_t link : route.links) {
     const topology::LinkSpeed& speed = topology.speed_of(link);
-    links.push_back({{"link", topology.words_of(link)},
-                     {"bytes_per_s", speed.bytes_per_s},
-                     {"latency_s", speed.latency_s}});
+    links.push_back(
+        {{"link", topology.words_of(link)}, {"bytes_per_s", speed.bytes_per_s}, {"latency_s", speed.latency_s}});
   }
-  const nlohmann::ordered_json document{{"topology", topology.name}, {"from", from}, {"to", to},
-                                        {"latency_s", route.latency_s}, {"links", links}};
+  const nlohmann::ordered_json document{
+      {"topology", topology.name}, {"from", from}, {"to", to}, {"latency_s", route.latency_s}, {"links", links}};
   fmt::print("{}\n", json_text(document, 2));
 }
 

@@ -60,7 +60,8 @@ struct Variable {
     "another file for NVRTC, which compiles kernels for GPUs; none: ranks on one GPU go through host memory", false)   \
   X(TUTTI_TRACE, "none", "",                                                                                           \
     "file that a trace of the job goes to, as of `tutti run --trace`; its rings lie beside it meanwhile; not of "      \
-    "ranks of run_threads and run_processes", false)                                                                   \
+    "ranks of run_threads and run_processes",                                                                          \
+    false)                                                                                                             \
   X(TUTTI_TRACE_EVENTS, "65536", "64..16777216", "how many events of each rank a trace keeps, the last ones", false)   \
   X(TUTTI_LOG, "warn", "off|warn|info|debug", "off, warn, info or debug, to standard error", false)                    \
   X(TUTTI_RANK, "from the launcher", "", "this process's rank", false)                                                 \

@@ -228,7 +228,7 @@ class StagingPool {
   // What the buffers of a call come to.
   struct Plan {
     std::size_t bytes = 0;
-    int input_device = kOnHost, output_device = kOnHost;  // kOnHost: that side has nothing to copy
+    int input_device = kOnHost, output_device = kOnHost;          // kOnHost: that side has nothing to copy
     CuContext input_context = nullptr, output_context = nullptr;  // FoundMemory::context
     std::vector<StagedPiece> input, output;
     void* stream = nullptr;   // the caller's

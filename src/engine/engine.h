@@ -167,14 +167,14 @@ class Engine final {
     const device::Driver* const driver = device::driver();
     if (driver == nullptr) [[likely]]
       return nullptr;
-    return stage_buffers(staging_, *driver, call, chunks, view_,
-                         {.stream = request.stream == nullptr ? stream_ : request.stream,
-                          .holds = holds_stream(request),
-                          .may_launch = waits != Waits::nobody && prefers_launch(call) &&
-                                        !device::HeldStreams::of_process().any_held(),
-                          .background = waits != Waits::caller,
-                          .parts = parts_of(*transport_, call),
-                          .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});
+    return stage_buffers(
+        staging_, *driver, call, chunks, view_,
+        {.stream = request.stream == nullptr ? stream_ : request.stream,
+         .holds = holds_stream(request),
+         .may_launch = waits != Waits::nobody && prefers_launch(call) && !device::HeldStreams::of_process().any_held(),
+         .background = waits != Waits::caller,
+         .parts = parts_of(*transport_, call),
+         .loose = waits == Waits::nobody_loose && !transport_->has_peer_in_process()});
   }
   // Gives the call, which goes to next_track(), what must be read in the order of the calls.
   void admit(Call& call);
@@ -258,7 +258,7 @@ class Engine final {
   std::uint64_t next_collective_ = 0;
   std::uint64_t chain_ = 0;  // fingerprint of the last collective
   std::string_view last_algorithm_;
-  CallCounter counter_;                   // the caller's thread counts
+  CallCounter counter_;  // the caller's thread counts
   bool launches_always_ = false;
   std::deque<Recorders> all_recorders_;   // so far: calls that are under way may have earlier ones
   const Recorders* recorders_ = nullptr;  // the last of them

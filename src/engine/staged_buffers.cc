@@ -106,8 +106,7 @@ void Stager::lay_out_within(StagedSide& part, const StagedSide& whole) const {
 
 device::StagingPool::Handle Stager::stage(device::StagingPool& pool, const StageManner& manner) {
   const device::FoundMemory in = find("input", call_.input, call_.input_bytes, pool.seen());
-  const device::FoundMemory out =
-      call_.in_place ? in : find("output", call_.output, call_.output_bytes, pool.seen());
+  const device::FoundMemory out = call_.in_place ? in : find("output", call_.output, call_.output_bytes, pool.seen());
   const int input_device = in.device, output_device = out.device;
   if (input_device == device::kOnHost && output_device == device::kOnHost) return nullptr;
   device::StagingPool::Plan& plan = pool.draft();

@@ -46,8 +46,8 @@ std::uint64_t elements_of(const ModelMatrix& matrix, bool biases, int tp) {
 void require_possible_widths(const ModelShape& model) {
   constexpr std::int64_t kMost = 1 << 30;
   if (model.hidden > kMostHidden)
-    refuse_model(formatted("model %s: --hidden is %d; up to %d is planned", model.name.c_str(), model.hidden,
-                           kMostHidden));
+    refuse_model(
+        formatted("model %s: --hidden is %d; up to %d is planned", model.name.c_str(), model.hidden, kMostHidden));
   const auto product = [](int a, std::int64_t b) { return static_cast<std::int64_t>(a) * b; };
   if (product(model.heads, static_cast<std::int64_t>(model.head_size) + model.rope_size + model.value_size) > kMost ||
       product(model.expert_ffn, model.shared_experts) > kMost)

@@ -107,8 +107,8 @@ class ModelReader {
     const int found = needed(keys);
     if (found >= 1 && found <= kMostHidden) return found;
     const auto said = [&](const char* key) { return json_.contains(key) && !json_[key].is_null(); };
-    fail_at(*std::ranges::find_if(keys, said), "is " + std::to_string(found) + "; a width from 1 to " +
-                                                   std::to_string(kMostHidden) + " belongs there");
+    fail_at(*std::ranges::find_if(keys, said),
+            "is " + std::to_string(found) + "; a width from 1 to " + std::to_string(kMostHidden) + " belongs there");
   }
   // Where it is left out heads share the width.
   int head_size(const char* key, const ModelShape& shape) {
@@ -165,8 +165,7 @@ class ModelReader {
     const std::int64_t expanded = static_cast<std::int64_t>(number({"expansion_ratio"}, 4)) * shape.hidden;
     if (expanded > kMostNumber)
       fail_at("expansion_ratio", "makes a width of " + std::to_string(expanded) + "; up to 2^30 are planned");
-    shape.ffn =
-        number({"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"}, static_cast<int>(expanded));
+    shape.ffn = number({"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"}, static_cast<int>(expanded));
     shape.gated = kind.gated;
     shape.biases = kind.biases;
     shape.tied = flag("tie_word_embeddings", kind.tied);

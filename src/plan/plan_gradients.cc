@@ -251,8 +251,7 @@ std::vector<ModelTensor> PlanMaker::shared_tensors() const {
 // Buckets of the busiest stage, as tutti::train lays them out.
 strategy::BucketLayout PlanMaker::lay_out_buckets(Verb verb) {
   std::vector<strategy::TensorSize> sizes;
-  for (const ModelTensor& tensor : shared_tensors())
-    sizes.push_back({tensor.elements, type_of(job_.gradient_bytes)});
+  for (const ModelTensor& tensor : shared_tensors()) sizes.push_back({tensor.elements, type_of(job_.gradient_bytes)});
   const std::vector<std::size_t> order = strategy::reverse_order(sizes.size());
   auto cap = static_cast<std::size_t>(job_.bucket_bytes);
   if (cap == 0) {

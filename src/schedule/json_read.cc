@@ -309,9 +309,9 @@ std::vector<Lowered> from_json(std::string_view text) {
     throw Error(ErrorCode::invalid_argument,
                 "program JSON: not JSON from " + place_of(text, error.byte) + " on: " + reason_of(error.what()));
   } catch (const nlohmann::json::out_of_range& error) {
-    throw Error(ErrorCode::invalid_argument,
-                "program JSON: at " + place_of(text, offset_of_quoted(text, error.what()) + 1) +
-                    " stands a number that is larger than any that can be read");
+    throw Error(ErrorCode::invalid_argument, "program JSON: at " +
+                                                 place_of(text, offset_of_quoted(text, error.what()) + 1) +
+                                                 " stands a number that is larger than any that can be read");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::invalid_argument, "program JSON: not JSON at all: " + reason_of(error.what()));
   }

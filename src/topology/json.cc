@@ -42,11 +42,9 @@ class JsonReader {
     if (document_.contains("kinds")) read_kinds(topology);
     if (document_.contains("routing")) topology.routing = named<Routing>(document_, "", "routing", "ecmp or fixed", 2);
     const ordered_json& parts = list_in("parts");
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      add_part(parts[i], "parts[" + std::to_string(i) + "]", topology);
+    for (std::size_t i = 0; i < parts.size(); ++i) add_part(parts[i], "parts[" + std::to_string(i) + "]", topology);
     const ordered_json& links = list_in("links");
-    for (std::size_t i = 0; i < links.size(); ++i)
-      add_link(links[i], "links[" + std::to_string(i) + "]", topology);
+    for (std::size_t i = 0; i < links.size(); ++i) add_link(links[i], "links[" + std::to_string(i) + "]", topology);
     if (const std::string why = topology.why_not(); !why.empty()) fail("", why);
     if (document_.contains("ranks") && document_["ranks"] != topology.ranks())
       fail("ranks", "there are " + std::to_string(topology.ranks()) + ", by the hosts and the devices");

@@ -139,7 +139,7 @@ struct Topology {
 
   const Part& devices() const;
   int devices_per_host() const { return devices().count; }  // the most
-  int ranks() const { return first_rank(hosts); }  // none is valid with more than kMostRanksOfACluster
+  int ranks() const { return first_rank(hosts); }           // none is valid with more than kMostRanksOfACluster
   // The number of the first rank on a host; of the one behind the last: how many there are.
   int first_rank(int host) const;
   int host_of(int rank) const;

@@ -178,8 +178,7 @@ std::vector<std::int64_t> saved_steps(const std::string& folder) {
 }
 
 std::string saved_name(const std::string& folder, std::int64_t step) {
-  const bool is_aside =
-      !exists(folder + "/" + checkpoint_name(step)) && exists(folder + "/" + replaced_name(step));
+  const bool is_aside = !exists(folder + "/" + checkpoint_name(step)) && exists(folder + "/" + replaced_name(step));
   return is_aside ? replaced_name(step) : checkpoint_name(step);
 }
 

@@ -418,9 +418,9 @@ TEST(BadCalls, MemoryOfAContextThatIsNotThePrimaryOneIsRefused) {
           }
         });
         require(error.code() == ErrorCode::invalid_argument, error.what());
-        require(std::string(error.what()).find("a context of device 0 that is not its primary one") !=
-                    std::string::npos,
-                error.what());
+        require(
+            std::string(error.what()).find("a context of device 0 that is not its primary one") != std::string::npos,
+            error.what());
       }
     }
     comm.run(all_reduce_of(known, known));

@@ -124,8 +124,7 @@ TEST(BlockingCalls, CoalesceTensorsWhileAStreamIsHeld) {
     for (const DeviceBytes* buffer : {&one, &two}) fill(*buffer, comm.rank() + 1);
     void* const tensors[] = {one.data(), on_host.data(), two.data()};
     const std::size_t counts[] = {kCount, 10, kCount / 2};
-    call_beside_a_held_stream(
-        comm, [&] { all_reduce_coalesced(comm, tensors, counts, DType::int32, ReduceOp::sum); });
+    call_beside_a_held_stream(comm, [&] { all_reduce_coalesced(comm, tensors, counts, DType::int32, ReduceOp::sum); });
     require_filled(one, 3);
     require(on_host == std::vector<int>(10, 1), "another sum in host memory");
     std::vector<int> found(kCount), expected(kCount, comm.rank() + 1);

@@ -343,7 +343,7 @@ TEST_F(StagingTest, WhatIsChainedLiesInRegisteredMemory) {
         EXPECT_THAT(error.what(), HasSubstr("needs where it holds a stream, and a blocking one does not, failed"));
       }
       fail("cuMemHostRegister_v2", device::kCuOutOfMemory, 0);
-      stream.synchronize();  // it is not held
+      stream.synchronize();                              // it is not held
       const StagingPool::Handle stage = open_chained();  // by the memory of before
       rank_.sleep_until([&] { return stage->has_input(); });
       std::memset(stage->memory() + 64, 9, bytes);

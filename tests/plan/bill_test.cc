@@ -34,10 +34,18 @@ TEST(Bill, KnowsTheFirstKernelsOfAttention) {
 
 // Stages behind the first keep nearly as much where they are interleaved, and the last has the logits besides.
 TEST(Bill, KeepsWhatTheScheduleOfStagesKeeps) {
-  const JobPlan plan = plan_of({{"layers", "32"},     {"hidden", "6144"},       {"heads", "48"},
-                                {"kv-heads", "8"},    {"ffn", "24576"},         {"vocab", "256000"},
-                                {"dropout", "0"},     {"seq", "5264"},          {"accelerator", "h100"},
-                                {"gpus", "64"},       {"global-batch", "128"},  {"strategy", "pp4.v8.zero1"},
+  const JobPlan plan = plan_of({{"layers", "32"},
+                                {"hidden", "6144"},
+                                {"heads", "48"},
+                                {"kv-heads", "8"},
+                                {"ffn", "24576"},
+                                {"vocab", "256000"},
+                                {"dropout", "0"},
+                                {"seq", "5264"},
+                                {"accelerator", "h100"},
+                                {"gpus", "64"},
+                                {"global-batch", "128"},
+                                {"strategy", "pp4.v8.zero1"},
                                 {"micro-batch", "2"}});
   EXPECT_FALSE(plan.fits());
   EXPECT_EQ(std::ranges::max_element(plan.stages, {}, &StagePlan::memory_bytes), plan.stages.end() - 1);
@@ -62,11 +70,14 @@ TEST(Bill, ExposesNoMoreThanItSays) {
        {JobWords{{"model", "gpt3-13b"}, {"cluster", "dgx-a100:4"}, {"global-batch", "256"}, {"strategy", "pp4"}},
         JobWords{{"model", "gpt3-13b"}, {"cluster", "dgx-a100:4"}, {"global-batch", "256"}, {"strategy", "pp4.v5"}},
         JobWords{{"model", "gpt3-13b"}, {"cluster", "dgx-a100:4"}, {"global-batch", "8"}, {"strategy", "pp4"}},
-        JobWords{{"model", "gpt2"}, {"cluster", "dgx-a100:4"}, {"global-batch", "256"}, {"strategy", "zero3"},
+        JobWords{{"model", "gpt2"},
+                 {"cluster", "dgx-a100:4"},
+                 {"global-batch", "256"},
+                 {"strategy", "zero3"},
                  {"seq", "1024"}},
         JobWords{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "1024"}, {"strategy", "zero3"}},
-        JobWords{{"model", "mixtral-8x7b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "64"},
-                 {"strategy", "ep8.zero3"}}}) {
+        JobWords{
+            {"model", "mixtral-8x7b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "64"}, {"strategy", "ep8.zero3"}}}) {
     const JobPlan plan = plan_of(with(alone, words));
     double said = 0;
     for (const JobPhrase& phrase : plan.sentence) {

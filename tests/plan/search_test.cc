@@ -132,8 +132,8 @@ TEST(Search, KeepsWhatWasSaid) {
 
 // Sequences from 4,096 tokens on are worth cutting, and stages into as many chunks as divide them.
 TEST(Search, IsNotSlowerThanWhatItCouldHaveTried) {
-  const JobWords large{{"model", "llama3-405b"}, {"accelerator", "h100"}, {"gpus", "576"},
-                       {"seq", "8192"},          {"global-batch", "252"}},
+  const JobWords large{
+      {"model", "llama3-405b"}, {"accelerator", "h100"}, {"gpus", "576"}, {"seq", "8192"}, {"global-batch", "252"}},
       small{{"model", "llama3-70b"}, {"accelerator", "h100"}, {"gpus", "64"}, {"seq", "8192"}, {"global-batch", "128"}};
   for (const auto& [job, strategy] :
        {std::pair(large, "tp8.sp.cp2.pp9.v7.zero1"), {small, "tp4.sp.cp2.pp4.v5.zero1"}}) {
@@ -146,7 +146,7 @@ TEST(Search, IsNotSlowerThanWhatItCouldHaveTried) {
 }
 
 TEST(Search, CutsShortSequencesWhereNothingElseKeepsActivations) {
-  const JobWords job{{"model", "llama3-8b"},   {"cluster", "dgx-h100:1"}, {"seq", "2048"},  {"tp", "1"}, {"pp", "1"},
+  const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:1"}, {"seq", "2048"}, {"tp", "1"}, {"pp", "1"},
                      {"global-batch", "64"}, {"strategy", "auto"}};
   const auto found_of = [&](const char* micro_batch) {
     const JobQuestion question = question_of(with(job, {{"micro-batch", micro_batch}}), {});
@@ -269,16 +269,12 @@ TEST(Verdict, LeavesServersOut) {
 // What is advised can be put behind the words of the job, however these say it, and is what was planned.
 TEST(Verdict, AdvisesWhatCanBeSaid) {
   const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "128"}, {"micro-batch", "1"}};
-  for (const JobWords& words : {JobWords{{"strategy", "zero3"}},
-                                JobWords{{"zero", "3"}},
-                                JobWords{{"strategy", "zero2"}},
-                                JobWords{{"strategy", "dp"}, {"overlap", "none"}},
-                                JobWords{{"strategy", "tp8.pp4.v2"}},
-                                JobWords{{"tp", "8"}, {"pp", "4"}, {"interleave", "2"}},
-                                JobWords{{"strategy", "tp8.zero3"}, {"sp", "0"}},
-                                JobWords{{"strategy", "pp4"}, {"dp", "16"}},
-                                JobWords{{"strategy", "zero1"}, {"tp", "8"}, {"seq", "32768"}},
-                                JobWords{{"strategy", "dp60.ps4"}, {"global-batch", "120"}}}) {
+  for (const JobWords& words :
+       {JobWords{{"strategy", "zero3"}}, JobWords{{"zero", "3"}}, JobWords{{"strategy", "zero2"}},
+        JobWords{{"strategy", "dp"}, {"overlap", "none"}}, JobWords{{"strategy", "tp8.pp4.v2"}},
+        JobWords{{"tp", "8"}, {"pp", "4"}, {"interleave", "2"}}, JobWords{{"strategy", "tp8.zero3"}, {"sp", "0"}},
+        JobWords{{"strategy", "pp4"}, {"dp", "16"}}, JobWords{{"strategy", "zero1"}, {"tp", "8"}, {"seq", "32768"}},
+        JobWords{{"strategy", "dp60.ps4"}, {"global-batch", "120"}}}) {
     for (const PlannedChange& change : verdict_on(plan_of(with(job, words))).changes) {
       const JobWords advised = with_advice(with(job, words), change.words);
       EXPECT_EQ(why_not(advised), "") << change.words;
@@ -288,9 +284,16 @@ TEST(Verdict, AdvisesWhatCanBeSaid) {
 }
 
 TEST(Verdict, AdvisesOnWhatWasSearchedForByItsName) {
-  const JobWords job{{"model", "llama3-8b"}, {"cluster", "dgx-h100:8"}, {"global-batch", "128"}, {"seq", "2048"},
-                     {"micro-batch", "1"},   {"strategy", "auto"},      {"tp", "4"},             {"overlap", "none"},
-                     {"zero", "0"},          {"pp", "1"}};
+  const JobWords job{{"model", "llama3-8b"},
+                     {"cluster", "dgx-h100:8"},
+                     {"global-batch", "128"},
+                     {"seq", "2048"},
+                     {"micro-batch", "1"},
+                     {"strategy", "auto"},
+                     {"tp", "4"},
+                     {"overlap", "none"},
+                     {"zero", "0"},
+                     {"pp", "1"}};
   const JobQuestion question = question_of(job, {});
   CollectivePrices prices = prices_for(question.job);
   const JobPlan found = answer(question, prices);
@@ -307,9 +310,10 @@ TEST(Verdict, AdvisesOnWhatWasSearchedForByItsName) {
 
 TEST(Verdict, SaysWhatAStageOfZeroChangesFromWhereItIs) {
   const auto why = [](const char* strategy, const char* stage) {
-    for (const PlannedChange& change : verdict_on(plan_of(with(kLlama, {{"strategy", strategy}, {"overlap", "none"},
-                                                                        {"compress", "4"}, {"seq", "512"}})))
-                                           .changes)
+    for (const PlannedChange& change :
+         verdict_on(
+             plan_of(with(kLlama, {{"strategy", strategy}, {"overlap", "none"}, {"compress", "4"}, {"seq", "512"}})))
+             .changes)
       if (change.words.find(stage) != std::string::npos) return change.why;
     return std::string();
   };

@@ -177,8 +177,8 @@ TEST(SimTool, AsksNoLatencyOfARingBeyondItsSteps) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("tutti-one-switch-test-" + std::to_string(::getpid()) + ".topology");
   std::ofstream(file) << "hosts 4000\ndevice cpu 1\nswitch s 1\nlink cpu s each 10 GB/s 1 us\n";
-  const json row = json::parse(
-      tutti("sim all_reduce -b 1G -a ring --json --topology " + file.string()).output)["algorithms"][0];
+  const json row =
+      json::parse(tutti("sim all_reduce -b 1G -a ring --json --topology " + file.string()).output)["algorithms"][0];
   std::filesystem::remove(file);
   const double closed_form = 2 * 3999 * 2e-6 + 2 * 3999.0 / 4000 * (1 << 30) / 10e9;
   EXPECT_NEAR(row["seconds"].get<double>(), closed_form, 0.1 * closed_form);

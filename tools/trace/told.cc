@@ -192,8 +192,8 @@ std::string path_text(const TracedJob& trace, std::size_t call) {
                         step.number, step.operation);
     if (step.from != kNobody) text += fmt::format(" from {}", step.from);
     if (step.to != kNobody) text += fmt::format(" to {}", step.to);
-    text += fmt::format(", {}{}\n", us(path[i].length_us),
-                        path[i].by_message ? ", by the message of the step before" : "");
+    text +=
+        fmt::format(", {}{}\n", us(path[i].length_us), path[i].by_message ? ", by the message of the step before" : "");
   }
   if (path.size() > kMostPath) text += fmt::format("    ... and {} more\n", path.size() - kMostPath);
   return text;

@@ -163,8 +163,7 @@ void TraceBuilder::add_wait(const TraceRow& row, const Json& arguments, const In
   const auto rank = static_cast<std::size_t>(row.rank);
   const int peer = arguments.value("peer", kNobody);
   if (row.is_program) held_[rank].push_back(time);
-  if (peer >= 0 && peer < ranks_)
-    trace_.ranks[rank].waits.push_back({peer, time});
+  if (peer >= 0 && peer < ranks_) trace_.ranks[rank].waits.push_back({peer, time});
 }
 
 void TraceBuilder::add_step(const TraceRow& row, const Json& event, const Json& arguments, const Interval& time) {
