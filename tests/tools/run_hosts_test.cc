@@ -1,5 +1,5 @@
-// `tutti run --hosts`: all hosts of a job from one of them. The agent of the tests reaches this host by every name, in an
-// environment of its own, as ssh does.
+// `tutti run --hosts`: all hosts of a job from one of them. The agent of the tests reaches this host by every name, in
+// an environment of its own, as ssh does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
