@@ -231,51 +231,39 @@ def test_a_stream_is_kept_while_it_is_set(run):
     run(1, job)
 
 
+def require_after_the_stream_of_its_array(comm, host, driver):
+    handle = driver.stream()
+    x = Array(driver, np.zeros(1000, "f4"), stream=handle)
+    word = Word(driver, 4096)
+    later = np.full(1000, 2, "f4")
+    for turn in range(1, 4):
+        x.write(np.zeros(1000, "f4"))
+        # The stream waits for the word, and writes then; a call that asked another one would end before.
+        driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(handle), ctypes.c_ulonglong(word.seen), turn, 0)
+        driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(x.address), ctypes.c_void_p(later.ctypes.data),
+                    ctypes.c_size_t(later.nbytes), ctypes.c_void_p(handle))
+        work = comm.all_reduce(x, async_op=True)
+        for _ in range(100):
+            host.barrier()
+            assert not work.done()
+        word.write(turn)
+        work.wait()
+        assert (x.read() == 4).all()
+
+
 def test_a_stream_that_is_set_comes_after_those_that_arrays_name(run):
     def job(comm):
         driver = Driver()
         host = comm.duplicate()
-        handle = driver.stream()
         comm.stream = driver.stream()
-        x = Array(driver, np.zeros(1000, "f4"), stream=handle)
-        word = Word(driver, 4096)
-        later = np.full(1000, 2, "f4")
-        for turn in range(1, 4):
-            x.write(np.zeros(1000, "f4"))
-            driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(handle), ctypes.c_ulonglong(word.seen), turn, 0)
-            driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(x.address), ctypes.c_void_p(later.ctypes.data),
-                        ctypes.c_size_t(later.nbytes), ctypes.c_void_p(handle))
-            work = comm.all_reduce(x, async_op=True)
-            for _ in range(100):
-                host.barrier()
-                assert not work.done()
-            word.write(turn)
-            work.wait()
-            assert (x.read() == 4).all()
+        require_after_the_stream_of_its_array(comm, host, driver)
     run(2, job)
 
 
 def test_the_stream_that_an_array_names_comes_first(run):
     def job(comm):
         driver = Driver()
-        host = comm.duplicate()
-        handle = driver.stream()
-        x = Array(driver, np.zeros(1000, "f4"), stream=handle)
-        word = Word(driver, 4096)
-        for turn in range(1, 4):
-            x.write(np.zeros(1000, "f4"))
-            # The stream waits for the word, and writes then; a call that asked another one would end before.
-            driver.call("cuStreamWaitValue32_v2", ctypes.c_void_p(handle), ctypes.c_ulonglong(word.seen), turn, 0)
-            later = np.full(1000, 2, "f4")
-            driver.call("cuMemcpyHtoDAsync_v2", ctypes.c_ulonglong(x.address), ctypes.c_void_p(later.ctypes.data),
-                        ctypes.c_size_t(later.nbytes), ctypes.c_void_p(handle))
-            work = comm.all_reduce(x, async_op=True)
-            for _ in range(100):
-                host.barrier()
-                assert not work.done()
-            word.write(turn)
-            work.wait()
-            assert (x.read() == 4).all()
+        require_after_the_stream_of_its_array(comm, comm.duplicate(), driver)
     run(2, job)
 
 

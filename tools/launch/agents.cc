@@ -14,6 +14,7 @@
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
 #include "tools/launch/ending.h"
+#include "tools/launch/job.h"
 #include "tools/launch/process.h"
 #include "tools/launch/signals.h"
 
@@ -84,7 +85,7 @@ void Agents::start(std::size_t index) {
   ProcessStart started;
   started.command = plan_.agent;
   started.command.insert(started.command.end(), {plan_.hosts[index], "sh", "-s"});
-  for (char** entry = environ; *entry != nullptr; ++entry) started.environment.emplace_back(*entry);
+  started.environment = entries_of(variables_of_process());
   started.input = reading.get();
   const pid_t pid = start_process(started, signals_);
   agents_.push_back({pid, std::move(writing), true});
@@ -131,18 +132,13 @@ void Agents::take_signals() {
 
 void Agents::note_ended() {
   for (std::size_t index = 0; index < agents_.size(); ++index) {
-    int status = 0;
+    siginfo_t info{};
     Agent& agent = agents_[index];
-    if (!agent.running || ::waitpid(agent.pid, &status, WNOHANG) != agent.pid) continue;
+    if (!agent.running) continue;
+    if (::waitid(P_PID, static_cast<id_t>(agent.pid), &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) continue;
     agent.running = false;
     agent.words.reset();
-    Ending ending;
-    if (WIFSIGNALED(status)) {
-      ending.signal = WTERMSIG(status);
-    } else {
-      ending.exit_code = WEXITSTATUS(status);
-    }
-    if (!ending.ok()) fail(index, ending);
+    if (const Ending ending = ending_of(info); !ending.ok()) fail(index, ending);
   }
 }
 

@@ -13,14 +13,6 @@
 #include "rendezvous/host.h"
 
 namespace tutti::tools {
-namespace {
-
-Ending ending_of(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return {info.si_status, 0, false};
-  return {0, info.si_status, info.si_code == CLD_DUMPED};
-}
-
-}  // namespace
 
 Crew::Crew(const Signals& signals) : signals_(signals), ends_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!ends_.valid()) throw_errno("cannot watch processes");

@@ -74,6 +74,11 @@ std::string failure(const std::vector<RankEnd>& ranks, const RankEnd& first, con
 
 }  // namespace
 
+Ending ending_of(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) return {info.si_status, 0, false};
+  return {0, info.si_status, info.si_code == CLD_DUMPED};
+}
+
 std::string name_of_signal(int signal) {
   if (const char* name = ::sigabbrev_np(signal); name != nullptr) return std::string("SIG") + name;
   if (signal >= SIGRTMIN && signal <= SIGRTMAX) return fmt::format("SIGRTMIN+{}", signal - SIGRTMIN);

@@ -1,6 +1,7 @@
 // How the processes of ranks ended, and the sentences about it. Values and pure functions of them.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -20,6 +21,9 @@ struct Ending {
   // As a shell has it: 128 + signal.
   int shell_code() const { return signal != 0 ? 128 + signal : exit_code; }
 };
+
+// As waitid() tells it.
+Ending ending_of(const siginfo_t& info);
 
 // "SIGKILL".
 std::string name_of_signal(int signal);

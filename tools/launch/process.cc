@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <cstring>
 
 #include "base/file_descriptor.h"
+#include "base/folders.h"
 #include "base/system_error.h"
 
 namespace tutti::tools {
@@ -60,11 +60,6 @@ Refusal become(const ProcessStart& start, const Signals& signals, pid_t launcher
   signals.restore();
   ::execvpe(command[0], command, environment);
   return {errno, true};
-}
-
-bool is_folder(const std::string& path) {
-  struct stat about {};
-  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 [[noreturn]] void cannot_run(const std::string& program, int number) {
